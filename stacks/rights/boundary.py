@@ -35,6 +35,7 @@ SHORTER = (
     "*:Describe*",
     "ebs:List*",
     "route53:List*",
+    "route53:*teHealthCheck",
     "ec2:C*CapacityReservation",
     "ec2:ModifyInstanceCapacity*",
     "ec2:St*Instances",
@@ -46,16 +47,19 @@ SHORTER = (
     "xray:Put*",
     "logs:*LogDeliver*",
 )
-KEY_USES = ("CreateGrant", "Decrypt", "Encrypt", "GenerateDataKey", "ReEncryptFrom", "ReEncryptTo")
+# Lambda reads a function's environment variables as the function's role, by a grant, which a boundary bounds as well.
+AT_EACH_START = "kms:Decrypt"
+# Decrypt, Encrypt, ReEncryptFrom and ReEncryptTo in one word: a denial may be wider, and IAM bounds its length.
+KEY_USES = ("CreateGrant", "*crypt*", "GenerateDataKey")
 
 
 def allowed_actions(deployment: Deployment) -> list[str]:
-    """What some function's, some workflow's or some rule's role holds."""
+    """What some function's, some workflow's or some rule's role holds, and what Lambda does for each function."""
     names = deployment.names
     workflow = workflow_statements(names, [names.function_arn("undo_run")], ["prewarm"])
     granted = [s for one in FUNCTIONS for s in function_statements(one, deployment)]
     actions = {action for statement in (*granted, *workflow) for action in statement.actions}
-    return sorted({_shortened(action) for action in actions})
+    return sorted({_shortened(action) for action in {*actions, AT_EACH_START}})
 
 
 def _shortened(action: str) -> str:
@@ -75,7 +79,7 @@ def boundary_document(deployment: Deployment) -> dict[str, Any]:
         *_hosts_and_storage(deployment),
         *_commands(deployment),
         *_elsewhere(deployment),
-        *_keys(),
+        *_keys(deployment),
     ]
     return {"Version": "2012-10-17", "Statement": statements}
 
@@ -182,7 +186,15 @@ def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
     ]
 
 
-def _keys() -> list[dict[str, Any]]:
-    """AWS's services use keys for a role; a role itself reads with none."""
-    through = {"StringNotLike": {"kms:ViaService": "*.amazonaws.com"}}
+def _keys(deployment: Deployment) -> list[dict[str, Any]]:
+    """AWS's services use keys for a role; a role itself reads with none.
+
+    No page says that kms:ViaService comes with Lambda's own call, so that one is let through by what it reads.
+    """
+    through = {
+        "StringNotLike": {
+            "kms:ViaService": "*.amazonaws.com",
+            "kms:EncryptionContext:aws:lambda:FunctionArn": f"*:{deployment.names.function('*')}",
+        }
+    }
     return [_deny([f"kms:{action}" for action in KEY_USES], through)]

@@ -137,6 +137,26 @@ NEVER = {
 }
 
 
+def test_a_function_reads_its_own_environment_variables_and_no_other_ones() -> None:
+    """Lambda decrypts them as the function's role, by a grant, when it starts; no page says that it is ViaService."""
+    bounded = parse(json.dumps(boundary_document(DEPLOYMENT)))
+    key = "arn:aws:kms:us-east-1:222222222222:key/1"
+
+    def decrypts(function: str, via: str | None = None) -> bool:
+        keys: dict[str, tuple[str, ...] | None] = {
+            "kms:encryptioncontext:aws:lambda:functionarn": (
+                f"arn:aws:lambda:us-east-1:222222222222:function:{function}",
+            ),
+            "kms:viaservice": None if via is None else (via,),
+        }
+        context = CallContext(Need("kms:Decrypt", key, "key", keys), {})
+        return decide(CALLER, Policies((EVERYTHING,), boundary=bounded), "kms:Decrypt", key, context).allowed
+
+    assert decrypts(DEPLOYMENT.names.function("create_volumes"))
+    assert decrypts("another", via="s3.us-east-1.amazonaws.com")
+    assert not decrypts("another")
+
+
 @pytest.mark.parametrize("what", NEVER)
 def test_who_may_everything_may_not_do_it_within_the_boundary(what: str) -> None:
     need, bounded = NEVER[what], parse(json.dumps(boundary_document(DEPLOYMENT)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from localcloud.iam import reference
@@ -14,7 +16,7 @@ from localcloud.iam.context import CallContext, service_keys, session_keys
 from localcloud.iam.decision import Decision, Policies, decide
 from localcloud.iam.identities import Identities, Identity
 from localcloud.iam.need import Need, NeedNotKnown, Params
-from localcloud.iam.policy import PolicyNotUnderstood
+from localcloud.iam.policy import PolicyNotUnderstood, parse
 from localcloud.iam.service_needs import IAM_PREFIX, NEEDS
 
 log = logging.getLogger(__name__)
@@ -81,6 +83,27 @@ class Access:
         """Whether a service that acts as this role may do this. Raises Refused and CannotAssume."""
         identity = self.identities.role_session(role_arn, session_name, service, self._now())
         self._checked(identity, need, session_keys(identity.caller, self._now(), self.account.region))
+
+    def check_granted(self, role_arn: str, session_name: str, service: str, need: Need) -> None:
+        """The same where a grant of a KMS key lets the role: then its boundary and every denial still count.
+
+        Raises Refused and CannotAssume.
+        """
+        identity = self.identities.role_session(role_arn, session_name, service, self._now())
+        grant = {
+            "Effect": "Allow",
+            "Principal": {"AWS": identity.caller.identity},
+            "Action": need.action,
+            "Resource": "*",
+        }
+        policies = replace(
+            self.account.policies(identity.caller, need.resource, identity.session_policy),
+            resource=parse(json.dumps({"Version": "2012-10-17", "Statement": [grant]})),
+        )
+        keys = session_keys(identity.caller, self._now(), self.account.region)
+        decision = decide(identity.caller, policies, need.action, need.resource, CallContext(need, keys))
+        if not decision.allowed:
+            raise Refused(identity, need, decision.reason)
 
     def needs(self, service: str, operation: str, params: Params) -> Iterable[Need]:
         """What the call needs. Raises NeedNotKnown."""

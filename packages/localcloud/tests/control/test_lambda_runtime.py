@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cloud_rig.control import Control, control, eventually, packed
 
@@ -138,6 +139,30 @@ def test_the_environment_is_lambdas_and_the_functions_own(aws: Control, function
     assert environment["AWS_LAMBDA_FUNCTION_NAME"] == function.rsplit(":", 1)[1]
     assert environment["PEAKER_CLOCK_FILE"] == str(aws.cloud.clock.path)
     assert "VIRTUAL_ENV" not in environment
+
+
+@pytest.mark.parametrize(
+    ("denied", "starts"), [({}, True), ({"Effect": "Deny", "Action": "kms:Decrypt", "Resource": "*"}, False)]
+)
+def test_a_function_starts_only_where_its_role_may_read_its_variables(
+    aws: Control, denied: dict[str, str], starts: bool
+) -> None:
+    """A grant gives each function's role kms:Decrypt; a denial of the role's own counts all the same."""
+    function = aws.function(SOURCE, Environment={"Variables": {"LEDGER_TABLE": "ledger"}})
+    role = aws.lambda_.get_function_configuration(FunctionName=function)["Role"].rsplit("/", 1)[-1]
+    if denied:
+        document = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
+        aws.iam.put_role_policy(RoleName=role, PolicyName="no-keys", PolicyDocument=document)
+    try:
+        if starts:
+            assert "pid" in aws.invoke(function, {})[1]
+        else:
+            with pytest.raises(ClientError, match="unable to decrypt the environment variables") as refused:
+                aws.invoke(function, {})
+            assert refused.value.response["Error"]["Code"] == "KMSAccessDeniedException"
+    finally:
+        if denied:
+            aws.iam.delete_role_policy(RoleName=role, PolicyName="no-keys")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ from localcloud.extensions.functions.embedded_metrics import metrics_in
 from localcloud.extensions.functions.workers import ForkServer, Worker, WorkerDied, WorkerTimedOut
 from localcloud.extensions.injected_failures import InjectedFailure
 from localcloud.hosts.state_lock import process_mark
+from localcloud.iam.access import Refused
 from localcloud.iam.identities import CannotAssume
+from localcloud.iam.need import Need
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -102,6 +104,12 @@ class LambdaRuntime:
             worker = self._take(key, function)
         except WorkerDied as error:
             return _failure("Runtime.ExitError", f"RequestId: {request_id} Error: {error}", "")
+        except Refused as error:
+            raise InjectedFailure(
+                "KMSAccessDeniedException",
+                "Lambda was unable to decrypt the environment variables because KMS access was denied. Please check "
+                f"the function's KMS key settings. KMS Exception: AccessDeniedException KMS Message: {error.message}",
+            ) from error
         except CannotAssume as error:
             raise InjectedFailure(
                 "AccessDeniedException",
@@ -183,6 +191,7 @@ class LambdaRuntime:
             if self._idle[key]:
                 return self._idle[key].pop()
         stream = f"{datetime.now(UTC):%Y/%m/%d}/[$LATEST]{uuid.uuid4().hex}"
+        self._may_decrypt_environment(function)
         server = self._fork_server(function)
         environment = {**self._environment(function, stream), "LAMBDA_TASK_ROOT": str(server.task_root)}
         return server.spawn(function.handler, environment, stream)
@@ -253,6 +262,22 @@ class LambdaRuntime:
             except OSError:
                 shutil.rmtree(partial)
         return target
+
+    def _may_decrypt_environment(self, function: Any) -> None:
+        """Lambda decrypts the variables as the function's role, to which it has given a grant of their key.
+
+        No page says that the call has kms:ViaService, so it is taken to have none. Raises Refused and CannotAssume.
+        """
+        if not function.environment_vars:
+            return
+        account = self._cloud.access.account
+        key = function.kms_key_arn or f"arn:aws:kms:{account.region}:{account.account_id}:key/aws-lambda"
+        context = {
+            "kms:encryptioncontext:aws:lambda:functionarn": (function.function_arn,),
+            "kms:viaservice": None,
+        }
+        need = Need("kms:Decrypt", key, "key", context)
+        self._cloud.access.check_granted(function.role, function.function_name, "lambda.amazonaws.com", need)
 
     def _environment(self, function: Any, log_stream: str) -> dict[str, str]:
         region = self._cloud.settings.region
