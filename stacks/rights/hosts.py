@@ -167,8 +167,9 @@ def launch_instances(deployment: Deployment) -> list[Statement]:
     arn, reach = deployment.names.arn, deployment.reach
     given = (
         *(arn("ec2", f"image/{one}", account="") for one in reach.image_patterns),
-        *(arn("ec2", f"subnet/{one}") for one in reach.subnet_patterns),
-        *(arn("ec2", f"security-group/{one}") for one in reach.security_group_patterns),
+        # Another account may share them: then they have its number.
+        *(arn("ec2", f"subnet/{one}", account="*") for one in reach.subnet_patterns),
+        *(arn("ec2", f"security-group/{one}", account="*") for one in reach.security_group_patterns),
     )
     launch = [
         Statement(

@@ -122,6 +122,14 @@ def test_whatever_is_made_gets_the_owner_tag() -> None:
             assert statement.conditions["StringLike"] == {"aws:RequestTag/peaker:cluster": "?*"}
 
 
+def test_a_replica_may_be_launched_into_a_subnet_that_another_account_shares() -> None:
+    [given] = [
+        one for one in ec2_statements({"RunInstances"}) if any("subnet/" in arn for arn in one.resources)
+    ]
+    owners = {arn.split(":")[4] for arn in given.resources if "image/" not in arn}
+    assert owners == {"*"}
+
+
 def test_tags_are_set_only_on_what_a_call_creates_or_on_own_snapshots() -> None:
     """I1: nobody can put the owner tag on what Peaker did not make."""
     for statement in ec2_statements({"CreateTags"}):
