@@ -113,7 +113,7 @@ def _growing(
 ) -> Retrier:
     """Soon at first, then after a share (`growth` - 1) of the time that has passed: long waits cost few events.
 
-    It lasts for `hours` at least. Each call is three events of the 25,000 that an execution may have.
+    It lasts for `hours` at least. Each call is five events of the 25,000 that an execution may have.
     """
     attempts, waited, interval = 0, 0.0, float(first_seconds)
     while waited < hours * 3600:

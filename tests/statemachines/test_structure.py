@@ -269,6 +269,17 @@ def test_every_not_yet_error_is_retried_by_a_workflow() -> None:
     assert waiting <= retried
 
 
+@pytest.mark.parametrize("step", ["AwaitHealthy", "RampTraffic"])
+def test_a_newcomer_at_the_endpoint_is_looked_at_every_ten_seconds_in_its_first_quarter_of_an_hour(
+    step: str,
+) -> None:
+    """A ramp that was looked at every 15 s made a build wait for its next look for 6 % of its time."""
+    [state] = [one for one in structure.states(MACHINES["add_replica"]) if one.name == step]
+    [wait] = [rule for rule in state.body["Retry"] if "TargetNotHealthy" in rule["ErrorEquals"]]
+    looks = [wait["IntervalSeconds"] * wait["BackoffRate"] ** tried for tried in range(90)]
+    assert max(min(look, wait["MaxDelaySeconds"]) for look in looks) <= 10
+
+
 def test_history_stays_under_the_limit_of_step_functions() -> None:
     # 25,000 events per execution; an attempt of a Lambda task costs five (scheduled, started, failed and two more).
     for machine in MACHINES.values():
