@@ -35,7 +35,7 @@ SHORTER = (
     "*:Describe*",
     "ebs:List*",
     "route53:List*",
-    "route53:*teHealthCheck",
+    "route53:*e*teHealthCheck",
     "ec2:C*CapacityReservation",
     "ec2:ModifyInstanceCapacity*",
     "ec2:St*Instances",

@@ -48,6 +48,7 @@ def test_the_product_is_deployed_and_destroyed_without_a_rest(product: Path, tmp
         assert "cdk destroy -c env=local --exclusively 'Peaker-local/orders'" in allowed.out
         assert allow_removal(aws).status == 0
 
+        _the_files_of_the_last_runs_keep_their_bucket(aws, product)
         destroy(product, aws.cloud.endpoint_url)
         assert not aws.cloudformation.describe_stacks()["Stacks"]
         assert not getattr(aws, "lambda").list_functions()["Functions"]
@@ -79,6 +80,18 @@ def _a_cluster_whose_replica_serves_is_not_removed(aws: ResourceCloud, product: 
         destroy(product, aws.cloud.endpoint_url)
     assert stack_of_orders(aws) == before
     aws.dynamodb.delete_item(**row, Key={name: {"S": replica[name]} for name in ("pk", "sk")})
+
+
+def _the_files_of_the_last_runs_keep_their_bucket(aws: ResourceCloud, product: Path) -> None:
+    """S3 deletes no bucket that holds files, so the removal ends there until they are gone (docs/operating.md)."""
+    [bucket] = [
+        one["Name"] for one in aws.s3.list_buckets()["Buckets"] if one["Name"].startswith("peaker-local-run-")
+    ]
+    left = {"Bucket": bucket, "Key": "runs/scale-out-orders-1/hot.json"}
+    aws.cloud.client("s3").put_object(**left, Body=b"{}")
+    with pytest.raises(DeployFailed, match="BucketNotEmpty"):
+        destroy(product, aws.cloud.endpoint_url)
+    aws.s3.delete_object(**left)
 
 
 def _pause(aws: ResourceCloud) -> None:

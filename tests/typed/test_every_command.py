@@ -32,6 +32,8 @@ RUN_BY: dict[str, str] = {
     r"curl .*localhost:4566/_peaker/": SERVER,
     r"python3 \S+peaker_host\.pyz (fill_volumes|report_prewarm) ": "tests/host/fill/test_fill_engine.py",
     r"python -m bench\.plan --only (runs|oracle)$": "tests/simulation/test_outcomes.py",
+    r"aws s3 rm --recursive s3://peaker-prod-run-files": "tests/deployed/test_deploy_product.py",
+    r"aws cloudformation update-termination-protection ": "needs a stack whose first creation failed",
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"python -m stacks.data_key prod$": "tests/deployed/test_data_key.py",

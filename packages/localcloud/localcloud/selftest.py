@@ -64,6 +64,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.cloudformation.responses": {
         "CloudFormationResponse._get_stack_from_s3_url": "self template_url",
     },
+    "moto.s3.models": {
+        "FakeBucket.get_permission": "self action resource",
+    },
     "moto.kms.responses": {
         "KmsResponse.generate_data_key_without_plaintext": "self",
         "KmsResponse._validate_key_id": "self key_id",

@@ -38,6 +38,7 @@ RESOURCE_EXTENSIONS = (
     "ec2.images",
     "ec2.ebs_actions",
     "kms",
+    "s3",
     "policy_simulator",
     "logs",
     "ssm.command_actions",

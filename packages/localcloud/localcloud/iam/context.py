@@ -10,6 +10,8 @@ from localcloud.iam.decision import Caller
 from localcloud.iam.need import Need, Tags
 from localcloud.iam.policy import PolicyNotUnderstood
 
+ENCRYPTION_CONTEXT = "kms:encryptioncontext:"
+
 
 class CallContext:
     """The condition keys of one need. `session` holds those of the caller and the connection."""
@@ -34,6 +36,8 @@ class CallContext:
             return _tag(need.request_tags, tag)
         if name.endswith(":resourcetag") and need.resource_tags is not None:
             return _tag(need.resource_tags, tag)
+        if wanted.startswith(ENCRYPTION_CONTEXT) and need.encryption_context is not None:
+            return _tag(need.encryption_context, wanted.removeprefix(ENCRYPTION_CONTEXT))
         raise PolicyNotUnderstood(
             f"a policy asks for {key}, which the local cloud does not know of {need.action}"
         )

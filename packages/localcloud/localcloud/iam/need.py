@@ -14,8 +14,9 @@ class Need:
     """`kind` is the resource type as the Service Authorization Reference calls it, "" for actions without one.
 
     `keys` are condition keys (lower case) with their values; None is a key that this request is known not to have.
-    Tags are None where they are not known, so that a condition on them cannot be judged. What is `asynchronous` is
-    needed after the call was answered: a refusal shows in what becomes of the resource.
+    Tags and the encryption context (KMS) are None where they are not known, so that a condition on them cannot be
+    judged. What is `asynchronous` is needed after the call was answered: a refusal shows in what becomes of the
+    resource.
     """
 
     action: str
@@ -24,6 +25,7 @@ class Need:
     keys: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     request_tags: Tags | None = None
     resource_tags: Tags | None = None
+    encryption_context: Mapping[str, str] | None = None
     asynchronous: bool = False
 
 

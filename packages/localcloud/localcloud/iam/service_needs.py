@@ -270,7 +270,9 @@ def _key(action: str) -> Needs:
             "kms:grantisforawsresource": None,
             "kms:calleraccount": (look.account_id,),
         }
-        return [Need(f"kms:{action}", key, "key", keys)]
+        constraints = params.get("Constraints") or {}
+        given: dict[str, str] = params.get("EncryptionContext") or next(iter(constraints.values()), {})
+        return [Need(f"kms:{action}", key, "key", keys, encryption_context=given)]
 
     return needs
 

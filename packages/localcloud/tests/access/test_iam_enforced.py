@@ -551,6 +551,35 @@ def test_a_bucket_policy_refuses_what_a_role_may(aws: ResourceCloud) -> None:
     assert "with an explicit deny in a resource-based policy" in message
 
 
+@pytest.mark.parametrize(
+    ("condition", "key"), [("Bool", "aws:SecureTransport"), ("Null", "aws:PrincipalArn")]
+)
+def test_what_a_bucket_policy_denies_under_a_condition_is_let_through_when_it_is_not_met(
+    aws: ResourceCloud, condition: str, key: str
+) -> None:
+    bucket = unique("bucket")
+    aws.s3.create_bucket(Bucket=bucket)
+    place = f"arn:aws:s3:::{bucket}/*"
+    deny = {"Effect": "Deny", "Principal": {"AWS": "*"}, "Action": "s3:*", "Resource": place}
+    met = {"Bool": "false", "Null": "true"}[condition]
+    policy = {"Version": "2012-10-17", "Statement": [{**deny, "Condition": {condition: {key: met}}}]}
+    aws.s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    person = Person(aws, allow(["s3:PutObject", "s3:GetObject"], place))
+    person.s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    assert person.s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+
+
+def test_what_is_under_an_encryption_context_is_judged_by_what_the_call_says(aws: ResourceCloud) -> None:
+    key = aws.kms.create_key()["KeyMetadata"]["Arn"]
+    orders = {"StringEquals": {"kms:EncryptionContext:table": "orders"}}
+    person = Person(aws, allow("kms:GenerateDataKey", key, **orders))
+    call = {"KeyId": key, "KeySpec": "AES_256"}
+    assert person.kms.generate_data_key(**call, EncryptionContext={"table": "orders"})["Plaintext"]
+    for given in ({}, {"table": "lines"}):
+        refused = refusal(lambda given=given: person.kms.generate_data_key(**call, EncryptionContext=given))
+        assert refused[0] == "AccessDeniedException"
+
+
 def test_an_encrypted_object_needs_its_customers_key(aws: ResourceCloud) -> None:
     bucket = unique("bucket")
     key = aws.kms.create_key()["KeyMetadata"]["Arn"]

@@ -272,11 +272,8 @@ class LambdaRuntime:
             return
         account = self._cloud.access.account
         key = function.kms_key_arn or f"arn:aws:kms:{account.region}:{account.account_id}:key/aws-lambda"
-        context = {
-            "kms:encryptioncontext:aws:lambda:functionarn": (function.function_arn,),
-            "kms:viaservice": None,
-        }
-        need = Need("kms:Decrypt", key, "key", context)
+        context = {"aws:lambda:FunctionArn": function.function_arn}
+        need = Need("kms:Decrypt", key, "key", {"kms:viaservice": None}, encryption_context=context)
         self._cloud.access.check_granted(function.role, function.function_name, "lambda.amazonaws.com", need)
 
     def _environment(self, function: Any, log_stream: str) -> dict[str, str]:
