@@ -37,6 +37,13 @@ def regions() -> frozenset[str]:
     return frozenset().union(*partitions().values())
 
 
+def partition_of(region: str) -> str:
+    """The ARN partition that the region lies in; a region that is not listed lies where its name begins like."""
+    prefixes = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "eusc-": "aws-eusc"}
+    begins = (name for prefix, name in prefixes.items() if region.startswith(prefix))
+    return next((name for name, held in partitions().items() if region in held), next(begins, "aws"))
+
+
 @cache
 def instance_types() -> frozenset[str]:
     families = _listed()["sizes_by_instance_family"]

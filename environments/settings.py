@@ -103,6 +103,11 @@ class Network(Settings):
         return self
 
 
+# Where services have the names that the permissions have: in others kms:ViaService and iam:PassedToService say them
+# in another way, and not always in the same one (karpenter-provider-aws#6843).
+PARTITIONS = ("aws", "aws-us-gov")
+
+
 class Environment(Settings):
     """One deployment of Peaker: an account, a region, and the clusters that it looks after."""
 
@@ -117,7 +122,9 @@ class Environment(Settings):
         description="Whether a region may be used that is not among those known when Peaker was released.",
         examples=[True],
     )
-    region: RegionName = Field(description="AWS region.", examples=["us-east-1"])
+    region: RegionName = Field(
+        description="AWS region, in the partition `aws` or `aws-us-gov`.", examples=["us-east-1"]
+    )
     retain_state: StrictBool = Field(
         description="Whether ledger, logs and load balancers outlive their stacks, which are protected from deletion.",
         examples=[True],
@@ -195,6 +202,12 @@ class Environment(Settings):
     @field_validator("region")
     @classmethod
     def _is_known(cls, region: str, info: ValidationInfo) -> str:
+        partition = aws_names.partition_of(region)
+        if partition not in PARTITIONS:
+            raise ValueError(
+                f"must be a region of the partition {' or '.join(PARTITIONS)}, got {region} of {partition}: there the "
+                "services have other names, which Peaker's permissions do not have"
+            )
         if info.data.get("accept_unlisted_region") or region in aws_names.regions():
             return region
         raise ValueError(
@@ -224,10 +237,7 @@ class Environment(Settings):
     @property
     def partition(self) -> str:
         """The ARN partition that the region lies in; a region that is not listed lies where its name begins like."""
-        listed = aws_names.partitions().items()
-        prefixes = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc"}
-        begins = (name for prefix, name in prefixes.items() if self.region.startswith(prefix))
-        return next((name for name, regions in listed if self.region in regions), next(begins, "aws"))
+        return aws_names.partition_of(self.region)
 
 
 def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterator[Fault]:

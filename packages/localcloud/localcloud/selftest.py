@@ -101,6 +101,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     f"{ASL_COMPONENT}.common.retry.retrier_decl": {
         "RetrierDecl._eval_body": "self env",
     },
+    f"{ASL_COMPONENT}.state.exec.state_map.iteration.inline_iteration_component": {
+        "InlineIterationComponent._eval_body": "self env",
+    },
     f"{ASL_COMPONENT}.state.wait.wait_function.wait_function": {
         "WaitFunction._wait_interval": "self env wait_seconds",
     },

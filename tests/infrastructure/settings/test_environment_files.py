@@ -510,21 +510,38 @@ def test_directory_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "dev.yaml") == f"{tmp_path.name}/dev.yaml: cannot be read: Is a directory"
 
 
+def in_region(region: str) -> dict[str, Any]:
+    changes = {"region": region} | {
+        f"{one}.subnets": {f"{region}a": "subnet-0b0d000000000001a"} for one in "cd"
+    }
+    return changed(shop(), changes)
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("eu-west-1", "aws"), ("us-gov-west-1", "aws-us-gov"), ("us-gov-mid-9", "aws-us-gov")],
+)
+def test_partition_follows_the_region(region: str, partition: str) -> None:
+    document = {**in_region(region), "accept_unlisted_region": True}
+    assert Environment.parse(document, "x").partition == partition
+
+
 @pytest.mark.parametrize(
     ("region", "partition"),
     [
-        ("eu-west-1", "aws"),
         ("cn-north-1", "aws-cn"),
-        ("us-gov-west-1", "aws-us-gov"),
+        ("cn-middle-7", "aws-cn"),
         ("us-isob-east-1", "aws-iso-b"),
         ("eusc-de-east-1", "aws-eusc"),
     ],
 )
-def test_partition_follows_the_region(region: str, partition: str) -> None:
-    changes = {"region": region} | {
-        f"{one}.subnets": {f"{region}a": "subnet-0b0d000000000001a"} for one in "cd"
-    }
-    assert Environment.parse(changed(shop(), changes), "x").partition == partition
+def test_a_region_where_services_have_other_names_is_refused(region: str, partition: str) -> None:
+    """kms:ViaService and iam:PassedToService end in amazonaws.com.cn in China, say."""
+    document = {**in_region(region), "accept_unlisted_region": True}
+    with pytest.raises(
+        EnvironmentFileError, match=f"region: must be a region of the partition .* of {partition}:"
+    ):
+        Environment.parse(document, "x")
 
 
 def test_known_names_are_those_of_the_installed_botocore() -> None:

@@ -19,6 +19,7 @@ from peaker_contract.cluster import ClusterSettings
 
 RefusalCode = Literal[
     "ceiling",
+    "batch",
     "no_donor",
     "source_unknown",
     "budget",

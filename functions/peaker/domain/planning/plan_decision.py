@@ -22,6 +22,7 @@ from peaker.domain.planning.plan import (
     planned_build,
 )
 from peaker.domain.planning.plan_refusals import (
+    above_batch,
     above_ceiling,
     no_donor,
     over_budget,
@@ -89,6 +90,7 @@ def plan_scale_out(
             for refusal in (
                 running_operation(lease),
                 above_ceiling(fleet, settings, count),
+                above_batch(count),
                 source_unknown(fleet),
                 None if len(returned) == count else no_donor(choice),
                 None if len(returned) == count else unequal_layout(members[-1].volumes),

@@ -10,6 +10,7 @@ from peaker.domain.planning.plan import PlannedMember, PlannedVolume, Price, Ref
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice
 from peaker.domain.replicas.fleet import FleetState, Replica
+from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.storage.set_manifest import unequal_members
 from peaker_contract.cluster import ClusterSettings
@@ -39,6 +40,17 @@ def above_ceiling(fleet: FleetState, settings: ClusterSettings, count: int) -> R
         code="ceiling",
         reason=f"{serving} serving + {building} building{standing} + {count} wanted exceeds max_replicas "
         f"{settings.max_replicas}, the ceiling (I12)",
+    )
+
+
+def above_batch(count: int) -> Refusal | None:
+    """Refused where some would begin only when others have ended, and the plan would say otherwise."""
+    if count <= MOST_WANTED:
+        return None
+    return Refusal(
+        code="batch",
+        reason=f"{count} wanted, and one run brings {MOST_WANTED} at most side by side: ask for {MOST_WANTED}, and for "
+        "the rest when that run has ended",
     )
 
 

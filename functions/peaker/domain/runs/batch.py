@@ -18,9 +18,13 @@ from peaker.domain.runs.run import Outcome
 from peaker_contract.errors import LedgerInconsistent, PrewarmDeadlineExceeded
 from peaker_contract.steps import Method
 
-# What fails is tried again as another member, until so many times the wanted replicas have begun: with 100 of them at
-# most, their starts fit into the history of one execution.
+# What fails is tried again as another member, until so many times the wanted replicas have begun: of as many as one run
+# brings at most, their starts fit into the history of one execution.
 TRIES = 2
+
+# They are iterations of one inline Map, of which Step Functions runs so many at once; one more would begin when another
+# has ended, a lead time later (Step Functions guide, "Using Map state in Inline mode").
+MOST_WANTED = 40
 
 # The state of add_replica in which a host fills its volumes.
 FILLING_STATE = "FillVolumes"

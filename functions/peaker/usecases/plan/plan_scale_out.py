@@ -20,6 +20,7 @@ from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.approval import ApprovalAsked
+from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
@@ -101,7 +102,7 @@ def _wanted(
     if step.trigger.kind == "manual" or not isinstance(required, Known):
         return step.count
     missing = int(required.value) - len(fleet.serving) - len(fleet.coming)
-    wanted = max(step.count, min(missing, settings.max_replicas - len(fleet.under_ceiling)))
+    wanted = max(step.count, min(missing, settings.max_replicas - len(fleet.under_ceiling), MOST_WANTED))
     return wanted if approved is None else max(step.count, min(wanted, approved.count))
 
 

@@ -61,6 +61,19 @@ def test_numbers_nulls_and_lists_keep_their_types(aws: Control) -> None:
     assert aws.run(states, document)["output"] == document
 
 
+@pytest.mark.parametrize("asked", [{}, {"MaxConcurrency": 500}], ids=["no-limit", "more-than-there-is"])
+def test_the_41st_iteration_of_an_inline_map_begins_when_another_has_ended(
+    aws: Control, asked: dict[str, int]
+) -> None:
+    waiting = {"Wait": {"Type": "Wait", "Seconds": 300, "End": True}}
+    inside = {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": "Wait", "States": waiting}
+    each = {"Type": "Map", "Items": "{% [1..41] %}", "ItemProcessor": inside, **asked, "End": True}
+    events = history(aws, aws.run({"Each": each})["executionArn"])
+    began = [number for number, event in enumerate(events) if event == "MapIterationStarted"]
+    assert len(began) == 41
+    assert began[39] < events.index("MapIterationSucceeded") < began[40]
+
+
 def test_the_functions_that_aws_adds_are_there(aws: Control) -> None:
     expressions = {
         "range": "{% $range(1, 9, 2) %}",

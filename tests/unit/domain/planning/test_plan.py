@@ -57,6 +57,12 @@ REFUSED: dict[str, tuple[FleetState, dict[str, Any], str, str]] = {
         "ceiling",
         "1 serving + 1 building + 1 wanted exceeds max_replicas 2",
     ),
+    "more-than-are-built-side-by-side": (
+        fleet_with(replica(BASE)),
+        {"count": 41, "max_replicas": 60},
+        "batch",
+        "41 wanted, and one run brings 40 at most side by side: ask for 40",
+    ),
     "no-replica": (fleet_with(), {}, "no_donor", "has no replica"),
     "only-a-sick-replica": (
         fleet_with(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))),

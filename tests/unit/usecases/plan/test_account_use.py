@@ -28,11 +28,15 @@ OTHER_RUN = "scale-out-carts-1"
 @pytest.fixture
 def ports() -> FakePorts:
     """A source and a base replica of two vCPUs each; half a TiB of data and as much of log."""
-    made = fake_ports(orders(max_replicas=6), orders(name="carts"))
+    made = with_replicas(fake_ports(orders(max_replicas=6), orders(name="carts")))
+    made.account_quotas.values |= {VCPUS: 64.0, GP3: 50.0}
+    return made
+
+
+def with_replicas(made: FakePorts) -> FakePorts:
     with_cluster(made)
     for volume in data_volumes_of(BASE, size_gib=512):
         made.storage.add(volume)
-    made.account_quotas.values |= {VCPUS: 64.0, GP3: 50.0}
     return made
 
 
@@ -89,6 +93,14 @@ def test_an_automatic_start_takes_as_many_as_fit(ports: FakePorts) -> None:
     ports.readings.metrics[Metric.REQUIRED_REPLICAS] = 5.0
     plan = planned(ports, trigger=Trigger(kind="alarm"))
     assert (plan.count, plan.refusals, check(plan).verdict) == (2, (), "warn")
+
+
+def test_an_automatic_start_takes_no_more_than_are_built_side_by_side() -> None:
+    ports = with_replicas(fake_ports(orders(max_replicas=90)))
+    ports.readings.metrics[Metric.REQUIRED_REPLICAS] = 80.0
+    plan = planned(ports, trigger=Trigger(kind="alarm"))
+    assert (plan.count, plan.refusals) == (40, ())
+    assert [one.code for one in planned(ports, count=41).refusals] == ["batch"]
 
 
 def test_the_account_is_asked_once_however_many_plans_are_tried(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LONGEST_TASK_SECONDS = 3600
 SESSION_NAME = "state-machine"
 SYNC_POLL_SECONDS = 0.1
+# Step Functions guide, "Using Map state in Inline mode": "up to 40 concurrent iterations".
+INLINE_ITERATIONS_AT_ONCE = 40
 # Step Functions guide, "Automating Step Functions event delivery with EventBridge": 248 KiB.
 LONGEST_TEXTS_OF_EVENT = 248 * 1024
 
@@ -43,6 +45,7 @@ def install(cloud: OpenCloud) -> None:
     _install_clients(cloud)
     _install_parser(cloud)
     _install_waits(cloud)
+    _install_map(cloud)
     install_integrations(cloud)
     install_task_tokens(cloud)
     _install_executions(cloud)
@@ -157,6 +160,23 @@ def _install_waits(cloud: OpenCloud) -> None:
     cloud.patch(Timestamp, "_get_wait_seconds", wait_for_timestamp)
     cloud.patch(RetrierDecl, "_eval_body", retry)
     cloud.patch(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", SYNC_POLL_SECONDS)
+
+
+def _install_map(cloud: OpenCloud) -> None:
+    from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.inline_iteration_component import (
+        InlineIterationComponent,
+    )
+
+    original = InlineIterationComponent._eval_body
+
+    def iterate(self: Any, env: Any) -> None:
+        asked = env.stack[-1]
+        asked.max_concurrency = min(
+            asked.max_concurrency or INLINE_ITERATIONS_AT_ONCE, INLINE_ITERATIONS_AT_ONCE
+        )
+        original(self, env)
+
+    cloud.patch(InlineIterationComponent, "_eval_body", iterate)
 
 
 def _install_executions(cloud: OpenCloud) -> None:
