@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from peaker_cli.control_plane import ControlPlane
+from peaker_cli.execution_history import ExecutionHistory
 
 from demo.load import ReadLoad
 
@@ -29,15 +30,19 @@ class Sample:
 class ExecutionTrail:
     """What an execution has done so far."""
 
-    arn: str
+    history: ExecutionHistory
     workflow: str
     status: str
-    states: list[tuple[datetime, str]] = field(default_factory=list)
     told: int = 0
 
     @property
     def name(self) -> str:
-        return self.arn.rsplit(":", 1)[1]
+        return self.history.arn.rsplit(":", 1)[1]
+
+    @property
+    def states(self) -> list[tuple[datetime, str]]:
+        """When it entered which state."""
+        return self.history.states
 
 
 def _acts(states: list[tuple[datetime, str]]) -> bool:
@@ -119,7 +124,7 @@ class Observer(threading.Thread):
 
     def _follow(self, workflow: str) -> None:
         for arn, status in reversed(self._control_executions(workflow)):
-            trail = self.trails.setdefault(arn, ExecutionTrail(arn, workflow, ""))
+            trail = self.trails.setdefault(arn, ExecutionTrail(ExecutionHistory(arn), workflow, ""))
             if trail.status in ("", "RUNNING"):
                 self._read_history(trail)
             if status != trail.status:
@@ -140,19 +145,8 @@ class Observer(threading.Thread):
         return str(cached)
 
     def _read_history(self, trail: ExecutionTrail) -> None:
-        pages = (
-            self._clients["stepfunctions"]
-            .get_paginator("get_execution_history")
-            .paginate(executionArn=trail.arn)
-        )
-        entered = [
-            (event["timestamp"].astimezone(UTC), event["stateEnteredEventDetails"]["name"])
-            for page in pages
-            for event in page["events"]
-            if event.get("stateEnteredEventDetails")
-        ]
-        if _acts(entered):
-            for _, state in entered[trail.told :]:
+        trail.history.read(self._clients["stepfunctions"])
+        if _acts(trail.states):
+            for _, state in trail.states[trail.told :]:
                 self._say(f"{trail.workflow:9} {trail.name[:13]}  {state}")
-            trail.told = len(entered)
-        trail.states = entered
+            trail.told = len(trail.states)

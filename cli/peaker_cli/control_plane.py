@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -23,12 +22,11 @@ from peaker.domain.runs.failure import Failure
 
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
+from peaker_cli.execution_history import ExecutionHistory
 from peaker_cli.failures import ControlPlaneError
 from peaker_contract import names
 from peaker_contract.errors import ResourceNotFound
 
-# In what StartExecution answered, which Step Functions keeps as text.
-_EXECUTION_ARN = re.compile(r'"ExecutionArn":\s*"([^"]+)"')
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 _deserialize = TypeDeserializer().deserialize
 
@@ -155,35 +153,17 @@ class ControlPlane:
         Raises ControlPlaneError past the limit.
         """
         deadline = time.monotonic() + limit_seconds
-        seen: dict[str, int] = {}
+        history = ExecutionHistory(execution_arn)
         while True:
             execution = self.describe(execution_arn)
             if progress is not None:
-                for arn, states in self.entered_states(execution_arn):
-                    for state in states[seen.get(arn, 0) :]:
-                        progress(state)
-                    seen[arn] = len(states)
+                for state in history.look(self.client("stepfunctions")):
+                    progress(state)
             if execution.ended:
                 return execution
             if time.monotonic() > deadline:
                 raise ControlPlaneError(f"{execution_arn} still runs after {limit_seconds:.0f} s")
             time.sleep(poll_seconds)
-
-    def entered_states(self, execution_arn: str) -> Iterator[tuple[str, list[str]]]:
-        """The states that an execution has entered, in order, then those of each execution that it waits for."""
-        pages = self.client("stepfunctions").get_paginator("get_execution_history")
-        states: list[str] = []
-        children: list[str] = []
-        for page in pages.paginate(executionArn=execution_arn):
-            for event in page["events"]:
-                if details := event.get("stateEnteredEventDetails"):
-                    states.append(str(details["name"]))
-                submitted = event.get("taskSubmittedEventDetails", {})
-                if "startExecution.sync" in str(submitted.get("resource", "")):
-                    children += _EXECUTION_ARN.findall(str(submitted.get("output", "")))
-        yield execution_arn, states
-        for child in children:
-            yield from self.entered_states(child)
 
     def executions(self, workflow: str) -> list[tuple[str, str]]:
         """(ARN, status) of a workflow's executions, newest first."""

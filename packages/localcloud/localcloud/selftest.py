@@ -131,6 +131,7 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     },
     "moto.stepfunctions.responses": {
         "StepFunctionResponse.stop_execution": "self",
+        "StepFunctionResponse.get_execution_history": "self",
         "StepFunctionResponse.describe_execution": "self",
     },
 }

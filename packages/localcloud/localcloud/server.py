@@ -54,6 +54,7 @@ CONTROL_EXTENSIONS = (
     "cloudwatch.metrics",
     "events.eventbridge",
     "stepfunctions.executions",
+    "stepfunctions.histories",
     "functions.invocations",
     "cloudwatch.alarms",
     "events.schedules",

@@ -265,8 +265,51 @@ def test_a_stopped_execution_is_aborted_at_once_and_its_child_with_it(aws: Contr
 
 
 def history(aws: Control, execution: str) -> list[str]:
-    events = aws.stepfunctions.get_execution_history(executionArn=execution)["events"]
-    return [event["type"] for event in events]
+    pages = aws.stepfunctions.get_paginator("get_execution_history").paginate(executionArn=execution)
+    return [event["type"] for page in pages for event in page["events"]]
+
+
+@pytest.fixture(scope="module")
+def long(aws: Control) -> str:
+    """An execution of 242 events: a beginning, an end, and two for each of its 120 states."""
+    states = {f"Step{number}": {"Type": "Pass", "Next": f"Step{number + 1}"} for number in range(119)}
+    return str(
+        aws.run({**states, "Step119": {"Type": "Pass", "Output": {"a": 1}, "End": True}})["executionArn"]
+    )
+
+
+class TestHistory:
+    def test_a_page_has_a_hundred_events_unless_told_otherwise(self, aws: Control, long: str) -> None:
+        read = aws.stepfunctions.get_execution_history
+        first = read(executionArn=long)
+        assert [event["id"] for event in first["events"]] == list(range(1, 101))
+        second = read(executionArn=long, nextToken=first["nextToken"], maxResults=1000)
+        assert [event["id"] for event in second["events"]] == list(range(101, 243))
+        assert "nextToken" not in second
+
+    def test_backwards_the_newest_come_first(self, aws: Control, long: str) -> None:
+        read = aws.stepfunctions.get_execution_history
+        first = read(executionArn=long, reverseOrder=True, maxResults=2)
+        assert [event["type"] for event in first["events"]] == ["ExecutionSucceeded", "PassStateExited"]
+        token = first["nextToken"]
+        assert read(executionArn=long, reverseOrder=True, nextToken=token)["events"][0]["id"] == 240
+        began = aws.stepfunctions.describe_execution(executionArn=long)["startDate"]
+        assert timedelta(0) < first["events"][0]["timestamp"] - began < timedelta(days=1)
+
+    def test_its_data_may_be_left_out(self, aws: Control, long: str) -> None:
+        read = aws.stepfunctions.get_execution_history
+        for asked, shown in (({}, '{"a":1}'), ({"includeExecutionData": False}, None)):
+            newest = read(executionArn=long, reverseOrder=True, maxResults=1, **asked)["events"][0]
+            assert newest["executionSucceededEventDetails"].get("output") == shown
+
+    @pytest.mark.parametrize(
+        ("asked", "code"),
+        [({"maxResults": 1001}, "ValidationException"), ({"nextToken": "nothing"}, "InvalidToken")],
+    )
+    def test_what_it_does_not_take(self, aws: Control, long: str, asked: dict[str, Any], code: str) -> None:
+        with pytest.raises(ClientError) as error:
+            aws.stepfunctions.get_execution_history(executionArn=long, **asked)
+        assert error.value.response["Error"]["Code"] == code
 
 
 def test_a_stop_interrupts_a_wait(aws: Control) -> None:
