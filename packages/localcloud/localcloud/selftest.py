@@ -110,6 +110,14 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     f"{ASL_COMPONENT}.state.wait.wait_function.timestamp": {
         "Timestamp._get_wait_seconds": "self env",
     },
+    f"{TASK_SERVICE}.state_task_service_sfn": {
+        "StateTaskServiceSfn._build_sync_resolver": (
+            "self env resource_runtime_part normalised_parameters state_credentials"
+        ),
+        "StateTaskServiceSfn._build_sync2_resolver": (
+            "self env resource_runtime_part normalised_parameters state_credentials"
+        ),
+    },
     f"{TASK_SERVICE}.state_task_service": {
         "StateTaskService._get_boto_service_name": "self boto_service_name",
         "StateTaskService._get_boto_service_action": "self service_action_name",
