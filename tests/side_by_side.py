@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 6
+AT_ONCE = 5
 TAIL_LINES = 400
 PLAIN_PATH = LOGS / "plain-tools"
 # `unshare` is how root becomes a plain user here.
