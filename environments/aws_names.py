@@ -39,7 +39,15 @@ def regions() -> frozenset[str]:
 
 def partition_of(region: str) -> str:
     """The ARN partition that the region lies in; a region that is not listed lies where its name begins like."""
-    prefixes = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "eusc-": "aws-eusc"}
+    prefixes = {
+        "cn-": "aws-cn",
+        "us-gov-": "aws-us-gov",
+        "us-iso-": "aws-iso",
+        "us-isob-": "aws-iso-b",
+        "us-isof-": "aws-iso-f",
+        "eu-isoe-": "aws-iso-e",
+        "eusc-": "aws-eusc",
+    }
     begins = (name for prefix, name in prefixes.items() if region.startswith(prefix))
     return next((name for name, held in partitions().items() if region in held), next(begins, "aws"))
 

@@ -88,7 +88,7 @@ def _the_files_of_the_last_runs_keep_their_bucket(aws: ResourceCloud, product: P
         one["Name"] for one in aws.s3.list_buckets()["Buckets"] if one["Name"].startswith("peaker-local-run-")
     ]
     left = {"Bucket": bucket, "Key": "runs/scale-out-orders-1/hot.json"}
-    aws.cloud.client("s3").put_object(**left, Body=b"{}")
+    aws.s3.put_object(**left, Body=b"{}")
     with pytest.raises(DeployFailed, match="BucketNotEmpty"):
         destroy(product, aws.cloud.endpoint_url)
     aws.s3.delete_object(**left)

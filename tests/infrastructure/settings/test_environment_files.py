@@ -532,6 +532,7 @@ def test_partition_follows_the_region(region: str, partition: str) -> None:
         ("cn-north-1", "aws-cn"),
         ("cn-middle-7", "aws-cn"),
         ("us-isob-east-1", "aws-iso-b"),
+        ("us-isof-middle-7", "aws-iso-f"),
         ("eusc-de-east-1", "aws-eusc"),
     ],
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Step Functions API reference, GetExecutionHistory, maxResults; 0 stands for the default.
 PAGE, LONGEST_PAGE = 100, 1000
-_DATA = ("input", "inputDetails", "output", "outputDetails", "result", "resultDetails")
+_DATA = ("input", "inputDetails", "output", "outputDetails")
 
 
 def install(cloud: OpenCloud) -> None:
@@ -28,7 +28,7 @@ def install(cloud: OpenCloud) -> None:
         # A copy: the execution may go on.
         events = list(found["events"])
         size = self._get_param("maxResults") or PAGE
-        if not 0 < size <= LONGEST_PAGE:
+        if size > LONGEST_PAGE:
             raise InjectedFailure(
                 "ValidationException",
                 f"1 validation error detected: Value '{size}' at 'maxResults' failed to satisfy constraint: Member "
