@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.dataplane import DataPlaneError
+from localcloud.hosts.state_lock import live_server
 
 NAMESPACE_PREFIX = "pkr-"
+_MARK = "peaker "
 NETNS_DIRECTORY = Path("/run/netns")
 
 
@@ -38,7 +40,7 @@ class NetworkPlan:
 
 def link_alias(state_directory: Path) -> str:
     """The mark on our links. The kernel keeps 255 characters."""
-    return f"peaker {state_directory}"[:255]
+    return f"{_MARK}{state_directory}"[:255]
 
 
 def namespace_name(instance_id: str) -> str:
@@ -47,17 +49,23 @@ def namespace_name(instance_id: str) -> str:
 
 
 def ensure_bridge(plan: NetworkPlan, state_directory: Path) -> None:
-    """Make the bridge, or take the one that is ours. Raises DataPlaneError when name or network is taken."""
-    existing = links().get(plan.bridge)
+    """Make the bridge, or take the one that is ours. Raises DataPlaneError when name or network is taken.
+
+    What was left by a local cloud that was killed is taken down: its network would be in the way of every
+    other checkout's until somebody cleans up in its own. Its processes and files stay for its own cleanup.
+    """
     alias = link_alias(state_directory)
-    if existing is not None:
-        if existing.get("ifalias") != alias:
-            owner = existing.get("ifalias") or "something else"
-            raise DataPlaneError(
-                f"network link {plan.bridge} already exists and belongs to {owner}:"
-                f" stop that local cloud, or remove the link (ip link delete {plan.bridge})"
-            )
+    owner = _bridge_alias(plan)
+    if owner not in (None, alias) and _was_killed(owner):
+        _take_down(Path(owner.removeprefix(_MARK)))
+        owner = _bridge_alias(plan)
+    if owner == alias:
         return
+    if owner is not None:
+        raise DataPlaneError(
+            f"network link {plan.bridge} already exists and belongs to {owner or 'something else'}:"
+            f" stop that local cloud, or remove the link (ip link delete {plan.bridge})"
+        )
     _refuse_overlap(plan)
     batch(
         [
@@ -67,6 +75,24 @@ def ensure_bridge(plan: NetworkPlan, state_directory: Path) -> None:
             f"link set dev {plan.bridge} up",
         ]
     )
+
+
+def _bridge_alias(plan: NetworkPlan) -> str | None:
+    """The mark on the bridge; empty for a bridge without one, None without a bridge."""
+    bridge = links().get(plan.bridge)
+    return None if bridge is None else str(bridge.get("ifalias") or "")
+
+
+def _was_killed(alias: str) -> bool:
+    """Whether the mark is a local cloud's that no longer lives."""
+    return alias.startswith(_MARK) and live_server(Path(alias.removeprefix(_MARK))) is None
+
+
+def _take_down(state_directory: Path) -> None:
+    for namespace in owned_namespaces(state_directory):
+        disconnect(namespace)
+    for link in owned_links(state_directory):
+        remove_link(link)
 
 
 def connect(plan: NetworkPlan, state_directory: Path, namespace: str, address: str) -> None:

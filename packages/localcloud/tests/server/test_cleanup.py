@@ -121,6 +121,30 @@ def test_another_checkout_is_not_touched(tmp_path: Path) -> None:
         hosts.close()
 
 
+def test_the_network_of_a_killed_one_is_not_in_the_way_of_another_checkout(
+    tmp_path_factory: pytest.TempPathFactory, state: Path, holder: subprocess.Popen[str]
+) -> None:
+    network = own_network(offset=2)
+    ours = tmp_path_factory.mktemp("ours")
+    hosts = NamespaceHosts(ours, IMAGES, network)
+    instance_id = new_instance_id()
+    spec = HostSpec(instance_id, built_mysql_image(), address(network, 1), "ours")
+    try:
+        with pytest.raises(DataPlaneError, match=f"{network.bridge} already exists and belongs to peaker"):
+            hosts.launch(spec)
+
+        holder.kill()
+        holder.wait()
+        hosts.launch(spec)
+
+        assert links()[network.bridge]["ifalias"] == f"peaker {ours}"
+        found = "\n".join(leftovers(state))
+        assert "pkt" not in found
+        assert "loop device" in found  # files and devices stay for their own checkout's cleanup
+    finally:
+        hosts.close()
+
+
 def test_nothing_there_is_nothing_to_clean(tmp_path: Path) -> None:
     assert leftovers(tmp_path / "never-used") == []
     assert clean(tmp_path / "never-used") == []
