@@ -180,7 +180,7 @@ class Storage(Protocol):
         """Snapshot exactly these volumes of the instance at one instant. Not idempotent: look by tag first."""
 
     def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:
-        """Tag a snapshot with the name of its volume."""
+        """Tag a snapshot with the name of its volume. Raises ResourceNotFound also while EC2 does not find it yet."""
 
     def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete. An unknown id is not an error."""

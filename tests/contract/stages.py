@@ -22,6 +22,7 @@ DOCUMENT = "install_host_package"
 PARAMETERS: Mapping[str, str] = {"PackageUrl": "https://packages.test/p.pyz", "PackageSha256": "ab" * 32}
 LONGEST_SECONDS = 900
 UNKNOWN_HOST, UNKNOWN_VOLUME = "i-0123456789abcdef0", "vol-0123456789abcdef0"
+UNKNOWN_SNAPSHOT = "snap-0123456789abcdef0"
 
 
 class Stage(Protocol):

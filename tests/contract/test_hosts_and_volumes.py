@@ -14,6 +14,7 @@ from peaker_contract.tags import RUN_TAG, VOLUME_TAG
 from tests.contract.conftest import Adapters
 from tests.contract.stages import (
     UNKNOWN_HOST,
+    UNKNOWN_SNAPSHOT,
     UNKNOWN_VOLUME,
     AwsStage,
     FakeStage,
@@ -110,6 +111,9 @@ def test_snapshots_hold_exactly_the_wanted_volumes_and_may_be_named_and_deleted(
     assert {one.source_volume_id for one in made} == {data, log}
     assert other not in {one.source_volume_id for one in made}
     first = made[0].snapshot_id
+    with pytest.raises(errors.ResourceNotFound):
+        stage.storage.name_snapshot(UNKNOWN_SNAPSHOT, "data")
+    stage.eventually(lambda: len(stage.storage.snapshots_of_run("run-3")) == 2)
     stage.storage.name_snapshot(first, "data")
     states = lambda: [one.state for one in stage.storage.snapshots_of_run("run-3")]  # noqa: E731
     stage.eventually(lambda: states() == ["completed", "completed"])

@@ -225,6 +225,7 @@ class FakeStorage:
     snapshot_calls: int = 0
     deleted: list[str] = field(default_factory=list)
     hidden: bool = False
+    not_found_yet: bool = False
     rate_refusal: Exception | None = None
     undeletable: dict[str, Exception] = field(default_factory=dict)
     now: Callable[[], datetime] = lambda: NOON
@@ -274,6 +275,8 @@ class FakeStorage:
         return made
 
     def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:
+        if self.not_found_yet or snapshot_id not in self.snapshots:
+            raise ResourceNotFound(f"ec2:CreateTags: InvalidSnapshot.NotFound: {snapshot_id}")
         snapshot = self.snapshots[snapshot_id]
         self.snapshots[snapshot_id] = replace(snapshot, tags={**snapshot.tags, VOLUME_TAG: volume_name})
 

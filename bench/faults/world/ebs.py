@@ -19,10 +19,11 @@ from bench.faults.world.account import (
     state_at,
     volume_state,
 )
-from peaker_contract.errors import AwsCallRejected, UndoInProgress, VolumeFailed
+from peaker_contract.errors import AwsCallRejected, ResourceNotFound, UndoInProgress, VolumeFailed
 from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 GIB = 1024**3
+_FOUND_BEFORE = OTHERS_SHOWN_WITHIN / 2
 
 
 class HostileStorage:
@@ -61,9 +62,10 @@ class HostileStorage:
         return [self._snapshot(self._snapshot_made(one, tags), self._time.seconds) for one in volume_ids]
 
     def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:
-        record = self._account.snapshots.get(snapshot_id)
-        if record is None or state_at(record, self._time.seconds) == "deleted":
-            raise AwsCallRejected(f"ec2:CreateTags: InvalidSnapshot.NotFound: {snapshot_id}")
+        record, now = self._account.snapshots.get(snapshot_id), self._time.seconds
+        # A call by id is not bound to find what lists do not show yet; here every second one does.
+        if record is None or state_at(record, now) == "deleted" or now < record["shown"] - _FOUND_BEFORE:
+            raise ResourceNotFound(f"ec2:CreateTags: InvalidSnapshot.NotFound: {snapshot_id}")
         record["tags"][VOLUME_TAG] = volume_name
 
     def delete_snapshot(self, snapshot_id: str) -> None:

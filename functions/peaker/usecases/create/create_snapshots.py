@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
@@ -11,38 +11,50 @@ from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
 from peaker.usecases.run.batch_members import clones_alone, require_donor
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.lost_answers import may_still_appear
+from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE, may_still_appear
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import settled
-from peaker_contract.errors import SnapshotFailed, SnapshotsPending
+from peaker_contract.errors import ResourceNotFound, SnapshotFailed, SnapshotsPending
 from peaker_contract.tags import DONOR_TAG
 
 
 def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10).
 
-    Raises SnapshotsPending while an earlier call without an answer may have made them, NoDonor where a failover made
-    the donor the source. A clone needs none.
+    Raises SnapshotsPending while an earlier call without an answer may have made them and while EC2 does not find yet
+    what it has just answered, SnapshotFailed where the set lacks a member, NoDonor where a failover made the donor the
+    source. A clone needs none.
     """
     donor = settled(ports, step, Donor)
     if clones_alone(ports, step.run_id):
         return Summary(text=f"none: {donor.instance_id} is cloned over the network", numbers={})
     earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
     rows = _intend(ports, step, donor.volumes)
-    known = {name: row.resource_id for name, row in rows.items() if row.resource_id is not None}
-    if len(known) == len(rows):
-        # An earlier call recorded them all and could not say so; EC2 may not show them yet.
-        return _summary(known)
+    if any(row.resource_id is None for row in rows.values()):
+        snapshots = _made_earlier(ports, step, earlier) or _make(ports, step, donor)
+        rows = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
+    # All ids are in the ledger by now: whatever the naming meets, no second set is made.
+    return _summary({name: _named(ports, row) for name, row in rows.items()})
+
+
+def _made_earlier(ports: Ports, step: StepInput, earlier: Sequence[ResourceRow]) -> list[Snapshot]:
+    """What EC2 shows of the run's set; nothing only where no call can have made one."""
     snapshots = ports.storage.snapshots_of_run(step.run_id)
-    if not snapshots:
-        if any(may_still_appear(row, ports.clock.now()) for row in earlier):
-            raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
-        require_donor(ports, step)
-        ports.ledger.require_lease(holder_of(step))
-        snapshots = ports.storage.create_snapshots(
-            donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)
-        )
-    return _summary({name: _record(ports, step, row, snapshots) for name, row in rows.items()})
+    if snapshots:
+        return snapshots
+    if any(row.resource_id is not None for row in earlier):
+        raise SnapshotsPending("an earlier call recorded a part of the set, which does not show yet")
+    if any(may_still_appear(row, ports.clock.now()) for row in earlier):
+        raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
+    return []
+
+
+def _make(ports: Ports, step: StepInput, donor: Donor) -> list[Snapshot]:
+    require_donor(ports, step)
+    ports.ledger.require_lease(holder_of(step))
+    return ports.storage.create_snapshots(
+        donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)
+    )
 
 
 def _summary(made: Mapping[str, str]) -> Summary:
@@ -63,14 +75,25 @@ def _intend(ports: Ports, step: StepInput, volumes: dict[str, str]) -> dict[str,
     }
 
 
-def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: list[Snapshot]) -> str:
+def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: Sequence[Snapshot]) -> ResourceRow:
+    if row.resource_id is not None:
+        return row
     source = row.details["source_volume_id"]
     snapshot = next((one for one in snapshots if one.source_volume_id == source), None)
     if snapshot is None and may_still_appear(row, ports.clock.now()):
         raise SnapshotsPending(f"of the set the one of {source} ({row.name}) does not show yet")
     if snapshot is None:
         raise SnapshotFailed(f"the snapshot set has no member of {source} ({row.name}); none of it is usable")
-    ports.storage.name_snapshot(snapshot.snapshot_id, row.name)
-    if row.resource_id is None:
-        ports.ledger.made(holder_of(step), row, snapshot.snapshot_id, ports.clock.now())
-    return snapshot.snapshot_id
+    return ports.ledger.made(holder_of(step), row, snapshot.snapshot_id, ports.clock.now())
+
+
+def _named(ports: Ports, row: ResourceRow) -> str:
+    """CreateSnapshots gives all members the same tags; a call just after it may not find them yet."""
+    snapshot_id, now = str(row.resource_id), ports.clock.now()
+    try:
+        ports.storage.name_snapshot(snapshot_id, row.name)
+    except ResourceNotFound as error:
+        if now - (row.made_at or now) < LOST_ANSWER_GRACE:
+            raise SnapshotsPending(f"EC2 does not find {snapshot_id} ({row.name}) yet: {error}") from error
+        raise SnapshotFailed(f"{snapshot_id} ({row.name}) is not there any more: {error}") from error
+    return snapshot_id

@@ -266,6 +266,19 @@ def test_detach_refusals(aws: ResourceCloud) -> None:
 # -- snapshots -----------------------------------------------------------------------------------------------
 
 
+def test_a_snapshot_is_not_found_for_its_tags_just_after_the_call(slow_aws: ResourceCloud) -> None:
+    volume_id = slow_aws.attached_volume(slow_aws.launched())
+    name = [tag("peaker:volume", "data")]
+    with slow_aws.stopped_clock():
+        snapshot_id = slow_aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
+        with pytest.raises(ClientError) as error:
+            slow_aws.ec2.create_tags(Resources=[snapshot_id], Tags=name)
+    assert code_of(error) == "InvalidSnapshot.NotFound"
+    eventually(lambda: slow_aws.snapshot(snapshot_id))
+    slow_aws.ec2.create_tags(Resources=[snapshot_id], Tags=name)
+    assert slow_aws.snapshot(snapshot_id)["Tags"] == name
+
+
 def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None:
     instance_id = aws.launched()
     data = aws.attached_volume(instance_id, "/dev/sdf", TagSpecifications=[

@@ -375,6 +375,7 @@ def install(cloud: OpenCloud) -> None:
         return
     state = ec2_state(cloud)
     actions, direct = EbsActions(state), DirectActions(state)
+    state.tag_what_is_visible()
     for name in (
         "create_volume",
         "delete_volume",

@@ -28,6 +28,7 @@ HOOKS: Mapping[str, str] = {  # what is replaced or called, and its parameters
         for name in EBS_ACTIONS.split()
     },
     "moto.ec2.responses.amis:AmisResponse.copy_image": "self",
+    "moto.ec2.responses.tags:TagResponse.create_tags": "self",
     **{f"moto.ebs.responses:EBSResponse.{name}": "self" for name in DIRECT_ACTIONS.split()},
     **{
         f"moto.ssm.responses:SimpleSystemManagerResponse.{name}": "self"

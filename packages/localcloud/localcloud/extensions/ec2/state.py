@@ -19,6 +19,11 @@ from localcloud.dataplane import DataPlane
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 
+NOT_FOUND = {
+    "i": "InvalidInstanceID.NotFound",
+    "snap": "InvalidSnapshot.NotFound",
+    "vol": "InvalidVolume.NotFound",
+}
 NOT_PART_OF_THE_REQUEST = ("ClientToken", "DryRun")
 
 
@@ -69,6 +74,19 @@ class Ec2State:
 
     def visible(self, resource_id: str) -> bool:
         return time.monotonic() >= self._visible_at.get(resource_id, 0.0)
+
+    def tag_what_is_visible(self) -> None:
+        """CreateTags does not find by its id what Describe does not show yet."""
+        from moto.ec2.responses.tags import TagResponse
+
+        def create_tags(response: Any) -> Any:
+            for resource_id in response._get_param("Resources", []):
+                if not self.visible(resource_id):
+                    code = NOT_FOUND.get(resource_id.split("-")[0], "InvalidID")
+                    raise ec2_error(code, f"The ID '{resource_id}' does not exist")
+            return original(response)
+
+        original = self.replace_action(TagResponse, "create_tags", create_tags)
 
     # -- idempotency ---------------------------------------------------------------------------------------
 
