@@ -189,7 +189,8 @@ class Storage(Protocol):
         """Create from a snapshot. The same token gives the same volume. Raises CapacityUnavailable on a quota."""
 
     def attach(self, volume_id: str, instance_id: str, device: str) -> None:
-        """Begin to attach. Attached to this instance already is not an error; to another is VolumeFailed."""
+        """Begin to attach. Attached to this instance already is not an error, nor in use by whom EC2 does not show yet;
+        at another instance, or in another zone, is VolumeFailed."""
 
     def delete_volume(self, volume_id: str) -> None:
         """Delete. An unknown id is not an error; a volume that is still attached raises UndoInProgress."""

@@ -70,12 +70,13 @@ class Adapters:
         except errors.ResourceNotFound:
             return ""
 
+    def free_volume(self) -> str:
+        made = self.cloud.client("ec2").create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")
+        self.await_volume(made["VolumeId"], "available")
+        return str(made["VolumeId"])
+
     def data_volume(self, instance_id: str, device: str) -> str:
-        ec2 = self.cloud.client("ec2")
-        volume_id = str(
-            ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"]
-        )
-        self.await_volume(volume_id, "available")
+        volume_id = self.free_volume()
         self.storage.attach(volume_id, instance_id, device)
         self.await_volume(volume_id, "in-use")
         return volume_id

@@ -111,6 +111,17 @@ def test_snapshots_of_others_that_are_being_made_are_waited_for(aws: Adapters) -
         aws.storage.create_snapshots(host, [volume_id], RUN_TAGS)
 
 
+def test_a_volume_in_use_whose_holder_does_not_show_yet_is_looked_at_again(aws: Adapters) -> None:
+    """An earlier call attached it, and DescribeVolumes lags: it names nobody."""
+    host = aws.running("token-stale-holder").instance_id
+    volume_id = aws.free_volume()
+    aws.cloud.faults.add("ec2:AttachVolume", "VolumeInUse")
+    aws.storage.attach(volume_id, host, "/dev/sdf")
+    aws.cloud.faults.add("ec2:AttachVolume", "InvalidVolume.ZoneMismatch")
+    with pytest.raises(errors.VolumeFailed, match="ZoneMismatch"):
+        aws.storage.attach(volume_id, host, "/dev/sdf")
+
+
 def shell(command: str) -> str:
     step = {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": [command]}}
     return json.dumps({"schemaVersion": "2.2", "mainSteps": [step]})

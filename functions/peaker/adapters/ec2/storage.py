@@ -152,10 +152,13 @@ class Ec2Storage:
             try:
                 self._ec2_single_try.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
             except ClientError as error:
-                if error_code(error) not in {"VolumeInUse", "InvalidVolume.ZoneMismatch"}:
+                code = error_code(error)
+                if code not in {"VolumeInUse", "InvalidVolume.ZoneMismatch"}:
                     raise
-                if self._holder(volume_id) != instance_id:
-                    raise VolumeFailed(f"ec2:AttachVolume: {error}") from error
+                # An earlier call attached it: lists may not say so yet, and then name nobody.
+                if code == "VolumeInUse" and self._holder(volume_id) in (None, instance_id):
+                    return
+                raise VolumeFailed(f"ec2:AttachVolume: {error}") from error
 
     def delete_volume(self, volume_id: str) -> None:
         try:
@@ -173,9 +176,9 @@ class Ec2Storage:
             raise
 
     def _holder(self, volume_id: str) -> str | None:
-        with translated("ec2:DescribeVolumes"):
-            answer = self._ec2.describe_volumes(VolumeIds=[volume_id])
-        return next((_volume(raw).instance_id for raw in answer["Volumes"]), None)
+        # By filter, which knows no NotFound for what does not show yet.
+        found = self._volumes([{"Name": "volume-id", "Values": [volume_id]}])
+        return next((one.instance_id for one in found), None)
 
     def _root_volume(self, instance_id: str) -> str | None:
         with translated("ec2:DescribeInstances"):
