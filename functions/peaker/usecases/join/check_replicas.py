@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
 from peaker.domain.reading import Unknown
@@ -16,10 +17,12 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Inst
 from peaker.domain.replicas.replica_check import CheckFigures, summarize
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import HostCommandFailed, Retryable
+from peaker_contract.errors import HostCommandFailed, Retryable, Throttled
 
 LOOKS = 30
 PAUSE_SECONDS = 1.0
+# The client has tried three times by then, each time later; the function has 60 s for all hosts.
+THROTTLED_LOOKS = 3
 _IN_THE_ENDPOINT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY}
 
 
@@ -35,16 +38,32 @@ def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = 
             answers[instance.instance_id] = sent
         else:
             commands[instance.instance_id] = sent
+    answers |= _hear(ports, commands, pause)
+    return summarize({one.instance_id: answers[one.instance_id] for one in replicas})
+
+
+def _hear(
+    ports: Ports, commands: Mapping[str, str], pause: Callable[[float], None]
+) -> dict[str, HealthReport | Unknown]:
+    """What each host (instance id to command id) said; a host whose answer AWS does not show is unknown alone."""
+    answers: dict[str, HealthReport | Unknown] = {}
+    throttled: Counter[str] = Counter()
     for _ in range(LOOKS):
         for instance_id in [name for name in commands if name not in answers]:
-            outcome = ports.commands.outcome(commands[instance_id], instance_id)
+            try:
+                outcome = ports.commands.outcome(commands[instance_id], instance_id)
+            except Retryable as error:
+                throttled[instance_id] += 1
+                if not isinstance(error, Throttled) or throttled[instance_id] == THROTTLED_LOOKS:
+                    answers[instance_id] = _refused(error)
+                continue
             if outcome.status.is_over:
                 answers[instance_id] = _report(outcome)
-        if len(answers) == len(replicas):
+        if len(answers) == len(commands):
             break
         pause(PAUSE_SECONDS)
     late = Unknown(f"no answer within {LOOKS * PAUSE_SECONDS:.0f} s")
-    return summarize({one.instance_id: answers.get(one.instance_id, late) for one in replicas})
+    return {name: answers.get(name, late) for name in commands}
 
 
 def policy_parameters(
@@ -90,7 +109,11 @@ def _ask(
             "report_health", instance.instance_id, parameters, f"peaker check {settings.name}"
         )
     except Retryable as error:
-        return Unknown(f"{type(error).__name__}: {error}")
+        return _refused(error)
+
+
+def _refused(error: Retryable) -> Unknown:
+    return Unknown(f"{type(error).__name__}: {error}")
 
 
 def _report(outcome: CommandOutcome) -> HealthReport | Unknown:

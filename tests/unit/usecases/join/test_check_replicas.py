@@ -15,9 +15,9 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Targ
 from peaker.domain.replicas.replica_check import summarize
 from peaker.runtime import telemetry
 from peaker.runtime.telemetry import emit_check
-from peaker.usecases.join.check_replicas import LOOKS, check_replicas
+from peaker.usecases.join.check_replicas import LOOKS, THROTTLED_LOOKS, check_replicas
 
-from peaker_contract.errors import Throttled
+from peaker_contract.errors import AwsUnavailable, Retryable, Throttled
 from peaker_contract.metrics import Metric
 from tests.support.builders import instance, orders
 from tests.support.fakes import FakePorts, fake_ports
@@ -125,6 +125,38 @@ def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(
     monkeypatch.setattr(ports.commands, "send", refuse_first)
     figures = check_replicas(ports, "orders", never)
     assert (figures.serving, figures.unreported) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "times", "unheard", "looks"),
+    [
+        (Throttled("ssm:GetCommandInvocation"), 1, 0, 2),
+        (Throttled("ssm:GetCommandInvocation"), THROTTLED_LOOKS, 1, THROTTLED_LOOKS),
+        (AwsUnavailable("ssm:GetCommandInvocation: no answer"), 1, 1, 1),
+    ],
+)
+def test_an_answer_that_aws_does_not_show_takes_no_other_with_it(
+    ports: FakePorts,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Retryable,
+    times: int,
+    unheard: int,
+    looks: int,
+) -> None:
+    """GetCommandInvocation was refused for one host; the others had answered."""
+    ports.commands.results["report_health"] = answers()
+    outcome, left = ports.commands.outcome, [refusal] * times
+
+    def refuse_first(command_id: str, instance_id: str) -> CommandOutcome:
+        if instance_id == FIRST and left:
+            raise left.pop()
+        return outcome(command_id, instance_id)
+
+    monkeypatch.setattr(ports.commands, "outcome", refuse_first)
+    pauses: list[float] = []
+    figures = check_replicas(ports, "orders", pauses.append)
+    assert (figures.serving, figures.unreported, len(pauses) + 1) == (2 - unheard, unheard, looks)
+    assert (f"{FIRST} did not report: {type(refusal).__name__}: ssm:Get" in figures.reason) == bool(unheard)
 
 
 def test_held_replicas_serve_and_are_counted_apart() -> None:
