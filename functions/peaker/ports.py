@@ -424,7 +424,9 @@ class LoadReadings(Protocol):
     """What CloudWatch holds of a cluster's load, and what forecast_load published about it."""
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
-        """The newest point of the load metric; Unknown when it is missing or older than three periods."""
+        """The load metric in the newest period that has ended, or in the one that runs where it is higher already.
+
+        Unknown when none of the last three that have ended has a point."""
 
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime

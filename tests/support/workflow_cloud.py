@@ -28,6 +28,7 @@ from peaker.domain.runs.ledger import ResourceKind, RunRow
 
 from environments.schema import load_environment
 from lab.plugin import PURE
+from localcloud.extensions.cloudwatch.metric_store import metric_key
 from localcloud.extensions.stepfunctions.executions import executions
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -342,14 +343,16 @@ class WorkflowCloud:
     def set_load(
         self, cluster: Cluster, load: float, required_replicas: float, surplus: float | None = None
     ) -> None:
-        """Recent points of the load metric and of what forecast_load publishes."""
+        """The load metric, as high in the last period as in the one that runs, and what forecast_load publishes."""
         now = self.cloud.clock.now()
         metric = cluster.settings["load_metric"]
         dimensions = [{"Name": name, "Value": value} for name, value in metric["dimensions"].items()]
+        self.cloud.metrics.forget(metric_key(metric["namespace"], metric["name"], dimensions))
         self.client("cloudwatch").put_metric_data(
             Namespace=metric["namespace"],
             MetricData=[
-                {"MetricName": metric["name"], "Dimensions": dimensions, "Timestamp": now, "Value": load}
+                {"MetricName": metric["name"], "Dimensions": dimensions, "Timestamp": at, "Value": load}
+                for at in (now - timedelta(seconds=metric["period_seconds"]), now)
             ],
         )
         self.client("cloudwatch").put_metric_data(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from peaker.adapters.cloudwatch.metric_data import metric_query, read_points
@@ -36,9 +36,19 @@ class CloudWatchReadings:
         self._cloudwatch = cloudwatch
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
+        """A period that still runs has its Sum and its SampleCount to a part only: it counts where it is higher already
+        than the newest one that has ended, which is a load that has grown meanwhile.
+        """
         metric = settings.load_metric
-        oldest = timedelta(seconds=metric.period_seconds * STALE_AFTER_PERIODS)
-        return _newest(self.load_points(settings, now - oldest, now), metric.name, oldest, now)
+        period = timedelta(seconds=metric.period_seconds)
+        running_since = datetime.fromtimestamp(
+            now.timestamp() // metric.period_seconds * metric.period_seconds, UTC
+        )
+        oldest = period * STALE_AFTER_PERIODS
+        points = self.load_points(settings, running_since - oldest, now)
+        ended = _newest([one for one in points if one[0] < running_since], metric.name, oldest, running_since)
+        at, value = points[-1] if points else (running_since, 0.0)
+        return Known(value, at) if isinstance(ended, Known) and value > ended.value else ended
 
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime

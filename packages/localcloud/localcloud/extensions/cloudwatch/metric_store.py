@@ -107,6 +107,11 @@ class MetricStore:
             for at, sample in points:
                 series.add(at, sample)
 
+    def forget(self, key: MetricKey) -> None:
+        """As if nothing had been published: a test's new load was there all along."""
+        with self._lock:
+            self._series.pop(key, None)
+
     def between(self, key: MetricKey, start: float, end: float) -> list[Sample]:
         with self._lock:
             series = self._series.get(key)
