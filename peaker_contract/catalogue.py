@@ -388,7 +388,7 @@ SCALE_IN = (
         Phase.LEAVE,
         "select_idle_replicas",
         "Says how many peak replicas may go and which, never a base one",
-        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_METRICS, P.READ_PRICES),
+        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_IMAGES, P.READ_METRICS, P.READ_PRICES),
         memory_mib=512,
         steps=(S("PlanOnly"), S("SelectIdleReplicas")),
     ),
@@ -427,7 +427,7 @@ SCALE_IN = (
         Phase.LEAVE,
         "choose_disposal",
         "Compares parking with retiring, in seconds and USD",
-        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_PRICES),
+        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_IMAGES, P.READ_PRICES),
         memory_mib=512,
         steps=(S("ChooseDisposal"),),
     ),
@@ -479,6 +479,7 @@ FORECAST = (
         (
             P.READ_CLUSTER_SETTINGS,
             P.READ_PRICES,
+            P.DESCRIBE_IMAGES,
             P.KEEP_FORECASTS,
             *FLEET,
             P.DESCRIBE_SNAPSHOTS,
@@ -495,6 +496,7 @@ FORECAST = (
         (
             P.READ_CLUSTER_SETTINGS,
             P.READ_PRICES,
+            P.DESCRIBE_IMAGES,
             P.KEEP_PROPOSALS,
             P.READ_METRICS,
             P.PUBLISH_METRICS,

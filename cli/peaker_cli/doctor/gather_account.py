@@ -111,7 +111,9 @@ class AccountInquiry:
 
     def _prices(self) -> PriceTable:
         stored = ParameterPrices(self._client("ssm"), self._settings.environment).read()
-        return price_table(self._settings, stored, self._now)
+        reservations = Ec2CapacityReservations(self._client("ec2"), self._settings.environment)
+        billed = ask("ec2:DescribeImages", lambda: reservations.platform(self._settings.image_id))
+        return price_table(self._settings, stored, self._now, billed)
 
     def _keys(self, volumes: Sequence[Volume]) -> dict[str, str | Unknown | None]:
         """AWS's own key of a volume is usable like a named one: it is not told apart before it is asked."""

@@ -25,6 +25,10 @@ OLD_AFTER = timedelta(weeks=3)
 # After a refusal nobody but the schedule asks again so soon.
 RETRIED_AFTER = timedelta(hours=1)
 _REASON_CHARACTERS = 300
+# EC2's word for what has no price of a licence on top (ec2:DescribeImages, PlatformDetails); what the Price List is
+# asked for, and what the shipped table holds.
+LINUX = "Linux/UNIX"
+_REMEDY = "instance_hourly_usd in the settings gives one"
 
 
 class Quote(BaseModel):
@@ -96,11 +100,16 @@ def is_first_need(prices: FetchedPrices | Unknown, settings: ClusterSettings, no
     return prices.fetched_at is None or any(kind not in prices.instance_hourly_usd for kind in missing)
 
 
-def price_table(settings: ClusterSettings, prices: FetchedPrices | Unknown, now: datetime) -> PriceTable:
-    """The prices that hold for a cluster.
+def price_table(
+    settings: ClusterSettings,
+    prices: FetchedPrices | Unknown,
+    now: datetime,
+    billed_as: str | Unknown = LINUX,
+) -> PriceTable:
+    """The prices that hold for a cluster whose image EC2 bills as `billed_as`.
 
     First what its settings say, then what the Price List API said of its region, and in us-east-1 alone what Peaker
-    brings along. The rest is unknown.
+    brings along. The rest is unknown, and so is an instance with a licence: those prices are Linux's.
     """
     local = _local_zones(settings)
     ours = (
@@ -114,6 +123,8 @@ def price_table(settings: ClusterSettings, prices: FetchedPrices | Unknown, now:
         hourly |= {kind: usd for kind, usd in ours.instance_hourly_usd.items() if usd is not None}
         for kind in (kind for kind, usd in ours.instance_hourly_usd.items() if usd is None):
             hourly.pop(kind, None)
+    if billed_as != LINUX:
+        hourly = {}
     if settings.instance_hourly_usd is not None:
         hourly[settings.instance_type] = settings.instance_hourly_usd
     return PriceTable(
@@ -122,7 +133,15 @@ def price_table(settings: ClusterSettings, prices: FetchedPrices | Unknown, now:
         why_unknown=_why_unknown(settings, prices, ours, now),
         instance_hourly=hourly,
         ebs=_ebs(settings, ours, shipped),
+        why_no_instance=_why_not_linux(settings, billed_as),
     )
+
+
+def _why_not_linux(settings: ClusterSettings, billed_as: str | Unknown) -> str | None:
+    if billed_as == LINUX:
+        return None
+    why = billed_as.why if isinstance(billed_as, Unknown) else f"{settings.image_id} is billed as {billed_as}"
+    return f"{why}, and the prices that Peaker asks for are those of {LINUX}; {_REMEDY}"
 
 
 def _local_zones(settings: ClusterSettings) -> list[str]:
@@ -177,7 +196,6 @@ def _fetched(ours: FetchedPrices, at: datetime, now: datetime) -> str:
 def _why_unknown(
     settings: ClusterSettings, prices: FetchedPrices | Unknown, ours: FetchedPrices | None, now: datetime
 ) -> str:
-    remedy = "instance_hourly_usd in the settings gives one"
     if local := _local_zones(settings):
         why = f"{', '.join(local)} have prices of their own, which Peaker does not know"
     elif ours is None:
@@ -190,7 +208,7 @@ def _why_unknown(
         why = "the AWS Price List was not asked yet"
     else:
         why = f"the AWS Price List of {ours.fetched_at:%Y-%m-%d} has none, or several"
-    return f"{why}; {remedy}"
+    return f"{why}; {_REMEDY}"
 
 
 def _age(age: timedelta) -> str:

@@ -53,17 +53,22 @@ SHIPPED_EBS = EbsPrices(
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices of one region. `why_unknown` is told of a price that it lacks, `source` of one that it has."""
+    """Prices of one region. `why_unknown` is told of a price that it lacks, `source` of one that it has.
+
+    `why_no_instance` is told instead where it is the instances alone whose prices are not known.
+    """
 
     region: str
     source: str
     why_unknown: str
     instance_hourly: Mapping[str, float] = field(default_factory=dict)
     ebs: EbsPrices = field(default_factory=EbsPrices)
+    why_no_instance: str | None = None
 
     def instance_hour(self, instance_type: str) -> Reading:
         """USD per hour, on demand."""
-        return self._known(self.instance_hourly.get(instance_type), f"an hour of {instance_type}")
+        hourly = self.instance_hourly.get(instance_type)
+        return self._known(hourly, f"an hour of {instance_type}", self.why_no_instance)
 
     def volume_hour(self, volume_type: str, size_gib: int, iops: int, throughput_mib_per_s: int) -> Reading:
         """USD per hour of one provisioned volume; gp3 includes 3,000 IOPS and 125 MiB/s."""
@@ -100,9 +105,9 @@ class PriceTable:
         unit = self.ebs.snapshot_gib_month
         return self._known(None if unit is None else gib * unit / HOURS_PER_MONTH, "an hour of a snapshot")
 
-    def _known(self, usd: float | None, what: str) -> Reading:
+    def _known(self, usd: float | None, what: str, why: str | None = None) -> Reading:
         return (
-            Unknown(f"unknown price of {what} in {self.region}: {self.why_unknown}")
+            Unknown(f"unknown price of {what} in {self.region}: {why or self.why_unknown}")
             if usd is None
             else Known(usd)
         )

@@ -35,7 +35,7 @@ from peaker.ports import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots
-from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.cluster_prices import storage_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, ShortLeases
 from peaker.usecases.run.kept_snapshots import (
@@ -118,7 +118,7 @@ def _decide(ports: Ports, settings: ClusterSettings, kept: Sequence[SnapshotSet]
         fleet,
         choice,
         ports.storage.snapshots_of_volumes([one.volume_id for one in volumes.values()]),
-        cluster_prices(ports, settings).snapshot_hour(1.0),
+        storage_prices(ports, settings).snapshot_hour(1.0),
     )
 
 
@@ -197,7 +197,7 @@ def _price(
     ports: Ports, settings: ClusterSettings, kept: SnapshotSet | None, planned: FirstSetSize | None
 ) -> Price:
     """Of the set alone: no instance and no volume is made."""
-    prices = cluster_prices(ports, settings)
+    prices = storage_prices(ports, settings)
     planned_gib = 0.0 if planned is None else planned.gib
     gib = 0.0 if kept is None else planned_gib if kept.gib is None else kept.gib
     return Price(

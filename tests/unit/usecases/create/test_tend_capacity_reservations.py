@@ -247,7 +247,7 @@ def test_an_unknown_fleet_changes_nothing() -> None:
 
 
 def test_an_image_that_ec2_reserves_no_room_for_is_said_and_counted() -> None:
-    ports = world()
+    ports = world(instance_hourly_usd=0.2)
     ports.capacity_reservations.image_is = Unknown("ami-1 is billed as Windows")
     assert "nothing can be reserved: ami-1 is billed as Windows" in looked(ports)
     assert missing(ports) == 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from peaker.domain.planning.fetched_prices import FetchedPrices
@@ -11,7 +11,7 @@ from peaker.domain.reading import Known, Unknown
 from peaker.usecases.plan.cluster_prices import cluster_prices, prices_for_plan
 from peaker.usecases.plan.refresh_prices import refresh_prices
 
-from peaker_contract.errors import AwsCallRejected, Throttled
+from peaker_contract.errors import AwsCallRejected, ResourceNotFound, Throttled
 from tests.support.builders import orders
 from tests.support.fakes import FakePorts, fake_ports
 
@@ -42,6 +42,41 @@ def test_a_plan_asks_for_a_type_that_nobody_asked_for() -> None:
     assert prices_for_plan(ports, settings).instance_hour("r6i.large") == Known(0.141)
     prices_for_plan(ports, settings)
     assert ports.price_list.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("image_is", "named"),
+    [
+        ("Red Hat Enterprise Linux", "is billed as Red Hat Enterprise Linux"),
+        (Unknown("ami-1 is billed as Windows"), "is billed as Windows"),
+    ],
+)
+def test_an_image_with_a_licence_has_no_price_of_linux(image_is: str | Unknown, named: str) -> None:
+    """A person's plan said $0.14 an hour for what AWS billed at $0.19."""
+    ports = ireland()
+    ports.capacity_reservations.image_is = image_is
+    settings = ports.clusters.settings("orders")
+    for prices in (prices_for_plan(ports, settings), cluster_prices(ports, settings)):
+        hour = prices.instance_hour("r6i.large")
+        assert isinstance(hour, Unknown)
+        assert named in hour.why
+        assert "instance_hourly_usd in the settings gives one" in hour.why
+        assert prices.ebs.gp3_gib_month == 0.088
+    paid = ireland(instance_hourly_usd=0.19)
+    paid.capacity_reservations.image_is = image_is
+    assert cluster_prices(paid, paid.clusters.settings("orders")).instance_hour("r6i.large") == Known(0.19)
+
+
+def test_an_image_that_is_gone_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = ireland()
+
+    def gone(_: str) -> NoReturn:
+        raise ResourceNotFound("ec2:DescribeImages: InvalidAMIID.NotFound")
+
+    monkeypatch.setattr(ports.capacity_reservations, "platform", gone)
+    hour = prices_for_plan(ports, ports.clusters.settings("orders")).instance_hour("r6i.large")
+    assert isinstance(hour, Unknown)
+    assert "InvalidAMIID.NotFound" in hour.why
 
 
 @pytest.mark.parametrize(
