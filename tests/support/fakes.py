@@ -310,6 +310,8 @@ class FakeStorage:
         return self.volumes[self._by_token[client_token]]
 
     def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        if self.not_found_yet:
+            raise ResourceNotFound(f"ec2:AttachVolume: InvalidVolume.NotFound: {volume_id}")
         held_by = self.volumes[volume_id].instance_id
         if held_by == instance_id:
             return

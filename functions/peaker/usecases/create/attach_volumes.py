@@ -11,7 +11,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
-from peaker_contract.errors import VolumeFailed, VolumesAttaching, VolumeVanished
+from peaker_contract.errors import ResourceNotFound, VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.
 SHOWN_WITHIN = timedelta(minutes=5)
@@ -74,7 +74,11 @@ def _advance(
         {"volume_id": volume_id, "instance_id": instance_id, "device": wanted.device},
     )
     ports.ledger.require_lease(holder_of(step))
-    ports.storage.attach(volume_id, instance_id, wanted.device)
+    try:
+        ports.storage.attach(volume_id, instance_id, wanted.device)
+    except ResourceNotFound:
+        # A list showed it, and a call by id may not find it yet.
+        return _not_shown(ports, wanted, volume_id, made_at)
     return f"{volume_id} begins to attach at {wanted.device}"
 
 

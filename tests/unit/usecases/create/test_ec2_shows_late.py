@@ -6,8 +6,11 @@ import pytest
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.runs.run_memory import Donor
+from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.create.create_volumes import create_volumes
+from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 
@@ -92,3 +95,19 @@ def test_a_snapshot_that_is_deleted_before_it_has_its_name_is_not_waited_for_wit
     ports.clock.advance(minutes=6)
     with pytest.raises(errors.SnapshotFailed, match="is not there any more"):
         create_snapshots(ports, leased(ports, "CreateSnapshots"))
+
+
+def test_a_volume_that_a_list_shows_and_attach_does_not_find_is_tried_again(ports: FakePorts) -> None:
+    """DescribeVolumes said available; AttachVolume said InvalidVolume.NotFound."""
+    create_snapshots(ports, leased(ports, "CreateSnapshots"))
+    ports.storage.complete()
+    launch_replica(ports, leased(ports, "LaunchReplica"))
+    create_volumes(ports, leased(ports, "CreateVolumes"))
+    ports.storage.not_found_yet = True
+    with pytest.raises(errors.VolumesAttaching, match="does not show yet"):
+        attach_volumes(ports, leased(ports, "AttachVolumes"))
+    ports.storage.not_found_yet = False
+    with pytest.raises(errors.VolumesAttaching, match="begins to attach"):
+        attach_volumes(ports, leased(ports, "AttachVolumes"))
+    ports.storage.finish_attaching()
+    attach_volumes(ports, leased(ports, "AttachVolumes"))
