@@ -17,7 +17,7 @@ from peaker.domain.runs.run_memory import EndpointExit
 from peaker.domain.service.launch_attempts import attempt_of
 from peaker.ports import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
-from peaker.usecases.run.lost_answers import may_still_appear
+from peaker.usecases.run.lost_answers import why_unseen
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, NotOwned, ResourceNotFound
@@ -231,9 +231,9 @@ def _settle(
     if waiting := refusals.without(present):
         return waiting
     now = job.ports.clock.now()
-    lost = [row for row in rows if may_still_appear(row, now)]
-    if lost:
-        return [f"{row.kind.value} {row.name} (its answer was lost)" for row in lost]
+    unseen = [f"{row.kind.value} {row.name} ({why})" for row in rows if (why := why_unseen(row, now))]
+    if unseen:
+        return unseen
     if refusals.by_id:
         return []
     for row in rows:

@@ -171,6 +171,7 @@ def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again(
 def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
     ports = world()
     looked(ports)
+    ports.clock.advance(minutes=15)
     first, _ = ports.storage.snapshots
     ports.storage.snapshots[first] = replace(ports.storage.snapshots[first], state="error")
     assert f"{first} ended in error" in looked(ports)
@@ -185,6 +186,7 @@ def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
 def test_a_set_that_is_gone_and_still_listed_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ports = world()
     looked(ports)
+    ports.clock.advance(minutes=15)
     listed = ports.storage.snapshots_of_environment()
     for snapshot_id, one in ports.storage.snapshots.items():
         ports.storage.snapshots[snapshot_id] = replace(one, state="error")
@@ -198,6 +200,7 @@ def test_a_set_that_is_gone_and_still_listed_is_not_made_again(monkeypatch: pyte
 def test_a_set_that_somebody_deleted_is_given_up() -> None:
     ports = world()
     looked(ports)
+    ports.clock.advance(minutes=15)
     ports.storage.snapshots.clear()
     assert "is not there any more" in looked(ports)
     assert (ports.ledger.receipt(FIRST) or {})["outcome"] == "rolled_back"

@@ -120,6 +120,7 @@ def test_one_that_a_run_is_building_may_not_go(ports: FakePorts) -> None:
 def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None:
     """It serves nobody: no load forbids it."""
     left_behind(ports, ReplicaState.BUILDING)
+    ports.clock.advance(minutes=10)
     ports.readings.measured = Known(10_000.0)
     select_idle_replicas(ports, selected(ports))
     for _ in range(2):

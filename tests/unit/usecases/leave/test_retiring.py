@@ -208,6 +208,7 @@ def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
 
 
 def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> None:
+    ports.clock.advance(minutes=10)
     selected(ports)
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     for _ in range(6):

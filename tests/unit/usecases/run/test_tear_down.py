@@ -213,6 +213,22 @@ def test_an_answer_that_never_comes_ends_the_wait(ports: FakePorts) -> None:
     assert ports.storage.deleted == []
 
 
+def test_what_was_just_made_and_does_not_show_yet_is_not_taken_for_gone(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RunInstances had answered, the branch beside it failed; DescribeInstances showed nothing: the instance stayed."""
+    step = build(ports)
+    ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
+    with monkeypatch.context() as patch:
+        patch.setattr(ports.compute, "instances_of_run", lambda _: [])
+        patch.setattr(ports.storage, "volumes_of_run", lambda _: [])
+        with pytest.raises(UndoInProgress, match=r"instance replica \(it does not show yet\)"):
+            undo_run(ports, step)
+    undo(ports, step)
+    assert ports.compute.terminated == [NEW]
+    assert ports.storage.volumes_of_run(RUN_ID) == []
+
+
 def test_a_second_snapshot_set_of_a_lost_answer_goes_too(ports: FakePorts) -> None:
     step = build(ports)
     ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)

@@ -131,6 +131,7 @@ def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(p
 
 def test_an_instance_that_was_terminated_from_outside_does_not_stay(ports: FakePorts) -> None:
     in_service(ports)
+    ports.clock.advance(minutes=10)
     ports.compute.terminate(NEW)
     ports.compute.terminated.clear()
     ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
