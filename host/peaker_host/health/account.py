@@ -20,6 +20,8 @@ from peaker_host.machine.settings import Settings
 ACCOUNT, OWNERS_ACCOUNT = "peaker_health_local", "peaker_health"
 # Turning super_read_only on waits for a transaction that is being applied.
 _RESTORE_TRIES, _RESTORE_WAIT_SECONDS = 6, 10
+# One of each kind that validate_password and MariaDB's simple_password_check ask for; a random text may lack one.
+_STRONG = "Aa1_"
 _MAY_SEE = {
     "mysql": ("REPLICATION CLIENT ON *.*", "SELECT ON performance_schema.*"),
     "mariadb": ("REPLICA MONITOR ON *.*",),
@@ -33,12 +35,13 @@ def ensure_health_account(settings: Settings, processes: Processes, admin: Mysql
     """
     if os.path.exists(settings.health_defaults_file) and login_problem(settings, processes) is None:
         return False
-    password = secrets.token_urlsafe(24)
+    password = _STRONG + secrets.token_urlsafe(24)
     name = f"{sql_text(ACCOUNT)}@'localhost'"
     statements = [
         "SET SESSION sql_log_bin = 0",
-        f"CREATE USER IF NOT EXISTS {name}",
-        f"ALTER USER {name} IDENTIFIED BY {sql_text(password)}",
+        # Made anew with its password: a policy refuses an account without one, and a history the same one twice.
+        f"DROP USER IF EXISTS {name}",
+        f"CREATE USER {name} IDENTIFIED BY {sql_text(password)} PASSWORD EXPIRE NEVER",
         *(f"GRANT {right} TO {name}" for right in _MAY_SEE[settings.engine]),
     ]
     if settings.engine == "mysql":

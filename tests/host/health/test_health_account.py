@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database.mysql_client import admin_client
+from peaker_host.health import account
 from peaker_host.health.account import ensure_health_account, health_client
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, SuperReadOnlyNotRestored
+
+
+class StrictAccounts:
+    """A server's accounts under `validate_password` (MEDIUM) and a `password_history`, as MySQL answers for them."""
+
+    def __init__(self) -> None:
+        self.passwords: dict[str, str] = {}
+        self._before: dict[str, set[str]] = {}
+
+    def answer(self, text: str) -> str:
+        for line, statement in enumerate(text.split(";\n"), 1):
+            found = re.search(r"(CREATE|ALTER|DROP) USER (IF (?:NOT )?EXISTS )?('\S+'@'\S+')", statement)
+            if found:
+                self._run(line, found[1], bool(found[2]), found[3], statement)
+        return ""
+
+    def _run(self, line: int, verb: str, leniently: bool, name: str, statement: str) -> None:
+        there = name in self.passwords
+        if there is (verb == "CREATE"):
+            if leniently:
+                return
+            raise CommandFailed(f"ERROR 1396 (HY000) at line {line}: Operation {verb} USER failed for {name}")
+        if verb == "DROP":
+            del self.passwords[name], self._before[name]
+            return
+        given = re.search(r"IDENTIFIED BY '([^']*)'", statement)
+        password = given[1] if given else ""
+        kinds = (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^a-zA-Z0-9]", r".{8}")
+        if not all(re.search(kind, password) for kind in kinds):
+            raise CommandFailed(
+                f"ERROR 1819 (HY000) at line {line}: Your password does not satisfy the current policy requirements"
+            )
+        if password in self._before.setdefault(name, set()):
+            raise CommandFailed(f"ERROR 3638 (HY000) at line {line}: Cannot use these credentials for {name}")
+        self._before[name].add(password)
+        self.passwords[name] = password
 
 
 class TestAccount:
     """The account that the responder logs in with; the administrator's is never used for that."""
 
     @pytest.fixture(autouse=True)
-    def accepting(self, programs: ScriptedProcesses) -> None:
-        programs.on("CREATE USER").on("super_read_only = ON").on("SELECT 1", answer=table({"1": 1}))
+    def accounts(self, programs: ScriptedProcesses) -> StrictAccounts:
+        accounts = StrictAccounts()
+        programs.on("super_read_only = ON").on("SELECT 1", answer=table({"1": 1}))
+        programs.on("CREATE USER", answer=accounts.answer)
         programs.on("@@GLOBAL.super_read_only", answer=json_row(on=1))
+        return accounts
 
     def ensure(self, host: Host, programs: ScriptedProcesses) -> bool:
         return ensure_health_account(host.settings, programs, admin_client(host.settings, programs))
@@ -36,6 +77,34 @@ class TestAccount:
         assert path.stat().st_mode & 0o777 == 0o600
         assert self.ensure(host, programs) is False
         assert len(programs.said("CREATE USER")) == 1
+
+    def test_a_password_policy_accepts_whatever_is_drawn(
+        self,
+        host: Host,
+        programs: ScriptedProcesses,
+        accounts: StrictAccounts,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A random text may have no capital, no digit or no special character: ERROR 1819 on one host in a few."""
+        monkeypatch.setattr(account.secrets, "token_urlsafe", lambda _: "qwertzuiopasdfghjklyxcvbnmqwertz")
+        assert self.ensure(host, programs) is True
+        (password,) = accounts.passwords.values()
+        assert f"password={password}\n" in Path(host.settings.health_defaults_file).read_text()
+        (made,) = [line for line in programs.said("CREATE USER")[0].split(";\n") if "CREATE USER" in line]
+        assert made.endswith("PASSWORD EXPIRE NEVER"), (
+            "default_password_lifetime would shut the responder out"
+        )
+
+    def test_an_account_that_came_with_the_copy_gets_a_password_that_is_known_here(
+        self, host: Host, programs: ScriptedProcesses, accounts: StrictAccounts
+    ) -> None:
+        """The donor has the same account, its password is in the donor's own file."""
+        name = "'peaker_health_local'@'localhost'"
+        accounts.answer(f"CREATE USER {name} IDENTIFIED BY 'Donors-0wn-one'")
+        assert self.ensure(host, programs) is True
+        kept = Path(host.settings.health_defaults_file).read_text()
+        assert f"password={accounts.passwords[name]}\n" in kept
+        assert "Donors-0wn-one" not in kept
 
     def test_the_owner_s_own_account_is_used_as_it_is(self, host: Host, programs: ScriptedProcesses) -> None:
         path = Path(host.settings.health_defaults_file)
