@@ -9,11 +9,18 @@ from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.machine.errors import UnclearAnswer
 from peaker_host.machine.understanding import understood, whole
 
+# As the receiver says it while it has no connection: MySQL's and MariaDB's words.
+_CONNECTING = ("Connecting", "Preparing")
+# The source cannot be reached, shuts down or has no room at the moment: what MySQL's receiver itself takes for the
+# network's (`is_network_error` of rpl_replica.cc), a name that is not found (2005), a handshake cut off (2026, 2055).
+_SOURCE_AWAY = frozenset({0, 1040, 1053, 1159, 1161, 2002, 2003, 2005, 2006, 2013, 2026, 2055})
+
 
 @dataclass(frozen=True)
 class ReplicaStatus:
     """One replication channel. `lag_seconds` is None when the server does not know it.
 
+    `io_connecting`: the receiver has no connection and asks for one again and again; it is not running then.
     `read_position` changes whenever anything of the source's log arrives; `received_gtids` is told by MariaDB only.
     """
 
@@ -29,6 +36,12 @@ class ReplicaStatus:
     read_position: str = ""
     received_gtids: str = ""
     channel: str = ""
+    io_connecting: bool = False
+
+    @property
+    def awaits_source(self) -> bool:
+        """Nothing is wrong here: the source is away, and the receiver asks for it. Not one that refuses its login."""
+        return self.io_connecting and self.sql_running and self.io_error_number in _SOURCE_AWAY
 
     @property
     def running(self) -> bool:
@@ -119,4 +132,5 @@ def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus
         read_position=f"{row.get(f'{dialect.prefix}_Log_File')}:{row.get(f'Read_{dialect.prefix}_Log_Pos')}",
         received_gtids=row.get("Gtid_IO_Pos") or "",
         channel=row.get("Channel_Name") or "",
+        io_connecting=row.get(f"{dialect.thread_prefix}_IO_Running") in _CONNECTING,
     )

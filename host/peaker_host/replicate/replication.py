@@ -32,11 +32,11 @@ from peaker_host.replicate.source_login import (
     one_line,
     read_credentials,
 )
+from peaker_host.replicate.standstill import Standstill
 
 _BINLOGS_GONE_ERROR = 1236
 _JOIN_SECONDS = 30.0
 _SAMPLE_SECONDS = 0.5
-_STOPPED_SAMPLES = 6
 # A source counts a transaction as executed a moment after it has sent it.
 _ERRANT_LOOKS = 6
 _ERRANT_PAUSE_SECONDS = 0.5
@@ -161,22 +161,23 @@ def wait_for_catch_up(
     """Wait for N samples in a row with both threads running, the lag at or under its gate, and everything
     applied that the source had executed when the wait began.
 
-    Raises CatchUpTimeout and ReplicationStopped with the samples seen.
+    A receiver that asks for a source that is away is waited for, some minutes; a stopped thread is not. Raises
+    BinlogsGone, CatchUpTimeout and ReplicationStopped with the samples seen.
     """
     client = admin_client(settings, processes)
     started = time.monotonic()
     target = _target(settings, processes, client, say)
     behind = None if target is None else _behind(settings.engine, target, _executed(client, settings.engine))
     samples: List[Dict[str, Any]] = []
-    good = stopped = 0
+    good, standstill = 0, Standstill()
     while time.monotonic() - started < timeout_seconds:
-        sample, status = _lag_sample(settings, client, target, time.monotonic() - started)
+        at_seconds = time.monotonic() - started
+        sample, status = _lag_sample(settings, client, target, at_seconds)
         samples.append(sample)
         good = good + 1 if is_good(sample, lag_gate_seconds) else 0
-        stopped = 0 if status is not None and status.running else stopped + 1
         if good >= samples_needed:
             return _caught_up(samples, behind, target is not None, time.monotonic() - started)
-        if stopped >= _STOPPED_SAMPLES and status is not None:
+        if standstill.is_final(status, at_seconds) and status is not None:
             _raise_stopped(status, {"samples": _thinned(samples)})
         if len(samples) % 10 == 1:
             say(
@@ -297,9 +298,8 @@ def _raise_stopped(status: ReplicaStatus, numbers: Dict[str, Any]) -> None:
     if status.io_error_number == _BINLOGS_GONE_ERROR and "server_uuid" not in status.io_error:
         raise BinlogsGone(f"the source no longer has what this replica needs: {status.io_error}", numbers)
     why = status.sql_error or status.io_error or "no error is recorded"
-    receiver, applier = (
-        "runs" if running else "stopped" for running in (status.io_running, status.sql_running)
-    )
+    receiver = "runs" if status.io_running else "connecting" if status.io_connecting else "stopped"
+    applier = "runs" if status.sql_running else "stopped"
     raise ReplicationStopped(f"receiver {receiver}, applier {applier}: {why}", numbers)
 
 

@@ -6,10 +6,23 @@ from typing import Any
 
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, status, table
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.database.replica_status import status_from
 from peaker_host.machine.errors import BinlogsGone, CatchUpTimeout, ReplicationStopped
+from peaker_host.machine.settings import Settings
 from peaker_host.replicate.replication import client_activity, is_good, wait_for_catch_up
+from peaker_host.replicate.standstill import CONNECTING_SECONDS, Standstill
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+LOST = {
+    "Replica_IO_Running": "Connecting",
+    "Seconds_Behind_Source": None,
+    "Last_IO_Errno": "2003",
+    "Last_IO_Error": "Error reconnecting to source 'repl@10.77.1.10:3306'. This was attempt 1/10, with a delay of 5 "
+    "seconds between attempts. Message: Can't connect to MySQL server on '10.77.1.10:3306' (111)",
+}
 
 
 def quiet(_text: str) -> None:
@@ -70,6 +83,41 @@ class TestWaitForCatchUp:
         programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="key 1062"))
         with pytest.raises(ReplicationStopped, match="key 1062"):
             self.run(host, programs)
+
+    def test_a_source_that_restarts_meanwhile_is_waited_for(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        """Its receiver asks again every 5 s: that many looks show it as connecting."""
+        self.replica(programs, [0], [f"{A}:1-30"])
+        looks = [status(), status()] + [status(**LOST)] * 20
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: looks.pop(0) if looks else status())
+        found = self.run(host, programs)
+        assert [sample["running"] for sample in found["samples"]] == [True] + [False] * 20 + [True] * 3
+
+    @pytest.mark.parametrize(
+        ("changes", "word"),
+        [
+            ({**LOST, "Last_IO_Errno": "1045", "Last_IO_Error": "Access denied"}, "receiver connecting"),
+            ({**LOST, "Replica_IO_Running": "No"}, "receiver stopped"),
+            ({**LOST, "Replica_SQL_Running": "No"}, "applier stopped"),
+        ],
+    )
+    def test_what_does_not_mend_itself_is_not_waited_for(
+        self, host: Host, programs: ScriptedProcesses, changes: dict[str, Any], word: str
+    ) -> None:
+        self.replica(programs, [0], [f"{A}:1-30"])
+        programs.on("SHOW REPLICA STATUS", answer=status(**changes))
+        with pytest.raises(ReplicationStopped, match=word) as failed:
+            self.run(host, programs)
+        assert len(failed.value.numbers["samples"]) == 6
+
+    def test_a_source_that_stays_away_is_given_up_after_minutes(self) -> None:
+        client = admin_client(Settings(), ScriptedProcesses().on("SHOW", answer=status(**LOST)))
+        lost, standstill = status_from(client.rows("SHOW REPLICA STATUS"), "mysql"), Standstill()
+        begun = 40.0
+        assert not any(standstill.is_final(lost, begun + seconds) for seconds in (0.0, 5.0, 599.0))
+        assert CONNECTING_SECONDS == 600
+        assert standstill.is_final(lost, begun + 600.0)
 
     def test_a_source_that_purges_meanwhile_is_named(self, host: Host, programs: ScriptedProcesses) -> None:
         self.replica(programs, [0], [f"{A}:1-12"])
