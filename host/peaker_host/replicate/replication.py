@@ -42,6 +42,9 @@ _ERRANT_LOOKS = 6
 _ERRANT_PAUSE_SECONDS = 0.5
 # An idle source says each second that it is there, so that a cut network shows within seconds.
 HEARTBEAT_PERIOD_SECONDS = 1
+# One every five seconds, for five days. MySQL's default of 10 is over within a minute, and the receiver then stays
+# stopped though its source is back; MariaDB's is 100,000.
+_RETRY_COUNT = 86_400
 
 
 def start_replication(
@@ -115,7 +118,8 @@ def join_statements(
             f"STOP REPLICA{clause}",
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = {sql_text(host)}, SOURCE_PORT = {credentials.port},"
             f" SOURCE_USER = {user}, SOURCE_PASSWORD = {password},"
-            f" SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5{key},"
+            f" SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5,"
+            f" SOURCE_RETRY_COUNT = {_RETRY_COUNT}{key},"
             f" SOURCE_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS}{clause}",
             f"START REPLICA{clause}",
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ class TestStartReplication:
         for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1"):
             assert part in change
         assert (found["gtid_behind"], found["source_checked"], found["already_running"]) == (10, True, False)
+
+    def test_its_receiver_does_not_give_a_restarting_source_up(
+        self,
+    ) -> None:
+        """MySQL's default of 10 tries would be over within a minute, at one every 5 s; then it stops for good."""
+        *_, change, _ = join_statements("mysql", "10.77.1.10", Credentials("repl", "secret", 3306))
+        retry = {word: int(count) for word, count in re.findall(r"SOURCE_(\w*RETRY\w*) = (\d+)", change)}
+        assert retry["CONNECT_RETRY"] * retry["RETRY_COUNT"] > 24 * 3600
 
     def test_a_channel_that_already_runs_is_left_alone(self, host: Host, programs: ScriptedProcesses) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
