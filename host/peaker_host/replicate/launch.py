@@ -41,6 +41,8 @@ _MOUNT_TIMEOUT_SECONDS = 900.0
 _TORN_CODE = "MY-011971"
 _TORN_TEXT = "is in the future"
 _LOG_TAIL_BYTES = 64 * 1024
+# Between two looks at its unit while a server does not answer.
+_LOOK_SECONDS = 1.0
 
 
 def start_database(
@@ -52,7 +54,11 @@ def start_database(
     timeout_seconds: float,
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
-    """Mount the volumes, give the copy its own identity, start the service, look for a torn snapshot."""
+    """Mount the volumes, give the copy its own identity, start the service, look for a torn snapshot.
+
+    Raises DatabaseStartFailed when the server does not answer within `timeout_seconds`, at once when its unit has
+    ended; IdentityNotTaken, TornSnapshot, DeviceInUse.
+    """
     started = time.monotonic()
     marker_path = settings.run_path(run_id, "database.json")
     client = admin_client(settings, processes)
@@ -70,10 +76,9 @@ def start_database(
     processes.run(
         ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
     )
-    if not client.wait_until_up(max(5.0, timeout_seconds - (time.monotonic() - started))):
-        raise DatabaseStartFailed(
-            f"{settings.mysql_service} does not answer: {_explain(settings, processes, log_offset)}"
-        )
+    _await_answer(
+        settings, processes, client, max(started + timeout_seconds, time.monotonic() + 5.0), log_offset
+    )
     facts = read_identity(client, settings)
     try:
         refuse_wrong_identity(client, settings, facts, server_id, marker.get("donor_uuid"))
@@ -93,6 +98,19 @@ def start_database(
         # Before the proof it would be measured; the proof lets it then.
         let_resync(settings, processes, manifest)
     return dict(facts, started_seconds=seconds, mounted=manifest.mount_points)
+
+
+def _await_answer(
+    settings: Settings, processes: Processes, client: MysqlClient, deadline: float, log_offset: int
+) -> None:
+    """Until the server answers; `deadline` in monotonic seconds. A unit that has ended is not waited for, one that is
+    still starting, or that systemd starts once more, is `activating`."""
+    unit = settings.mysql_service
+    while not client.wait_until_up(_LOOK_SECONDS):
+        state = processes.run(["systemctl", "is-active", unit], check=False).stdout.strip()
+        if state in ("failed", "inactive") or time.monotonic() >= deadline:
+            shown = f"{unit} does not answer, its unit is {state or 'in an unknown state'}"
+            raise DatabaseStartFailed(f"{shown}: {_explain(settings, processes, log_offset)}")
 
 
 def stop_database(
