@@ -83,6 +83,6 @@ def test_a_path_that_could_be_no_file_is_a_wrong_call(product: DeployedProduct) 
 def test_the_page_of_base_replicas_names_every_step() -> None:
     page = (ROOT / "docs" / "base-replica.md").read_text(encoding="utf-8")
     for step in ("agent", "attached volumes", "host package", "administrator", "version", "replication", "gtid",
-                 "server_id", "volumes", "binary logs", "heartbeat", "plugins", "unit", "health account",
-                 "host settings", "health policy", "health responder", "health answer"):  # fmt: skip
+                 "server_id", "volumes", "binary logs", "errant transactions", "heartbeat", "plugins", "unit",
+                 "health account", "host settings", "health policy", "health responder", "health answer"):  # fmt: skip
         assert f"| {step} |" in page, step

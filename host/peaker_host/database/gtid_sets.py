@@ -42,6 +42,19 @@ def count_missing(wanted: str, present: str) -> int:
     )
 
 
+def subtracted(wanted: str, present: str) -> str:
+    """The first set without the second, as text; empty when nothing is left."""
+    have = parse_gtid_set(present)
+    parts = []
+    for source, ranges in parse_gtid_set(wanted).items():
+        left = difference(ranges, have.get(source, []))
+        shown = [
+            f"{first}-{first + length - 1}" if length > 1 else f"{first}" for first, length in left if length
+        ]
+        parts += [":".join([source, *shown])] if shown else []
+    return ",".join(parts)
+
+
 def count_missing_mariadb(wanted: str, present: str) -> int:
     """The same for MariaDB positions `domain-server-sequence,...`: sequences still to come, over the domains."""
     have = _domains(present)

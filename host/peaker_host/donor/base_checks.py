@@ -22,6 +22,7 @@ from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, Uncle
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
+from peaker_host.replicate.errant import look_for_errant, told
 from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS, source_binlog_expire_seconds
 
 # MySQL 8.4 and MariaDB 10.11 are the oldest whose statements the package speaks (README).
@@ -90,6 +91,7 @@ def look_at_server(
         looked("server_id", lambda: _server_id(client, engine)),
         looked("volumes", lambda: _volumes(client, engine, filesystems, places)),
         looked("binary logs", lambda: _binary_logs(settings, processes, client, least_binlog_seconds)),
+        *_errant_steps(settings, processes, client),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
         looked("plugins", lambda: _plugins(client)),
     ]
@@ -282,6 +284,31 @@ def _binary_logs(
             f"on the source: {_set_for_good(settings.engine)} binlog_expire_logs_seconds = {least_seconds}",
         )
     return "the source keeps them for ever" if kept == 0 else f"the source keeps them for {kept} s"
+
+
+def _errant_steps(settings: Settings, processes: Processes, client: MysqlClient) -> List[Step]:
+    """None for MariaDB: its replicas join by position, whatever else they hold."""
+    if settings.engine != "mysql":
+        return []
+    return [looked("errant transactions", lambda: _errant(settings, processes, client))]
+
+
+def _errant(settings: Settings, processes: Processes, client: MysqlClient) -> "str | Step":
+    look = look_for_errant(settings, processes, client, lambda _text: None)
+    if look.errant:
+        raise Refusal(
+            f"{told(look.errant)}; no copy of it could follow the source",
+            "on the source, for each of them: SET gtid_next = '<uuid>:<number>'; BEGIN; COMMIT; SET gtid_next = "
+            "AUTOMATIC, where what they wrote may stay on this replica alone; else build the replica anew",
+        )
+    if look.errant is None:
+        return Step(
+            "errant transactions",
+            WARNING,
+            f"unknown: the source cannot be asked; {look.own} transactions were written on this server itself",
+            "see on the source that GTID_SUBTRACT(<gtid_executed of this server>, @@GLOBAL.gtid_executed) is empty",
+        )
+    return "none: the source has every transaction of this server"
 
 
 def _heartbeat(client: MysqlClient, engine: str) -> "str | Step":

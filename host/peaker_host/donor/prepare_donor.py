@@ -12,12 +12,13 @@ from peaker_host.database.page_list import dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.database.table_files import tables_not_innodb
 from peaker_host.layouts.discover import discover
-from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating
+from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions
 from peaker_host.machine.freeze import freeze_all, freeze_for_a_moment
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import stack_document
 from peaker_host.replicate.channel_record import write_record
+from peaker_host.replicate.errant import look_for_errant, told
 
 __all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor", "refuse_source"]
 
@@ -33,11 +34,12 @@ def prepare_donor(
     """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position.
 
     `volumes` are the mount points of what will be snapshotted. Raises DonorIsSource, DonorNotReplicating,
-    UnsupportedChannels, DataOutsideVolumes, LayoutUnsupported, BufferPoolTimeout.
+    UnsupportedChannels, DataOutsideVolumes, ErrantTransactions, LayoutUnsupported, BufferPoolTimeout.
     """
     client = admin_client(settings, processes)
     status = refuse_source(client, settings.engine)
     refuse_outside(client, settings.engine, volumes)
+    _refuse_errant(settings, processes, client, say)
     layout = discover(settings, processes, volumes)
     pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
     say(f"page list dumped: {pages} pages")
@@ -72,6 +74,19 @@ def prepare_donor(
         "tables_not_innodb": tables_not_innodb(directories[0]) if settings.engine == "mysql" else None,
         "layout": [stack_document(stack) for stack in layout],
     }
+
+
+def _refuse_errant(
+    settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
+) -> None:
+    """A copy could not join the source, which would show only after the build. MariaDB's position has no such set."""
+    if settings.engine != "mysql":
+        return
+    look = look_for_errant(settings, processes, client, say)
+    if look.errant is None:
+        say("whether this replica holds transactions that the source does not is unknown")
+    elif look.errant:
+        raise ErrantTransactions(told(look.errant), {"errant": look.errant})
 
 
 def data_directories(client: MysqlClient, settings: Settings) -> List[str]:

@@ -15,7 +15,6 @@ from peaker_host.machine.errors import (
     BinlogsGone,
     CatchUpTimeout,
     DatabaseUnreachable,
-    ErrantTransactions,
     ReplicationNotConfigured,
     ReplicationStopped,
     UnclearAnswer,
@@ -24,6 +23,7 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood, whole
 from peaker_host.replicate.channel_record import read_record, refuse_other_filters
+from peaker_host.replicate.errant import refuse_errant
 from peaker_host.replicate.source_login import (
     Credentials,
     SourcePosition,
@@ -37,9 +37,6 @@ from peaker_host.replicate.standstill import Standstill
 _BINLOGS_GONE_ERROR = 1236
 _JOIN_SECONDS = 30.0
 _SAMPLE_SECONDS = 0.5
-# A source counts a transaction as executed a moment after it has sent it.
-_ERRANT_LOOKS = 6
-_ERRANT_PAUSE_SECONDS = 0.5
 # An idle source says each second that it is there, so that a cut network shows within seconds.
 HEARTBEAT_PERIOD_SECONDS = 1
 # One every five seconds, for five days. MySQL's default of 10 is over within a minute, and the receiver then stays
@@ -70,7 +67,7 @@ def start_replication(
     if position is not None:
         _refuse_purged(settings.engine, position, executed)
         if settings.engine == "mysql":
-            _refuse_errant(earlier, position, ask)
+            refuse_errant(earlier, position, ask)
     before = read_status(client, settings.engine)
     host = credentials.host_for(source_host)
     joined = before is not None and before.running and before.source_host in (source_host, host)
@@ -260,25 +257,6 @@ def _refuse_purged(engine: str, position: SourcePosition, executed: str) -> None
             f"the source has purged {missing} transactions that this replica lacks; build it from a newer snapshot",
             {"gtid_purged": position.purged, "gtid_executed": executed},
         )
-
-
-def _refuse_errant(
-    earlier: str, position: SourcePosition, ask: Callable[[], Optional[SourcePosition]]
-) -> None:
-    """What was here before the source was asked must be in its set, now or within seconds."""
-    found: Optional[SourcePosition] = position
-    for look in range(_ERRANT_LOOKS):
-        if look:
-            time.sleep(_ERRANT_PAUSE_SECONDS)
-            found = ask()
-        if found is not None:
-            position = found
-        if not count_missing(earlier, position.executed):
-            return
-    raise ErrantTransactions(
-        f"this replica holds {count_missing(earlier, position.executed)} transactions that the source does not",
-        {"source_gtid_executed": position.executed, "gtid_executed": earlier},
-    )
 
 
 def _await_threads(client: MysqlClient, engine: str) -> ReplicaStatus:

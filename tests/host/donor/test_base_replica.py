@@ -22,6 +22,7 @@ from peaker_host.machine.processes import Completed
 
 DATA = "/var/lib/mysql"
 MOUNTS = {"/": "ext4", DATA: "xfs"}
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 GOOD_ANSWER = (200, {"state": "good", "why": "read only, replicating, in time"})
 MARIADB_STATUS = {
     "Master_Host": "10.0.0.1", "Master_Port": "3306", "Slave_IO_Running": "Yes", "Slave_SQL_Running": "Yes",
@@ -95,6 +96,8 @@ def base(host: Host, responder: int, monkeypatch: pytest.MonkeyPatch) -> Base:
     programs.on("SHOW GLOBAL VARIABLES", answer=variables(datadir=DATA, log_bin_basename=f"{DATA}/binlog"))
     programs.on("information_schema.FILES").on("HEARTBEAT_INTERVAL", answer=table({"seconds": "1.000"}))
     login = {"User_name": "repl", "User_password": "p", "Port": "3306", "Enabled_ssl": "0"}
+    programs.on("'executed', @@GLOBAL.gtid_executed, 'uuid'", answer=json_row(executed=f"{A}:1-40", uuid=B))
+    programs.on("gtid_purged", answer=json_row(executed=f"{A}:1-42", purged=""))
     programs.on("slave_master_info", answer=table(login))
     programs.on("binlog_expire_logs_seconds", answer=json_row(seconds=2_592_000))
     programs.on("information_schema.PLUGINS").on("CREATE USER").on("SET GLOBAL super_read_only = ON")
@@ -222,6 +225,18 @@ class TestRefusals:
         monkeypatch.setattr("peaker_host.donor.base_checks.read_filesystems", lambda: mounts)
         assert why in base.refused(account_here=True)["volumes"]["detail"]
 
+    def test_a_transaction_that_somebody_wrote_on_the_replica(
+        self, base: Base, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A person with SUPER made a user on the replica: every copy of it would be refused after its build."""
+        monkeypatch.setattr("peaker_host.replicate.errant._PAUSE_SECONDS", 0.0)
+        said = json_row(executed=f"{A}:1-40,{B}:1", uuid=B)
+        base.programs.on("'executed', @@GLOBAL.gtid_executed, 'uuid'", answer=said)
+        step = base.refused(account_here=True)["errant transactions"]
+        assert f"1 transactions that the source does not: {B}:1;" in step["detail"]
+        assert "SET gtid_next" in step["remedy"]
+        assert base.files() == set()
+
     def test_all_that_is_wrong_is_told_at_once(self, base: Base) -> None:
         base.programs.on("server_id", answer=json_row(server_id=0))
         base.programs.on("gtid_mode", answer=json_row(mode="OFF"))
@@ -279,6 +294,12 @@ class TestWarnings:
                 table({"seconds": "30.000"}),
                 "heartbeat",
                 "SOURCE_HEARTBEAT_PERIOD = 1",
+            ),
+            (
+                ("gtid_purged",),
+                CommandFailed("ERROR 1045 (28000): Access denied"),
+                "errant transactions",
+                "GTID_SUBTRACT",
             ),
             (("systemctl is-enabled mysql",), "exit 1", "unit", "systemctl enable mysql"),
             (

@@ -11,9 +11,18 @@ from peaker_host.database import data_paths
 from peaker_host.database.data_paths import DataPath, Misplaced, misplaced
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor import prepare_donor
-from peaker_host.machine.errors import DataOutsideVolumes, DonorIsSource, FiltersDiffer, UnsupportedChannels
+from peaker_host.machine.errors import (
+    CommandFailed,
+    DataOutsideVolumes,
+    DonorIsSource,
+    ErrantTransactions,
+    FiltersDiffer,
+    HostError,
+    UnsupportedChannels,
+)
 from peaker_host.replicate.channel_record import read_record, refuse_other_filters, write_record
 
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 VOLUMES = ["/var/lib/mysql", "/var/lib/mysql-log"]
 MOUNTS = ["/", "/run", "/srv", *VOLUMES]
 USUAL = {
@@ -138,6 +147,61 @@ def test_prepare_donor_names_path_and_volumes_before_it_changes_anything(
     )
     assert "mounted at /var/lib/mysql, /var/lib/mysql-log" in str(refused.value)
     assert not replica.said("SET GLOBAL")
+
+
+class TestErrantTransactions:
+    """A DBA with SUPER wrote on the replica. Its copies would be refused by StartReplication, hours later."""
+
+    WROTE, ASKED = ("'executed', @@GLOBAL.gtid_executed, 'uuid'",), ("gtid_purged",)
+
+    @pytest.fixture(autouse=True)
+    def asked(self, replica: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("peaker_host.replicate.errant._PAUSE_SECONDS", 0.0)
+        login = {"User_name": "repl", "User_password": "p", "Port": "3306"}
+        replica.on("slave_master_info", answer=table(login))
+        replica.on(*self.WROTE, answer=json_row(executed=f"{A}:1-40,{B}:1-2", uuid=B))
+        replica.on(*self.ASKED, answer=json_row(executed=f"{A}:1-42", purged=""))
+        replica.on("innodb_buffer_pool", answer=CommandFailed("it goes on to the page list"))
+        monkeypatch.setattr(prepare_donor, "discover", lambda *_: [])
+
+    def goes_on(self, host: Host, replica: ScriptedProcesses) -> None:
+        with pytest.raises(HostError) as error:
+            prepare(host, replica)
+        assert not isinstance(error.value, ErrantTransactions)
+        assert "innodb_buffer_pool" in replica.calls[-1][1]
+
+    def test_they_are_refused_with_their_names_before_anything_is_changed(
+        self, host: Host, replica: ScriptedProcesses
+    ) -> None:
+        with pytest.raises(ErrantTransactions, match=f"2 transactions that the source does not: {B}:1-2"):
+            prepare(host, replica)
+        assert not replica.said("SET GLOBAL")
+
+    def test_a_source_that_moves_on_while_both_are_read_is_no_alarm(
+        self, host: Host, replica: ScriptedProcesses
+    ) -> None:
+        at = [40]
+
+        def now(**other: str) -> str:
+            at[0] += 5
+            return json_row(executed=f"{A}:1-{at[0]}", **other)
+
+        replica.on(*self.WROTE, answer=lambda _: now(uuid=B)).on(*self.ASKED, answer=lambda _: now(purged=""))
+        self.goes_on(host, replica)
+
+    def test_a_source_that_was_one_s_own_replica_before_a_failover_has_them_too(
+        self, host: Host, replica: ScriptedProcesses
+    ) -> None:
+        replica.on(*self.ASKED, answer=json_row(executed=f"{A}:1-42,{B}:1-2", purged=""))
+        self.goes_on(host, replica)
+
+    def test_a_source_that_cannot_be_asked_refuses_nothing(
+        self, host: Host, replica: ScriptedProcesses
+    ) -> None:
+        replica.on(*self.ASKED, answer=CommandFailed("ERROR 1045 (28000): Access denied for user 'repl'"))
+        self.goes_on(host, replica)
+        replica.on("slave_master_info", answer="")
+        self.goes_on(host, replica)
 
 
 def channel(name: str, **changes: Any) -> dict[str, Any]:

@@ -49,6 +49,12 @@ class TestPrepareDonor:
                 "gtid_executed",
                 answer=json_row(gtid_set=f"{A}:1-9,\n{B}:1", server_uuid=B, server_id=2, buffer_pool_bytes=1),
             )
+            programs.on(
+                "'executed', @@GLOBAL.gtid_executed, 'uuid'", answer=json_row(executed=f"{A}:1-9", uuid=B)
+            )
+            login = {"User_name": "repl", "User_password": "p", "Port": "3306"}
+            programs.on("slave_master_info", answer=table(login))
+            programs.on("gtid_purged", answer=json_row(executed=f"{A}:1-12", purged=""))
             programs.on("datadir", answer=json_row(datadir=str(point), redo="./", binlog=f"{point}/binlog"))
             programs.on("dump_pct", answer=pool_settings(point))
             programs.on("SHOW GLOBAL VARIABLES", answer=variables(datadir=f"{point}/"))

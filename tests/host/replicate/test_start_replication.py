@@ -69,10 +69,11 @@ class TestStartReplication:
         assert not programs.said("STOP REPLICA")
 
     def test_transactions_that_the_source_lacks_are_refused(
-        self, host: Host, programs: ScriptedProcesses
+        self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr("peaker_host.replicate.errant._PAUSE_SECONDS", 0.0)
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20,{B}:1-2")
-        with pytest.raises(ErrantTransactions, match="2 transactions"):
+        with pytest.raises(ErrantTransactions, match=f"2 transactions that the source does not: {B}:1-2"):
             start_replication(host.settings, programs, "10.77.1.10", quiet)
 
     def test_a_replica_that_applies_while_its_source_is_asked_holds_nothing_errant(
@@ -94,7 +95,7 @@ class TestStartReplication:
     def test_a_transaction_that_the_source_has_sent_and_not_counted_yet_is_no_errant_one(
         self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("peaker_host.replicate.replication._ERRANT_PAUSE_SECONDS", 0.0)
+        monkeypatch.setattr("peaker_host.replicate.errant._PAUSE_SECONDS", 0.0)
         self.source(programs, "", "", f"{A}:1-21")
         counted = [f"{A}:1-20", f"{A}:1-20", f"{A}:1-21"]
         programs.on("gtid_purged", answer=lambda _: json_row(executed=counted.pop(0), purged=""))
