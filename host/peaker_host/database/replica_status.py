@@ -94,7 +94,8 @@ DIALECTS: Dict[str, Dialect] = {
         skip_start_option="skip_slave_start = ON",
         # MariaDB has the option, but no variable that tells.
         skip_start_expression="1",
-        read_only_expression="IF(@@GLOBAL.read_only, 1, 0)",
+        # A switch up to MariaDB 11; from 12 on a word: OFF, ON, NO_LOCK, NO_LOCK_NO_ADMIN.
+        read_only_expression="IF(CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF'), 0, 1)",
         read_only_options="read_only = ON",
     ),
 }

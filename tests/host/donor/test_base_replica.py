@@ -168,7 +168,7 @@ class TestWhatIsMade:
     def test_mariadb_has_its_own_words(self, base: Base) -> None:
         rows = table(MARIADB_STATUS)
         base.programs.on("SHOW SLAVE STATUS", answer=rows).on("SHOW ALL SLAVES", answer=rows)
-        base.programs.on("IF(@@GLOBAL.read_only", answer=json_row(read_only=1))
+        base.programs.on("CAST(@@GLOBAL.read_only AS CHAR)", answer=json_row(read_only=1))
         base.programs.on("SLAVE_HEARTBEAT_PERIOD", answer=table({"seconds": "1.000"}))
         said = json_row(version="10.11.6-MariaDB", datadir=DATA, socket="/run/mysqld/s")
         base.programs.on("GLOBAL.socket", answer=said)
