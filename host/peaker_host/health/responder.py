@@ -2,6 +2,7 @@
 
 200 after enough good samples in a row, 503 after enough bad ones or without a recent one, 404 while maintenance is on.
 A sample that could not be taken, a lag that is NULL and a source that was not heard of are bad: unknown is not healthy.
+While the server has no place for one more connection, what it was before counts, for a time.
 The body says why. A replica that only lags goes on with 200 while too few of its peers are good (serving_floor).
 """
 
@@ -10,12 +11,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.health.policy import HealthPolicy, as_stored, load_policy, store_policy
-from peaker_host.health.sample import FAULT, LAG, Sample, SourceSilence, free_disk_percents, take_sample
+from peaker_host.health.sample import FAULT, FULL, LAG, Sample, SourceSilence, free_disk_percents, take_sample
 from peaker_host.health.serving_floor import FloorDecision, ask_peers, may_keep_serving, read_health
 from peaker_host.health.unit import install_health_service
 from peaker_host.machine.errors import HostError, ResponderUnreachable
@@ -26,6 +27,9 @@ from peaker_host.machine.understanding import MISFITS
 
 SAMPLE_SECONDS = 1.0
 STALE_SECONDS = 5.0
+# A peak fills servers. One that is taken out for it loses its clients' connections, and they come to the next. Longer
+# than a burst lasts nobody knows whether it still follows its source.
+FULL_SECONDS = 60.0
 # How long after drain_replica asked last the body still says `draining`.
 DRAINING_SECONDS = 120.0
 _RESPONDER_START_SECONDS = 10.0
@@ -45,6 +49,7 @@ class HealthState:
         self._latest: Optional[Sample] = None
         self._floor: Optional[FloorDecision] = None
         self._taken_at = 0.0
+        self._judged_at: Optional[float] = None
         self._lock = threading.Lock()
 
     def asks_for_floor(self, sample: Sample) -> bool:
@@ -55,8 +60,14 @@ class HealthState:
             return not sample.problem and self._only_lag and not self._is_good
 
     def add(self, sample: Sample, policy: HealthPolicy, floor: Optional[FloorDecision], now: float) -> None:
-        """Take in a sample; it turns the answer when enough of its kind came in a row."""
+        """Take in a sample; it turns the answer when enough of its kind came in a row. A full server's turns nothing
+        until it is the only kind for FULL_SECONDS; then it is bad like others."""
         with self._lock:
+            if sample.kind != FULL:
+                self._judged_at = now
+            elif self._judged_at is not None and now - self._judged_at <= FULL_SECONDS:
+                self._latest, self._taken_at = _standing(sample, now - self._judged_at), now
+                return
             kind = not sample.problem
             self._in_a_row = {kind: self._in_a_row[kind] + 1, not kind: 0}
             self._needed_good = policy.good_samples
@@ -107,6 +118,12 @@ class HealthState:
         if kept and floor is not None:
             return f"{problem}; goes on serving: {floor.reason}"
         return problem
+
+
+def _standing(sample: Sample, seconds: float) -> Sample:
+    """A full server's sample that says what counts instead of it."""
+    counts = f"what was seen {seconds:.0f} s ago counts, for {FULL_SECONDS:g} s at most"
+    return replace(sample, problem=f"{sample.problem}; {counts}")
 
 
 class Sampler:

@@ -1,7 +1,8 @@
 """One look at the replica, and what is wrong with it: a fault, or lag alone.
 
-Lag alone can be forgiven while too few replicas are good (serving_floor); a fault never can. What is not known is said
-as None and listed in `unknown`; an unknown lag is a fault.
+Lag alone can be forgiven while too few replicas are good (serving_floor); a fault never can. A server that has no place
+for one more connection was not looked at: it is full. What is not known is said as None and listed in `unknown`; an
+unknown lag is a fault.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from peaker_host.machine.manifest import present_manifest
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import MISFITS
 
-FAULT, LAG = "fault", "lag"
+FAULT, LAG, FULL = "fault", "lag", "full"
 # A slow answer is one bad sample; two of them and the pause between stay below STALE_SECONDS of the responder.
 QUERY_TIMEOUT_SECONDS = 2.0
 # A source that does nothing sends a heartbeat per interval; one may be lost, and a busy host may be late.
 _HEARTBEATS_MISSED = 2.5
 _LEAST_SILENCE_SECONDS = 3.0
+# max_connections, and the server's own max_user_connections: what clients hold, not what ails it.
+_NO_PLACE = ("ERROR 1040", "ERROR 1203")
 _REFUSED = ("ERROR 1045", "ERROR 1698", "ERROR 1227", "ERROR 1142", "Could not open required defaults file")
 # Times that the server has not seen yet are 0000-00-00. The first transaction that is not applied is in the hands of
 # the coordinator (while it is delayed) or of a worker.
@@ -135,7 +138,7 @@ def take_sample(
         seen = _Seen(engine, facts, status_from(rows, engine), free_disk_percent)
         return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, silence, now)
     except (HostError, *MISFITS) as error:
-        return Sample(_no_answer(str(error)), FAULT, free_disk_percent=free_disk_percent)
+        return _no_answer(str(error), free_disk_percent)
 
 
 class _Seen:
@@ -263,10 +266,15 @@ def free_disk_percents(settings: Settings) -> Dict[str, float]:
     return found
 
 
-def _no_answer(error: str) -> str:
-    if any(sign in error for sign in _REFUSED):
-        return f"the responder's database account is missing or refused, see docs/read-endpoint.md: {error}"
-    return f"the database did not answer: {error}"
+def _no_answer(error: str, free_disk_percent: Dict[str, float]) -> Sample:
+    kind, problem = FAULT, f"the database did not answer: {error}"
+    if any(sign in error for sign in _NO_PLACE):
+        kind, problem = FULL, f"the database has no place for one more connection: {error}"
+    elif any(sign in error for sign in _REFUSED):
+        problem = (
+            f"the responder's database account is missing or refused, see docs/read-endpoint.md: {error}"
+        )
+    return Sample(problem, kind, free_disk_percent=free_disk_percent)
 
 
 def _thread_problem(status: Optional[ReplicaStatus]) -> str:

@@ -25,7 +25,7 @@ from peaker_host.health.responder import (
     report_health,
     set_maintenance,
 )
-from peaker_host.health.sample import FAULT, LAG, Sample
+from peaker_host.health.sample import FAULT, FULL, LAG, Sample
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.health.serving_floor import FloorDecision, Standing
 from peaker_host.health.unit import UNIT, install_health_service
@@ -34,6 +34,7 @@ from peaker_host.machine.errors import InvalidArgument, ResponderUnreachable
 GOOD = Sample("", lag_seconds=0.0, staleness_seconds=0.0)
 LATE = Sample("lag 99 s is over 30 s", LAG, lag_seconds=99.0, staleness_seconds=99.0)
 BROKEN = Sample("the applier thread does not run: dup", FAULT)
+CROWDED = Sample("the database has no place for one more connection: ERROR 1040", FULL)
 SERVER = "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 KEEP = FloorDecision(True, "0 of 1 peers are good, the floor is 1", {"floor_replicas": 1})
 LET_GO = FloorDecision(False, "1 of its peers are good, the floor is 1", {"floor_replicas": 1})
@@ -101,6 +102,34 @@ def test_maintenance_wins_over_good_and_bad() -> None:
     for sample in (GOOD, BROKEN):
         _, state = statuses([sample])
         assert state.answer(True, 0)[0] == 404
+
+
+class TestAFullServer:
+    """At a peak clients hold all connections (ERROR 1040). They are served; to eject it would send them to the next."""
+
+    def test_the_last_verdict_stands_for_a_minute(self) -> None:
+        codes, state = statuses([GOOD, GOOD, *[CROWDED] * 63], good=2, bad=2)
+        assert codes[1:] == [200] * 62 + [503] * 2, "seconds 1 to 61, one more bad sample, then out"
+        assert state.answer(False, 64)[1]["why"] == CROWDED.problem
+
+    def test_meanwhile_it_says_so(self) -> None:
+        _, state = statuses([GOOD, *[CROWDED] * 7])
+        code, body = state.answer(False, 7)
+        assert (code, body["lag_seconds"], body["sample_age_seconds"]) == (200, None, 0.0)
+        assert body["why"].endswith("ERROR 1040; what was seen 7 s ago counts, for 60 s at most)")
+
+    def test_a_look_between_begins_the_minute_anew(self) -> None:
+        codes, _ = statuses([GOOD, *([CROWDED] * 50 + [GOOD]) * 3, *[CROWDED] * 50])
+        assert set(codes) == {200}
+
+    def test_what_was_bad_does_not_become_good_by_it(self) -> None:
+        assert statuses([GOOD, BROKEN, CROWDED, GOOD])[0] == [200, 503, 503, 200]
+        assert statuses([CROWDED, CROWDED])[0] == [503, 503], "nothing was ever seen of it"
+        assert statuses([GOOD, BROKEN, CROWDED, BROKEN], bad=2)[0] == [200, 200, 200, 503]
+
+    def test_one_that_the_floor_keeps_goes_on(self) -> None:
+        codes, state = statuses([GOOD, LATE, LATE, CROWDED], bad=2, floor=KEEP)
+        assert (codes, state.answer(False, 3)[1]["kept_by_floor"]) == ([200] * 4, True)
 
 
 class TestFloor:

@@ -8,7 +8,15 @@ import pytest
 from host_bench import Host, ScriptedProcesses, json_row, status, table
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import HealthPolicy
-from peaker_host.health.sample import FAULT, LAG, Sample, SourceSilence, silence_limit_seconds, take_sample
+from peaker_host.health.sample import (
+    FAULT,
+    FULL,
+    LAG,
+    Sample,
+    SourceSilence,
+    silence_limit_seconds,
+    take_sample,
+)
 from peaker_host.machine.errors import CommandFailed
 
 POLICY = HealthPolicy(good_samples=2, bad_samples=2, lag_seconds=30, min_free_disk_percent=5)
@@ -170,6 +178,24 @@ def test_no_channel_and_no_answer_are_faults(host: Host, programs: ScriptedProce
     assert "did not end" in look(host, programs).problem
     programs.on("mysql", answer="result\n")
     assert look(host, programs).kind == FAULT, "half an answer is none"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERROR 1040 (HY000): Too many connections",
+        "ERROR 1203 (42000): User peaker_health already has more than 'max_user_connections' active connections",
+    ],
+)
+def test_a_server_without_a_place_for_the_responder_was_not_looked_at(
+    host: Host, programs: ScriptedProcesses, said: str
+) -> None:
+    programs.on("mysql", answer=CommandFailed(f"mysql ended with exit code 1: {said}"))
+    sample = look(host, programs)
+    assert sample.problem == (
+        f"the database has no place for one more connection: mysql ended with exit code 1: {said}"
+    )
+    assert (sample.kind, sample.lag_seconds, sample.free_disk_percent) == (FULL, None, ROOM)
 
 
 @pytest.mark.parametrize(
