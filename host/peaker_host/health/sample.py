@@ -1,8 +1,9 @@
 """One look at the replica, and what is wrong with it: a fault, or lag alone.
 
 Lag alone can be forgiven while too few replicas are good (serving_floor); a fault never can. A server that has no place
-for one more connection was not looked at: it is full. What is not known is said as None and listed in `unknown`; an
-unknown lag is a fault.
+for one more connection was not looked at: it is full. A source that cannot be reached is no fault of this replica's,
+and all replicas have it at once: it counts as lag, as old as the last word of the source. What is not known is said as
+None and listed in `unknown`; an unknown lag is a fault.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Sample:
 
     `lag_seconds` is the greater of what the server says (`server_lag_seconds`) and of the age at the source of the
     first transaction that is not applied (`unapplied_seconds`). `staleness_seconds` also counts the silence of the
-    source: what it has committed since it was last heard of cannot be here.
+    source: what it has committed since it was last heard of cannot be here. While the receiver asks for a source that
+    is away, the server knows no lag, and the staleness is that silence.
     """
 
     problem: str
@@ -169,7 +171,7 @@ class _Seen:
         unapplied = _seconds(self.facts.get("unapplied_seconds")) if behind else None
         lag = self._lag(unapplied)
         fault = next(filter(None, self._faults(policy, lag, silent)), "")
-        late = "" if fault else _lag_problem(lag, policy) or _silence_problem(silent, self._interval())
+        late = "" if fault else self._late(policy, lag, silent)
         return Sample(
             fault or late,
             FAULT if fault else LAG if late else "",
@@ -178,7 +180,7 @@ class _Seen:
             receiver_runs=None if self.status is None else self.status.io_running,
             applier_runs=None if self.status is None else self.status.sql_running,
             lag_seconds=lag,
-            staleness_seconds=None if lag is None else max(lag, silent or 0.0),
+            staleness_seconds=self._staleness(lag, unapplied, silent),
             server_lag_seconds=None if self.status is None else _seconds(self.status.lag_seconds),
             unapplied_seconds=unapplied,
             transactions_behind=behind,
@@ -192,10 +194,29 @@ class _Seen:
         return [
             "" if self.read_only else "the database accepts writes",
             _thread_problem(self.status),
-            "the lag is unknown" if lag is None else "",
-            "the source was not heard of yet" if silent is None and self._tells_contact() else "",
+            "the lag is unknown" if lag is None and not self._awaits_source() else "",
+            "the source was not heard of yet" if silent is None and self._must_be_heard() else "",
             disk_problem(self.free, policy),
         ]
+
+    def _late(self, policy: HealthPolicy, lag: Optional[float], silent: Optional[float]) -> str:
+        if self._awaits_source() and self.status is not None:
+            return f"the source cannot be reached, it was heard of {silent:.1f} s ago: {self.status.io_error}"
+        return _lag_problem(lag, policy) or _silence_problem(silent, self._interval())
+
+    def _staleness(
+        self, lag: Optional[float], unapplied: Optional[float], silent: Optional[float]
+    ) -> Optional[float]:
+        if self._awaits_source():
+            return None if silent is None else max(silent, unapplied or 0.0)
+        return None if lag is None else max(lag, silent or 0.0)
+
+    def _awaits_source(self) -> bool:
+        return self.status is not None and self.status.awaits_source
+
+    def _must_be_heard(self) -> bool:
+        """How old a replica is whose source is away is known from the last word of it alone."""
+        return self._tells_contact() or self._awaits_source()
 
     def _tells_contact(self) -> bool:
         """Whether this server can tell when its source was heard of last."""
@@ -210,7 +231,7 @@ class _Seen:
         if self.status is None:
             return None
         unheard = _seconds(silence.silent_seconds(self.status, self.facts.get("heartbeats"), now))
-        if not self._tells_contact():
+        if not self._must_be_heard():
             return None
         told = _seconds(self.facts.get("contact_age_seconds"))
         return min((max(0.0, age) for age in (told, unheard) if age is not None), default=None)
@@ -280,7 +301,7 @@ def _no_answer(error: str, free_disk_percent: Dict[str, float]) -> Sample:
 def _thread_problem(status: Optional[ReplicaStatus]) -> str:
     if status is None:
         return "no replication channel"
-    if not status.io_running:
+    if not status.io_running and not status.awaits_source:
         return f"the receiver thread does not run: {status.io_error}"
     if not status.sql_running:
         return f"the applier thread does not run: {status.sql_error}"

@@ -202,6 +202,27 @@ class TestSampler:
             codes[floor] = code, body["kept_by_floor"]
         assert codes == {0: (503, False), 1: (200, True)}, "and it leaves while its peers are not known"
 
+    def test_a_lost_source_takes_nobody_out_where_all_have_lost_it(
+        self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The source's host fails: the receivers of all replicas ask for it, and none of them answers 503."""
+        lost = {"Replica_IO_Running": "Connecting", "Seconds_Behind_Source": None, "Last_IO_Errno": "2003"}
+        answer = looks(status(**lost), contact_age_seconds=41.5)
+        programs.on("SHOW REPLICA STATUS", answer=answer)
+        peers = [Standing("i-2", "lagging", 42.0)]
+        monkeypatch.setattr("peaker_host.health.responder.ask_peers", lambda *_: peers)
+        store_policy(host.settings, {"floor_replicas": 1, "bad_samples": 1})
+        state = HealthState()
+        Sampler(host.settings, admin_client(host.settings, programs), state, lambda: 0.0).look()
+        code, body = state.answer(False, 0)
+        assert (code, body["kept_by_floor"], body["only_lag"], body["staleness_seconds"]) == (
+            200,
+            True,
+            True,
+            41.5,
+        )
+        assert "the source cannot be reached" in body["why"]
+
     def test_a_policy_that_cannot_be_read_is_a_bad_sample_not_the_end(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:

@@ -23,6 +23,9 @@ POLICY = HealthPolicy(good_samples=2, bad_samples=2, lag_seconds=30, min_free_di
 ROOM = {"/var/lib/mysql": 40.0, "/var/lib/mysql-log": 60.0}
 SERVER = "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 
+# While it has no connection the server knows no lag.
+AWAY = {"Replica_IO_Running": "Connecting", "Seconds_Behind_Source": None}
+
 
 def looks(status_rows: str, **changes: Any) -> str:
     """What one look of a healthy replica brings: its progress, then its replication status."""
@@ -59,7 +62,24 @@ def look(
         ({}, {"read_only": 0}, FAULT, "accepts writes"),
         ({"Seconds_Behind_Source": None}, {}, FAULT, "lag is unknown"),
         ({"Seconds_Behind_Source": "31"}, {}, LAG, "lag 31.0 s is over 30 s"),
-        ({"Replica_IO_Running": "Connecting"}, {}, FAULT, "receiver"),
+        ({"Replica_IO_Running": "No"}, {}, FAULT, "receiver"),
+        # The source's host is gone: no answer to the first try yet, then one error each few seconds.
+        (AWAY, {}, LAG, "the source cannot be reached, it was heard of 0.4 s ago"),
+        ({**AWAY, "Last_IO_Errno": "2003"}, {"contact_age_seconds": 90.0}, LAG, "90.0 s ago"),
+        *(
+            ({**AWAY, "Last_IO_Errno": number}, {}, LAG, "cannot be reached")
+            for number in ("2002", "2005", "2013")
+        ),
+        # Without performance_schema's heartbeats nothing tells how old it is.
+        ({**AWAY, "Last_IO_Errno": "2003"}, {"contact_age_seconds": None}, FAULT, "not heard of yet"),
+        (
+            {**AWAY, "Last_IO_Errno": "2003"},
+            {"contact_age_seconds": None, "instruments": 0},
+            FAULT,
+            "not heard of",
+        ),
+        ({**AWAY, "Last_IO_Errno": "1045", "Last_IO_Error": "Access denied"}, {}, FAULT, "receiver thread"),
+        ({**AWAY, "Last_IO_Errno": "2003", "Replica_SQL_Running": "No"}, {}, FAULT, "thread does not run"),
         ({"Replica_SQL_Running": "No", "Seconds_Behind_Source": "31"}, {}, FAULT, "applier"),
         # The server says 0 while the first transaction that it has not applied is 40 s old.
         ({}, {"received": f"{SERVER}:1-95", "unapplied_seconds": 40.2}, LAG, "lag 40.2 s is over 30 s"),
@@ -106,6 +126,42 @@ def test_what_the_server_does_not_tell_is_null_and_named(host: Host, programs: S
     sample = look(host, programs)
     assert sample.unknown == ("transactions_behind", "source_silent_seconds", "unapplied_seconds")
     assert (sample.transactions_behind, sample.source_silent_seconds) == (None, None)
+
+
+def test_a_replica_whose_source_is_away_is_as_old_as_the_last_word_of_it(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    """What it says of itself lets its peers compare: whoever heard of the source last goes on serving."""
+    lost = {
+        **AWAY,
+        "Last_IO_Errno": "2003",
+        "Last_IO_Error": "Can't connect to MySQL server on '10.77.1.10:3306'",
+    }
+    answer = looks(
+        status(**lost), contact_age_seconds=41.5, received=f"{SERVER}:1-95", unapplied_seconds=44.0
+    )
+    programs.on("SHOW REPLICA STATUS", answer=answer)
+    sample = look(host, programs)
+    assert (sample.receiver_runs, sample.applier_runs, sample.lag_seconds) == (False, True, None)
+    assert (sample.source_silent_seconds, sample.staleness_seconds, sample.unknown) == (41.5, 44.0, ())
+    assert sample.problem.endswith("41.5 s ago: Can't connect to MySQL server on '10.77.1.10:3306'")
+
+
+def test_a_server_that_tells_no_heartbeats_is_as_old_as_what_arrived_last(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    silence, found = SourceSilence(), []
+    for second, changes in enumerate([{"Read_Source_Log_Pos": 1}, {"Read_Source_Log_Pos": 2}, AWAY, AWAY]):
+        row = {"Read_Source_Log_Pos": 2, "Last_IO_Errno": "2003" if "Replica_IO_Running" in changes else "0"}
+        nothing = {"instruments": 0, "contact_age_seconds": None, "heartbeats": None}
+        programs.on("SHOW REPLICA STATUS", answer=looks(status(**{**row, **changes}), **nothing))
+        found.append(look(host, programs, silence=silence, now=float(second)))
+    assert [(one.kind, one.staleness_seconds) for one in found] == [
+        ("", 0.0),
+        ("", 0.0),
+        (LAG, 1.0),
+        (LAG, 2.0),
+    ]
 
 
 def test_a_long_transaction_on_its_way_is_word_from_the_source(
