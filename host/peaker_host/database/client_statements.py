@@ -1,7 +1,7 @@
 """What clients over the network make the server do, from its own statement statistics.
 
-performance_schema counts statements per account; those of `localhost` are Peaker's and the administrator's and are
-left out. Replication threads have no account there.
+performance_schema counts statements per account; those of this host itself are Peaker's, the administrator's and a
+monitoring agent's and are left out, over the socket and over loopback. Replication threads have no account there.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.machine.errors import ServerRestarted, UnclearAnswer
 from peaker_host.machine.understanding import understood
 
+# With name resolution loopback is what /etc/hosts calls it: localhost, localhost6. A process list has the port behind.
+_THIS_HOST = ("localhost%", "127.%", "::1", "::1:%", "::ffff:127.%")
 # SUM_TIMER_WAIT is in picoseconds (MySQL manual, performance schema statement summary tables).
 _PICOSECONDS_PER_MS = 1_000_000_000
+
+
+def from_elsewhere(column: str) -> str:
+    """The SQL condition that a host, with or without its port, is another one than the server's own."""
+    return " AND ".join(f"{column} NOT LIKE '{pattern}'" for pattern in _THIS_HOST)
+
+
 _SUMS = (
     "FROM performance_schema.events_statements_summary_by_account_by_event_name"
-    " WHERE HOST IS NOT NULL AND HOST <> 'localhost'"
+    f" WHERE HOST IS NOT NULL AND {from_elsewhere('HOST')}"
     " AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME = 'statement/com/Execute')"
 )
 

@@ -7,7 +7,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.database.channels import for_channel, only_channel
-from peaker_host.database.client_statements import read_counters
+from peaker_host.database.client_statements import from_elsewhere, read_counters
 from peaker_host.database.gtid_sets import count_missing, count_missing_mariadb
 from peaker_host.database.mysql_client import MysqlClient, admin_client, sql_text
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
@@ -203,12 +203,13 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     """Client connections over the network, their open transactions and running statements, and the statements that
     they ever sent. A connection without either is idle: a pool keeps it, and nothing is lost when it ends.
 
-    Replication and local connections are not counted. `client_statements` only grows while the server runs, so that
-    two looks show whether anything came between; None when the server keeps no statistics.
+    Replication and connections of this host itself, also over loopback, are not counted. `client_statements` only grows
+    while the server runs, so that two looks show whether anything came between; None when the server keeps no
+    statistics.
     """
     client = admin_client(settings, processes)
     clients = (
-        "FROM information_schema.PROCESSLIST AS p WHERE p.HOST NOT LIKE 'localhost%' AND p.HOST <> ''"
+        f"FROM information_schema.PROCESSLIST AS p WHERE {from_elsewhere('p.HOST')} AND p.HOST <> ''"
         " AND p.USER NOT IN ('system user', 'event_scheduler', 'unauthenticated user')"
         " AND p.COMMAND NOT IN ('Binlog Dump', 'Binlog Dump GTID', 'Daemon', 'Connect')"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import pytest
@@ -142,7 +143,50 @@ class TestWaitForCatchUp:
         assert is_good(sample, 5) is good
 
 
+class Server:
+    """A server's process list and statement statistics, asked with the very statements that are sent to it."""
+
+    def __init__(self, *hosts: str) -> None:
+        self._tables = sqlite3.connect(":memory:")
+        for schema in ("information_schema", "performance_schema"):
+            self._tables.execute(f"ATTACH ':memory:' AS {schema}")
+        self._tables.execute("CREATE TABLE information_schema.PROCESSLIST (ID, USER, HOST, COMMAND)")
+        self._tables.execute("CREATE TABLE information_schema.INNODB_TRX (trx_mysql_thread_id)")
+        accounts = "performance_schema.events_statements_summary_by_account_by_event_name"
+        names = "USER, HOST, EVENT_NAME, COUNT_STAR, SUM_ERRORS, SUM_TIMER_WAIT"
+        self._tables.execute(f"CREATE TABLE {accounts} ({names})")
+        for number, host in enumerate(hosts, 1):
+            row = (number, "app", host, "Query")
+            self._tables.execute("INSERT INTO information_schema.PROCESSLIST VALUES (?, ?, ?, ?)", row)
+            self._tables.execute("INSERT INTO information_schema.INNODB_TRX VALUES (?)", (number,))
+            counted = ("app", host.rsplit(":", 1)[0], "statement/sql/select", 100, 0, 0)
+            self._tables.execute(f"INSERT INTO {accounts} VALUES (?, ?, ?, ?, ?, ?)", counted)
+
+    def answer(self, text: str) -> str:
+        statement = text[text.index("SELECT JSON_OBJECT") :]
+        return table({"result": self._tables.execute(statement).fetchone()[0]})
+
+
 class TestDrain:
+    @pytest.mark.parametrize(
+        ("hosts", "clients"),
+        [
+            (["127.0.0.1:41002", "127.0.0.53:9", "::1:41004", "::ffff:127.0.0.1:7"], 0),
+            (["localhost", "localhost:41002", "localhost6:41002"], 0),
+            (["10.77.1.30:41002", "::1234:41002", "fd00::1:41002", "app-1.orders.internal:41002"], 4),
+        ],
+    )
+    def test_a_monitoring_agent_of_the_host_is_no_client(
+        self, host: Host, programs: ScriptedProcesses, hosts: list[str], clients: int
+    ) -> None:
+        """PMM or mysqld_exporter looks every few seconds over TCP: with it no replica would ever be idle."""
+        server = Server(*hosts)
+        programs.on("PROCESSLIST", answer=server.answer).on("COUNT_STAR", answer=server.answer)
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
+        found = client_activity(host.settings, programs)
+        counted = dict.fromkeys(("connections", "running_statements", "transactions"), clients)
+        assert found == {**counted, "client_statements": 100 * clients}
+
     def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
