@@ -14,7 +14,7 @@ import pytest
 from host_bench import MIB, Host, ScriptedProcesses
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.machine.devices import BlockDevice, describe_device
-from peaker_host.machine.errors import BenchmarkFailed
+from peaker_host.machine.errors import BenchmarkFailed, CommandFailed
 from peaker_host.machine.processes import Completed, Processes
 from peaker_host.prove.load_test import (
     _run_fio,
@@ -70,6 +70,40 @@ def test_fio_s_warnings_before_its_json_are_skipped(programs: ScriptedProcesses)
     programs.on("fio", answer="fio: note\n" + json.dumps({"jobs": [{"error": 0, "read": read}]}))
     load, took_seconds = _run_fio(programs, "log", 8, 1)
     assert (load["mib_per_s"], took_seconds) == (2.0, 0.9)
+
+
+NO_LIBAIO = CommandFailed(
+    "fio ended with exit code 1: fio: engine libaio not loadable\nfio: failed to load engine"
+)
+
+
+class TestEngines:
+    """dnf install fio, on Amazon Linux: libaio is in the package fio-engine-libaio."""
+
+    def test_another_engine_that_keeps_a_queue_is_taken(self, programs: ScriptedProcesses) -> None:
+        read = {"iops": 1.0, "bw": 1, "total_ios": 5, "runtime": 900, "clat_ns": {"mean": 1e6}}
+        programs.on("fio", answer=json.dumps({"jobs": [{"error": 0, "read": read}]}))
+        programs.on("--ioengine=libaio", answer=NO_LIBAIO)
+        assert _run_fio(programs, "log", 8, 1)[0]["reads"] == 5
+        assert [argv[-1] for argv, _ in programs.calls] == ["--ioengine=libaio", "--ioengine=io_uring"]
+
+    def test_without_any_the_package_is_named(self, programs: ScriptedProcesses) -> None:
+        programs.on("fio", answer=NO_LIBAIO)
+        with pytest.raises(BenchmarkFailed, match="install fio-engine-libaio"):
+            _run_fio(programs, "log", 8, 1)
+
+    def test_another_failure_is_not_tried_again(self, programs: ScriptedProcesses) -> None:
+        programs.on("fio", answer=CommandFailed("fio ended with exit code 1: Permission denied"))
+        with pytest.raises(CommandFailed, match="Permission"):
+            _run_fio(programs, "log", 8, 1)
+        assert len(programs.calls) == 1
+
+    @pytest.mark.real
+    def test_a_real_fio_is_asked_in_its_own_words(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("peaker_host.prove.load_test._ENGINES", ("libnone", "libaio"))
+        volume = host.volume(64 * MIB)
+        load = run_load_test(Processes(), describe_device(volume.path), [(0, 128)], 4, 1, random.Random(1))
+        assert load["fio"]["reads"] > 0
 
 
 @pytest.mark.parametrize("output", ["no json", '{"jobs": []}', '{"jobs": [{"error": 5, "read": {}}]}'])
