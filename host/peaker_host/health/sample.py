@@ -140,7 +140,7 @@ def take_sample(
         seen = _Seen(engine, facts, status_from(rows, engine), free_disk_percent)
         return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, silence, now)
     except (HostError, *MISFITS) as error:
-        return _no_answer(str(error), free_disk_percent)
+        return _no_answer(str(error), free_disk_percent, policy)
 
 
 class _Seen:
@@ -287,10 +287,13 @@ def free_disk_percents(settings: Settings) -> Dict[str, float]:
     return found
 
 
-def _no_answer(error: str, free_disk_percent: Dict[str, float]) -> Sample:
+def _no_answer(error: str, free_disk_percent: Dict[str, float], policy: HealthPolicy) -> Sample:
     kind, problem = FAULT, f"the database did not answer: {error}"
     if any(sign in error for sign in _NO_PLACE):
-        kind, problem = FULL, f"the database has no place for one more connection: {error}"
+        # The room on its disks is known without it.
+        nearly_full = disk_problem(free_disk_percent, policy)
+        crowded = f"the database has no place for one more connection: {error}"
+        kind, problem = (FAULT, nearly_full) if nearly_full else (FULL, crowded)
     elif any(sign in error for sign in _REFUSED):
         problem = (
             f"the responder's database account is missing or refused, see docs/read-endpoint.md: {error}"

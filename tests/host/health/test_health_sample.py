@@ -252,6 +252,7 @@ def test_a_server_without_a_place_for_the_responder_was_not_looked_at(
         f"the database has no place for one more connection: mysql ended with exit code 1: {said}"
     )
     assert (sample.kind, sample.lag_seconds, sample.free_disk_percent) == (FULL, None, ROOM)
+    assert look(host, programs, {"/var/lib/mysql": 1.0}).kind == FAULT, "its disk is known without the server"
 
 
 @pytest.mark.parametrize(
