@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -145,6 +146,21 @@ def test_a_step_keeps_its_first_start_its_last_end_and_moves_the_lease(
     found = lease.current("orders", NOON)
     assert found is not None
     assert found.held_until == NOON + 3 * HOUR
+
+
+def test_members_of_a_batch_end_their_steps_at_the_same_time(ledger: Ledger, holder: Holder) -> None:
+    """All of them name the lease of their batch: DynamoDB lets one such transaction through and cancels the rest."""
+    members = [replace(holder, run_id=f"run-1-m{number}", batch=holder.run_id) for number in range(8)]
+    begin = threading.Barrier(len(members))
+
+    def end_a_step(member: Holder) -> None:
+        begin.wait()
+        ledger.start_step(member, "AttachVolumes", NOON, NOON + HOUR)
+        ledger.finish_step(member, "AttachVolumes", NOON, {"attached": 1})
+
+    with ThreadPoolExecutor(len(members)) as pool:
+        list(pool.map(end_a_step, members))
+    assert all(ledger.steps(member.run_id)[0].finished_at == NOON for member in members)
 
 
 def test_steps_come_in_order_of_their_start(ledger: Ledger, holder: Holder) -> None:

@@ -54,6 +54,9 @@ class CloudSettings:
     # EBS user guide, quotas of the direct APIs: GetSnapshotBlock, real seconds.
     block_requests_per_second_of_snapshot: float = 1000.0
     block_requests_per_second_of_account: float = 5000.0
+    transaction_seconds: float = (
+        0.005  # real seconds that a transaction keeps others from its items (DynamoDB)
+    )
     # How many blocks the snapshot store gives one volume at once, each after VolumeLimits.fetch_latency_ms.
     fetch_parallel: int = VolumeLimits.fetch_parallel
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)

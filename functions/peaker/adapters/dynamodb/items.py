@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
@@ -22,9 +24,14 @@ if TYPE_CHECKING:
 
 # Rows of a run are kept for as long as hourly metrics are (455 days), then DynamoDB drops them.
 KEPT_FOR = timedelta(days=455)
+# A transaction has its items for some milliseconds; all members of a large batch are through after a second.
+CONFLICT_TRIES = 10
+CONFLICT_PAUSE_SECONDS = (0.02, 0.2)
 _CONDITION_FAILED = "ConditionalCheckFailed"
 # Of a member of a batch, in the partition of its run: what its token is since it was fenced.
 FENCE = "fence"
+
+AnswerT = TypeVar("AnswerT")
 
 
 class ConditionFailed(Exception):
@@ -52,8 +59,11 @@ def to_json(document: Mapping[str, Any]) -> str:
 class LedgerTable:
     """The table, with typed values in and out."""
 
-    def __init__(self, dynamodb: DynamoDBClient, table: str) -> None:
+    def __init__(
+        self, dynamodb: DynamoDBClient, table: str, pause: Callable[[float], None] = time.sleep
+    ) -> None:
         self._dynamodb = dynamodb
+        self._pause = pause
         self._table = table
         self._serializer = TypeSerializer()
         self._deserializer = TypeDeserializer()
@@ -193,13 +203,15 @@ class LedgerTable:
         self, pk: str, sk: str, expression: str, condition: str, values: Mapping[str, Any]
     ) -> dict[str, Any]:
         try:
-            answer = self._dynamodb.update_item(
-                TableName=self._table,
-                Key=self._wire({"pk": pk, "sk": sk}),
-                UpdateExpression=expression,
-                ConditionExpression=condition,
-                ExpressionAttributeValues=self._wire(values),
-                ReturnValues="ALL_NEW",
+            answer = self._undisturbed(
+                lambda: self._dynamodb.update_item(
+                    TableName=self._table,
+                    Key=self._wire({"pk": pk, "sk": sk}),
+                    UpdateExpression=expression,
+                    ConditionExpression=condition,
+                    ExpressionAttributeValues=self._wire(values),
+                    ReturnValues="ALL_NEW",
+                )
             )
         except ClientError as error:
             if error_code(error) == "ConditionalCheckFailedException":
@@ -211,13 +223,30 @@ class LedgerTable:
         self, holder: Holder, writes: list[TransactWriteItemTypeDef], lease_until: str | None = None
     ) -> None:
         guards = [self._lease_condition(holder, lease_until), *self._member_condition(holder)]
+        items = [*guards, *writes]
         with translated("dynamodb:TransactWriteItems"):
             try:
-                self._dynamodb.transact_write_items(TransactItems=[*guards, *writes])
+                self._undisturbed(lambda: self._dynamodb.transact_write_items(TransactItems=items))
             except ClientError as error:
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 raise _cancelled(holder, len(guards), error) from error
+
+    def _undisturbed(self, send: Callable[[], AnswerT]) -> AnswerT:
+        """Send it, and again after moments while another transaction is at work on one of its items.
+
+        The members of a batch write at the same time, each with a condition on their one lease. DynamoDB cancels all
+        but one of such transactions, and the SDK sends none of them again (developer guide, "Transaction conflict
+        handling in DynamoDB").
+        """
+        for _ in range(CONFLICT_TRIES - 1):
+            try:
+                return send()
+            except ClientError as error:
+                if not _met_another(error):
+                    raise
+            self._pause(random.uniform(*CONFLICT_PAUSE_SECONDS))
+        return send()
 
     def _lease_condition(self, holder: Holder, lease_until: str | None) -> TransactWriteItemTypeDef:
         values = {":run": holder.lease_run, ":token": holder.fencing_token, ":until": lease_until}
@@ -268,10 +297,22 @@ def _lease_lost(holder: Holder) -> LeaseLost:
     )
 
 
+def _met_another(error: ClientError) -> bool:
+    """Whether nothing but another transaction on the same item was in its way."""
+    if error_code(error) == "TransactionConflictException":
+        return True
+    return set(_cancellation_codes(error)) - {"None"} == {"TransactionConflict"}
+
+
+def _cancellation_codes(error: ClientError) -> list[str]:
+    """Of a cancelled transaction: one code for each of its items, "None" where nothing was wrong with it."""
+    reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
+    return [reason.get("Code", "None") for reason in reasons]
+
+
 def _cancelled(holder: Holder, guards: int, error: ClientError) -> Exception:
     """`guards` of the transaction's items come first: they hold the lease, and the member's token."""
-    reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
-    codes = [reason.get("Code", "None") for reason in reasons]
+    codes = _cancellation_codes(error)
     if _CONDITION_FAILED in codes[:guards]:
         return _lease_lost(holder)
     if _CONDITION_FAILED in codes:
