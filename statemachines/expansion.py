@@ -124,7 +124,8 @@ def _state(name: str, state: AnyState, scope: Scope, workflow: _Of) -> Asl:
 
 
 def _call(name: str, state: Call, scope: Scope, workflow: _Of) -> Asl:
-    retriers = [*(policies.WAITS[wait] for wait in state.waits_on), *policies.STANDARD_OF_CALLS]
+    waits = [policies.WAITS[wait] for wait in state.waits_on]
+    retriers = [*waits, *policies.standard_of_calls(waits)]
     return {
         "Type": "Task",
         "Comment": state.comment,

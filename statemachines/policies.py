@@ -5,7 +5,8 @@ A source names a wait or a `passes_on` by its key here. The standard retriers ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,13 @@ class Retrier:
     max_delay_seconds: int | None = None
     jitter: bool = False
 
+    @property
+    def hours(self) -> float:
+        """For how long its tries go on, the calls between them not counted."""
+        most = math.inf if self.max_delay_seconds is None else self.max_delay_seconds
+        waits = (self.interval_seconds * self.backoff_rate**tried for tried in range(self.max_attempts))
+        return sum(min(wait, most) for wait in waits) / 3600
+
     def asl(self) -> dict[str, Any]:
         """As the States Language writes it."""
         written: dict[str, Any] = {
@@ -40,11 +48,15 @@ class Retrier:
         return written
 
 
-def _aws_busy() -> Retrier:
+# How often more than in a call that ends, for each hour in which a state looks again and again.
+_BUSY_PER_HOUR, _NO_ANSWERS_PER_HOUR = 4, 2
+
+
+def _aws_busy(hours: float = 0) -> Retrier:
     return Retrier(
         ("Throttled", "AwsUnavailable"),
         interval_seconds=5,
-        max_attempts=8,
+        max_attempts=8 + math.ceil(_BUSY_PER_HOUR * hours),
         backoff_rate=2,
         max_delay_seconds=120,
         jitter=True,
@@ -66,11 +78,11 @@ _NO_ANSWER_OF_THE_FUNCTION = (
 )
 
 
-def _no_answer_of_the_function(*more: str) -> Retrier:
+def _no_answer_of_the_function(*more: str, hours: float = 0) -> Retrier:
     return Retrier(
         (*_NO_ANSWER_OF_THE_FUNCTION, *more),
         interval_seconds=2,
-        max_attempts=6,
+        max_attempts=6 + math.ceil(_NO_ANSWERS_PER_HOUR * hours),
         backoff_rate=2,
         max_delay_seconds=60,
         jitter=True,
@@ -79,8 +91,15 @@ def _no_answer_of_the_function(*more: str) -> Retrier:
     )
 
 
-# On every state that calls a function, after the waits that its source names.
-STANDARD_OF_CALLS = (_aws_busy(), _no_answer_of_the_function("States.Timeout"))
+def standard_of_calls(waits: Sequence[Retrier] = ()) -> tuple[Retrier, Retrier]:
+    """On every state that calls a function, after the `waits` that its source names.
+
+    Attempts are counted over all calls of a state (States Language, "Retrying after error"), so that one which looks
+    for hours has as many more: the ninth look that AWS throttles within half a day must not undo a build.
+    """
+    hours = sum(wait.hours for wait in waits)
+    return (_aws_busy(hours), _no_answer_of_the_function("States.Timeout", hours=hours))
+
 
 # On every state that waits for a person's answer: its States.Timeout is that nobody answered, which asks nobody again.
 STANDARD_OF_QUESTIONS = (_aws_busy(), _no_answer_of_the_function())

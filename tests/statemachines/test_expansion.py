@@ -272,7 +272,7 @@ def test_the_sources_stay_short_enough_to_be_read() -> None:
 
 def test_every_policy_has_a_reason_and_is_used() -> None:
     text = "\n".join((FOLDER / f"{name}.yaml").read_text() for name in workflow_names())
-    retriers = [*policies.WAITS.values(), *policies.STANDARD_OF_CALLS, *policies.STANDARD_OF_STARTS]
+    retriers = [*policies.WAITS.values(), *policies.standard_of_calls(), *policies.STANDARD_OF_STARTS]
     assert all(retrier.reason for retrier in retriers)
     assert {name for name in policies.WAITS if name not in text} == set()
     explicit = {*policies.PASSED_ON, *policies.SPEAKERS, *policies.TELLS} - {"failure", "run"}
