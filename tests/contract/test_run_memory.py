@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -148,6 +148,30 @@ class TestWriting(OfDynamoDb):
         with calls_of(ledger_table) as called:
             ledger.settle(holder, DONOR, Placement(zone="us-east-1a"))
         assert called == ["TransactWriteItems"]
+
+
+class TestYearsLater(OfDynamoDb):
+    def test_a_replica_that_serves_for_years_can_still_be_retired_by_what_built_it(
+        self, ledger: Ledger, holder: Holder, ledger_table: LedgerTable
+    ) -> None:
+        """DynamoDB drops items within days of the time in their TTL attribute (developer guide, time to live)."""
+        ledger.settle(holder, DONOR)
+        for kind in (ResourceKind.INSTANCE, ResourceKind.VOLUME, ResourceKind.COMMAND):
+            row = ledger.intend(holder, kind, "data", "Any", NOON, {})
+            ledger.made(holder, row, f"{kind.value}-1", NOON)
+        ledger.start_step(holder, "CreateVolumes", NOON, LATER)
+        drop_expired(ledger_table, NOON + timedelta(days=2 * 365))
+        assert ledger.run("run-1").part(type(DONOR)) == DONOR
+        assert [row.kind for row in ledger.resources("run-1")] == [ResourceKind.INSTANCE, ResourceKind.VOLUME]
+        assert ledger.steps("run-1") == []
+
+
+def drop_expired(table: LedgerTable, now: datetime) -> None:
+    """What DynamoDB does with a table whose TTL attribute is expires_at."""
+    client = table._dynamodb
+    for item in client.scan(TableName=table._table)["Items"]:
+        if "expires_at" in item and int(item["expires_at"]["N"]) < now.timestamp():
+            client.delete_item(TableName=table._table, Key={"pk": item["pk"], "sk": item["sk"]})
 
 
 @contextmanager

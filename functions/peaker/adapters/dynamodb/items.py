@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodb.type_defs import TransactWriteItemTypeDef
 
-# Rows of a run are kept for as long as hourly metrics are (455 days), then DynamoDB drops them.
+# What tells of a run is kept for as long as hourly metrics are (455 days), then DynamoDB drops it.
 KEPT_FOR = timedelta(days=455)
 # A transaction has its items for some milliseconds; all members of a large batch are through after a second.
 CONFLICT_TRIES = 10

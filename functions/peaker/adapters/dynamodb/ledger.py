@@ -1,4 +1,8 @@
-"""The ledger in DynamoDB. Keys: cluster#<cluster> (lease, replicas, index of runs), run#<run id> (all of a run)."""
+"""The ledger in DynamoDB. Keys: cluster#<cluster> (lease, replicas, index of runs), run#<run id> (all of a run).
+
+A run and what it made do not expire: a replica may serve for years, and it is parked, brought back and retired by the
+rows of the run that built it. Steps, commands, receipts and the index do, after `items.KEPT_FOR`.
+"""
 
 from __future__ import annotations
 
@@ -65,15 +69,15 @@ class DynamoDbLedger:
             "trigger": run.request.trigger.kind,
             "outcome": run.outcome,
             "started_at": to_iso(run.started_at),
-            "expires_at": expiry(run.started_at),
         }
+        listed = {**common, "expires_at": expiry(run.started_at)}
         documents = {"request": run.request.model_dump_json(), **run.parts}
         try:
             self._table.put_new(
                 holder,
                 [
                     {"pk": run_key(run.run_id), "sk": "run", **common, **documents},
-                    {"pk": cluster_key(run.cluster), "sk": _index_key(run.started_at, run.run_id), **common},
+                    {"pk": cluster_key(run.cluster), "sk": _index_key(run.started_at, run.run_id), **listed},
                 ],
             )
         except ConditionFailed:
@@ -298,7 +302,7 @@ def _resource_item(run_id: str, row: ResourceRow) -> dict[str, Any]:
         "made_at": None if row.made_at is None else to_iso(row.made_at),
         "id": row.resource_id,
         "details": to_json(row.details),
-        "expires_at": expiry(row.intended_at),
+        "expires_at": expiry(row.intended_at) if row.kind is ResourceKind.COMMAND else None,
     }
 
 
