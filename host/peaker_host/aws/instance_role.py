@@ -23,6 +23,8 @@ _TIMEOUT_SECONDS = 5.0
 _MOST_BYTES = 64 * 1024
 # EC2 puts new credentials there at least five minutes before the old ones expire.
 _RENEW_BEFORE_SECONDS = 300.0
+# A renewal that failed, or that brought the old ones again, is tried again after so long.
+_RENEW_AGAIN_SECONDS = 10.0
 _ROLE = "/latest/meta-data/iam/security-credentials/"
 
 
@@ -36,13 +38,15 @@ class InstanceRole:
         self._lock = threading.Lock()
         self._token, self._token_until = "", 0.0
         self._credentials: Optional[Credentials] = None
+        self._renew_from = 0.0
 
     def credentials(self) -> Credentials:
-        """Good for five minutes at least, where the service has such. Raises NoInstanceRole."""
+        """Good for five minutes at least, where the service has such; it may throttle and fail (EC2 user guide), and
+        then the ones that are known serve to their end. Raises NoInstanceRole without any."""
         with self._lock:
             known = self._credentials
-            if known is None or self._now() + _RENEW_BEFORE_SECONDS >= known.expires_at:
-                known = self._credentials = self._fresh()
+            if known is None or self._now() >= self._renew_from:
+                known = self._credentials = self._renewed(known)
             return known
 
     def endpoint(self, service: str) -> str:
@@ -55,6 +59,17 @@ class InstanceRole:
         """Where this instance runs. Raises NoInstanceRole."""
         with self._lock:
             return self._text("/latest/meta-data/placement/region")
+
+    def _renewed(self, known: Optional[Credentials]) -> Credentials:
+        self._renew_from = self._now() + _RENEW_AGAIN_SECONDS
+        try:
+            fresh = self._fresh()
+        except NoInstanceRole:
+            if known is None or self._now() >= known.expires_at:
+                raise
+            return known
+        self._renew_from = max(self._renew_from, fresh.expires_at - _RENEW_BEFORE_SECONDS)
+        return fresh
 
     def _fresh(self) -> Credentials:
         role = self._text(_ROLE).splitlines()[0]

@@ -180,5 +180,28 @@ def test_credentials_are_asked_for_again_before_they_expire(server: DirectApiSer
     assert role.credentials() is not first
 
 
+def test_a_renewal_that_fails_leaves_the_old_credentials_to_their_end(server: DirectApiServer) -> None:
+    """A fill of hours ended when the metadata service had nothing to say at the one moment of its renewal."""
+    now = [0.0]
+    role = InstanceRole(server.url, now=lambda: now[0])
+    first = role.credentials()
+    now[0] = first.expires_at - 299
+    server.has_role = False
+    assert role.credentials() is first
+    server.has_role = True
+    assert role.credentials() is first
+    now[0] += 10
+    assert role.credentials() is not first
+
+
+def test_expired_credentials_are_not_used(server: DirectApiServer) -> None:
+    now = [0.0]
+    role = InstanceRole(server.url, now=lambda: now[0])
+    now[0] = role.credentials().expires_at
+    server.has_role = False
+    with pytest.raises(NoInstanceRole):
+        role.credentials()
+
+
 def test_the_endpoint_is_of_the_instances_region(server: DirectApiServer) -> None:
     assert InstanceRole(server.url).endpoint("ebs") == "https://ebs.eu-west-1.amazonaws.com"
