@@ -45,7 +45,7 @@ class InstanceRole:
         then the ones that are known serve to their end. Raises NoInstanceRole without any."""
         with self._lock:
             known = self._credentials
-            if known is None or self._now() >= self._renew_from:
+            if known is None or self._now() >= min(self._renew_from, known.expires_at):
                 known = self._credentials = self._renewed(known)
             return known
 
