@@ -33,7 +33,7 @@ CONSTANTS = {
     # sql_text has made it.
     "peaker_host.replicate.source_login": {"oldest"},
     "peaker_host.replicate.replication": {
-        "clause", "credentials.port", "HEARTBEAT_PERIOD_SECONDS", "clients", "user", "password", "key",
+        "clause", "credentials.port", "HEARTBEAT_PERIOD_SECONDS", "_RETRY_COUNT", "clients", "user", "password", "key",
     },
 }  # fmt: skip
 

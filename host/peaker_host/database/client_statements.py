@@ -20,14 +20,14 @@ _THIS_HOST = ("localhost%", "127.%", "::1", "::1:%", "::ffff:127.%")
 _PICOSECONDS_PER_MS = 1_000_000_000
 
 
-def from_elsewhere(column: str) -> str:
+def host_is_another(column: str) -> str:
     """The SQL condition that a host, with or without its port, is another one than the server's own."""
     return " AND ".join(f"{column} NOT LIKE '{pattern}'" for pattern in _THIS_HOST)
 
 
 _SUMS = (
     "FROM performance_schema.events_statements_summary_by_account_by_event_name"
-    f" WHERE HOST IS NOT NULL AND {from_elsewhere('HOST')}"
+    f" WHERE HOST IS NOT NULL AND {host_is_another('HOST')}"
     " AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME = 'statement/com/Execute')"
 )
 

@@ -7,7 +7,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.database.channels import for_channel, only_channel
-from peaker_host.database.client_statements import from_elsewhere, read_counters
+from peaker_host.database.client_statements import host_is_another, read_counters
 from peaker_host.database.gtid_sets import count_missing, count_missing_mariadb
 from peaker_host.database.mysql_client import MysqlClient, admin_client, sql_text
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
@@ -209,7 +209,7 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     """
     client = admin_client(settings, processes)
     clients = (
-        f"FROM information_schema.PROCESSLIST AS p WHERE {from_elsewhere('p.HOST')} AND p.HOST <> ''"
+        f"FROM information_schema.PROCESSLIST AS p WHERE {host_is_another('p.HOST')} AND p.HOST <> ''"
         " AND p.USER NOT IN ('system user', 'event_scheduler', 'unauthenticated user')"
         " AND p.COMMAND NOT IN ('Binlog Dump', 'Binlog Dump GTID', 'Daemon', 'Connect')"
     )
