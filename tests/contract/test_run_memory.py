@@ -43,7 +43,7 @@ from peaker_contract.errors import LedgerInconsistent, Throttled, UndoInProgress
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 from tests.contract.run_parts import DONOR, LATER, ONE_OF_EACH, PLAN, RUN
 from tests.support.builders import instance, orders, with_cluster
-from tests.support.fakes import NOON, fake_ports
+from tests.support.fakes import NOON, FakeClock, fake_ports
 
 COLUMNS_OF_A_RUN = {
     "pk",
@@ -306,5 +306,8 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
         )  # fmt: skip
         with pytest.raises(UndoInProgress, match="i-3"):
             undo_run(ports, undo)
+        assert isinstance(ports.clock, FakeClock)
+        # Younger, and what no list shows might only not show yet.
+        ports.clock.advance(minutes=1)
         assert "nothing of run-1 is left" in undo_run(ports, undo).text
         assert ledger.replicas("orders")["i-3"].state is ReplicaState.RETIRED
