@@ -10,14 +10,16 @@ from typing import Any
 
 from localcloud.clock import CloudClock
 
-REAL_TIME_WINDOW_SECONDS = 900
+# A line is read soon after it was written, and never before: a stamp ahead of the machine's time is no stamp of it.
+STAMPED_WITHIN_SECONDS = 120
+_TOLERANCE_SECONDS = 1
 
 
 def metrics_in(line: str, clock: CloudClock) -> Iterator[tuple[str, dict[str, Any]]]:
     """(namespace, datum for PutMetricData) of each metric in a log line; none if it is no metric document.
 
-    Libraries stamp the line with the machine's time. A stamp that is within 15 minutes of the machine's time is
-    taken for that and put on the cloud clock; any other was set on purpose and is kept.
+    Libraries stamp the line with the machine's time. A stamp of the last two minutes of the machine's time is taken
+    for that and put on the cloud clock; any other was set on purpose and is kept.
     """
     if '"_aws"' not in line:
         return
@@ -51,6 +53,6 @@ def _cloud_time(milliseconds: Any, clock: CloudClock) -> datetime:
     if not isinstance(milliseconds, int | float):
         return clock.now()
     stamp = milliseconds / 1000
-    if abs(stamp - now) < REAL_TIME_WINDOW_SECONDS:
+    if -_TOLERANCE_SECONDS < now - stamp < STAMPED_WITHIN_SECONDS:
         return datetime.fromtimestamp(clock.epoch() - (now - stamp) * clock.scale, UTC)
     return datetime.fromtimestamp(stamp, UTC)
