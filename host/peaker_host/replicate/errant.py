@@ -8,11 +8,11 @@ from typing import Callable, Optional
 
 from peaker_host.database.gtid_sets import count_missing, parse_gtid_set, subtracted
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.database.replica_status import DIALECTS, read_status
+from peaker_host.database.replica_status import DIALECTS
 from peaker_host.machine.errors import ErrantTransactions, HostError
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
-from peaker_host.replicate.source_login import SourcePosition, ask_position, one_line, read_credentials
+from peaker_host.replicate.source_login import SourcePosition, ask_position, followed_source, one_line
 
 # A source counts a transaction as executed a moment after it has sent it.
 _LOOKS = 6
@@ -84,11 +84,8 @@ def _position(
     settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
 ) -> Optional[SourcePosition]:
     try:
-        status = read_status(client, settings.engine)
-        if status is None:
-            return None
-        credentials = read_credentials(settings, client, status.channel)
-        return ask_position(settings, processes, status.source_host, credentials, say)
+        found = followed_source(settings, client)
+        return None if found is None else ask_position(settings, processes, *found, say)
     except HostError as error:
         say(f"the source could not be asked for its position: {error}")
         return None

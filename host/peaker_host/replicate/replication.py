@@ -28,6 +28,7 @@ from peaker_host.replicate.source_login import (
     Credentials,
     SourcePosition,
     ask_position,
+    followed_source,
     login_at,
     one_line,
     read_credentials,
@@ -231,11 +232,10 @@ def source_binlog_expire_seconds(
 ) -> Optional[int]:
     """How long the source keeps its binary logs, in seconds (0: for ever); None when that cannot be known now."""
     try:
-        status = read_status(client, settings.engine)
-        if status is None:
+        found = followed_source(settings, client)
+        if found is None:
             return None
-        login = read_credentials(settings, client, status.channel)
-        with login_at(settings, processes, status.source_host, login) as source:
+        with login_at(settings, processes, *found) as source:
             wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
             return whole(source.json(wanted, timeout_seconds=15.0)["seconds"], "binlog_expire_logs_seconds")
     except (DatabaseUnreachable, ReplicationNotConfigured, UnclearAnswer, ValueError):
@@ -289,11 +289,10 @@ def _raise_stopped(status: ReplicaStatus, numbers: Dict[str, Any]) -> None:
 def _target(
     settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
 ) -> Optional[str]:
-    status = read_status(client, settings.engine)
-    if status is None:
+    found = followed_source(settings, client)
+    if found is None:
         raise ReplicationNotConfigured("the server reports no replication channel")
-    credentials = read_credentials(settings, client, status.channel)
-    position = ask_position(settings, processes, status.source_host, credentials, say)
+    position = ask_position(settings, processes, *found, say)
     return None if position is None else position.executed
 
 

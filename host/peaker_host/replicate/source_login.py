@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, option_line, sql_text
+from peaker_host.database.replica_status import read_status
 from peaker_host.machine.errors import (
     DatabaseUnreachable,
     InvalidHostSettings,
@@ -119,6 +120,17 @@ def read_credentials(settings: Settings, client: MysqlClient, channel: str = "")
 def _port(stored: Dict[str, str]) -> int:
     with understood(InvalidHostSettings, "the channel in the data directory"):
         return whole(stored.get("Port") or 3306, "the port", 1, 65535)
+
+
+def followed_source(settings: Settings, client: MysqlClient) -> Optional[Tuple[str, Credentials]]:
+    """(host of the source, login there) of the server's channel; None without a channel.
+
+    Raises DatabaseUnreachable, UnclearAnswer, and what read_credentials raises.
+    """
+    status = read_status(client, settings.engine)
+    if status is None:
+        return None
+    return status.source_host, read_credentials(settings, client, status.channel)
 
 
 def login_at(settings: Settings, processes: Processes, host: str, credentials: Credentials) -> RemoteLogin:
