@@ -57,7 +57,8 @@ def handler(event, context):
     if action == "metric":
         lag = {"Name": "Lag", "Unit": "Seconds"}
         directive = {"Namespace": "Peaker", "Dimensions": [["Cluster"]], "Metrics": [lag]}
-        print(json.dumps({"_aws": {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]},
+        at = time.time() + event.get("days", 0) * 86400
+        print(json.dumps({"_aws": {"Timestamp": int(at * 1000), "CloudWatchMetrics": [directive]},
                           "Cluster": "orders", "Lag": [1, 3]}))
     return {"pid": os.getpid(), "cwd": os.getcwd()}
 """
@@ -194,6 +195,15 @@ def test_embedded_metrics_are_cloudwatchs_on_the_cloud_clock(aws: Control, funct
         Statistics=["Average", "SampleCount"],
     )["Datapoints"]
     assert [(point["Average"], point["SampleCount"]) for point in points] == [(2.0, 2.0)]
+
+
+def test_a_metric_in_a_log_line_that_cloudwatch_does_not_take_fails_no_function(
+    aws: Control, function: str
+) -> None:
+    """CloudWatch Logs counts it (EMFValidationErrors) after the function has answered."""
+    failed, answer = aws.invoke(function, {"action": "metric", "days": 30})
+    assert failed is None
+    assert "pid" in answer
 
 
 SMALL_BOTO3 = """

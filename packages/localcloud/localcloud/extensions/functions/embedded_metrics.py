@@ -10,16 +10,14 @@ from typing import Any
 
 from localcloud.clock import CloudClock
 
-# A line is read soon after it was written, and never before: a stamp ahead of the machine's time is no stamp of it.
-STAMPED_WITHIN_SECONDS = 120
 _TOLERANCE_SECONDS = 1
 
 
-def metrics_in(line: str, clock: CloudClock) -> Iterator[tuple[str, dict[str, Any]]]:
+def metrics_in(line: str, clock: CloudClock, ran_seconds: float) -> Iterator[tuple[str, dict[str, Any]]]:
     """(namespace, datum for PutMetricData) of each metric in a log line; none if it is no metric document.
 
-    Libraries stamp the line with the machine's time. A stamp of the last two minutes of the machine's time is taken
-    for that and put on the cloud clock; any other was set on purpose and is kept.
+    Libraries stamp the line with the machine's time. A stamp of the `ran_seconds` (real ones) for which the function
+    has just run is taken for that and put on the cloud clock; any other was set on purpose and is kept.
     """
     if '"_aws"' not in line:
         return
@@ -28,7 +26,7 @@ def metrics_in(line: str, clock: CloudClock) -> Iterator[tuple[str, dict[str, An
         directives = document["_aws"]["CloudWatchMetrics"]
     except (ValueError, KeyError, TypeError):
         return
-    moment = _cloud_time(document["_aws"].get("Timestamp"), clock)
+    moment = _cloud_time(document["_aws"].get("Timestamp"), clock, ran_seconds)
     for directive in directives:
         for names in directive.get("Dimensions") or [[]]:
             dimensions = [{"Name": name, "Value": str(document[name])} for name in names if name in document]
@@ -48,11 +46,11 @@ def metrics_in(line: str, clock: CloudClock) -> Iterator[tuple[str, dict[str, An
                 )
 
 
-def _cloud_time(milliseconds: Any, clock: CloudClock) -> datetime:
+def _cloud_time(milliseconds: Any, clock: CloudClock, ran_seconds: float) -> datetime:
     now = time.time()
     if not isinstance(milliseconds, int | float):
         return clock.now()
     stamp = milliseconds / 1000
-    if -_TOLERANCE_SECONDS < now - stamp < STAMPED_WITHIN_SECONDS:
+    if -_TOLERANCE_SECONDS < now - stamp < ran_seconds + _TOLERANCE_SECONDS:
         return datetime.fromtimestamp(clock.epoch() - (now - stamp) * clock.scale, UTC)
     return datetime.fromtimestamp(stamp, UTC)

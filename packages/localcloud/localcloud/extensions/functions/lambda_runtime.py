@@ -181,7 +181,7 @@ class LambdaRuntime:
         with self._lock, (self._logs / f"{function.function_name}.log").open("a") as file:
             file.write("\n".join(text) + "\n")
         for line in lines:
-            for namespace, datum in metrics_in(line, self._cloud.clock):
+            for namespace, datum in metrics_in(line, self._cloud.clock, seconds):
                 _put_metric(self._cloud, namespace, datum)
 
     # -- processes -----------------------------------------------------------------------------------------
@@ -352,6 +352,12 @@ def _injected(fault: Any) -> Outcome:
 
 
 def _put_metric(cloud: OpenCloud, namespace: str, datum: dict[str, Any]) -> None:
+    """CloudWatch reads the log later and drops what it does not take: the function has answered long before."""
     from moto.cloudwatch.models import cloudwatch_backends
+    from moto.core.exceptions import ServiceException
 
-    cloudwatch_backends[cloud.settings.account_id][cloud.settings.region].put_metric_data(namespace, [datum])
+    backend = cloudwatch_backends[cloud.settings.account_id][cloud.settings.region]
+    try:
+        backend.put_metric_data(namespace, [datum])
+    except ServiceException as refused:
+        log.warning("%s %s of a log line is dropped: %s", namespace, datum["MetricName"], refused.message)
