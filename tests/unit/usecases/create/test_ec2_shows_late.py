@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
-from peaker.domain.runs.run import PlanStep
 from peaker.domain.runs.run_memory import Donor
 from peaker.usecases.create.attach_volumes import attach_volumes
-from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
-from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 
 from peaker_contract import errors
 from peaker_contract.tags import VOLUME_TAG
-from tests.support.builders import RUN_ID, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
-
-
-@pytest.fixture
-def ports() -> FakePorts:
-    """A run that has its plan and its donor."""
-    ports = with_cluster(fake_ports(orders()))
-    plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump()))
-    choose_donor(ports, leased(ports, "ChooseDonor"))
-    return ports
+from tests.support.builders import RUN_ID, leased
+from tests.support.fakes import FakePorts
 
 
 def snapshot_names(ports: FakePorts) -> set[str | None]:

@@ -8,26 +8,15 @@ from typing import Any
 import pytest
 from peaker.domain.reserved_capacity.places import ReservationSpec, ReservedPlace
 from peaker.domain.runs.ledger import ResourceKind, of_kind
-from peaker.domain.runs.run import PlanStep, Summary
-from peaker.usecases.create.choose_donor import choose_donor
+from peaker.domain.runs.run import Summary
 from peaker.usecases.create.launch_replica import launch_replica
-from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, PeakerError, ResourceNotFound
 from peaker_contract.tags import OWNER_TAG, RESERVATION_TAG
-from tests.support.builders import RUN_ID, leased, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.builders import RUN_ID, leased
+from tests.support.fakes import NOON, FakePorts
 
 ZONE_A, ZONE_B, KIND = "us-east-1a", "us-east-1b", "r6i.large"
-
-
-@pytest.fixture
-def ports() -> FakePorts:
-    """A run that has its plan: one replica, zone a first."""
-    ports = with_cluster(fake_ports(orders()))
-    plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump()))
-    choose_donor(ports, leased(ports, "ChooseDonor"))
-    return ports
 
 
 def reserve(ports: FakePorts, zone: str, kind: str = KIND) -> str:
