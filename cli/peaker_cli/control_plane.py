@@ -166,7 +166,7 @@ class ControlPlane:
             time.sleep(poll_seconds)
 
     def executions(self, workflow: str) -> list[tuple[str, str]]:
-        """(ARN, status) of a workflow's executions, newest first."""
+        """(ARN, status) of a workflow's executions, by when they ended, or began where they run: the latest first."""
         pages = (
             self.client("stepfunctions")
             .get_paginator("list_executions")

@@ -52,7 +52,7 @@ from peaker.runtime.clock import ScaledClock, SystemClock
 from bench.faults.workflows.step_functions import StepFunctionsClient
 from bench.faults.world import others
 from bench.faults.world.account import Account
-from bench.faults.world.world import PREFIX, World
+from bench.faults.world.world import PREFIX, World, settings
 from peaker_contract import errors
 from peaker_contract.metrics import Metric
 from tests.contract.conftest import Adapters, make_table
@@ -322,13 +322,17 @@ def test_prices_are_unknown_until_they_are_stored_and_the_last_ones_count(stored
 
 @dataclass
 class Begun:
-    """Executions, a run whose execution of that name runs until it is rolled back, and a run that none began."""
+    """Executions, a run whose execution of that name runs until it is rolled back, and a run that none began.
+
+    `end` ends that execution, and after it another that began earlier.
+    """
 
     executions: Executions
     running: LeaseRow
     name: str
     unknown: LeaseRow
     roll_back: Callable[[], None]
+    end: Callable[[], None]
 
 
 def lease_of(run: str) -> LeaseRow:
@@ -341,7 +345,15 @@ def begun(request: pytest.FixtureRequest) -> Iterator[Begun]:
     if request.param == "fake":
         run = run_id("scale_out", "orders", NOON, "one")
         fake = FakeExecutions({run: RunExecution("one", "RUNNING", None)})
-        yield Begun(fake, lease_of(run), "one", never, lambda: fake.rolling_back.add("one"))
+        ended = {run: RunExecution("one", "ABORTED", NOON)}
+        yield Begun(
+            fake,
+            lease_of(run),
+            "one",
+            never,
+            lambda: fake.rolling_back.add("one"),
+            lambda: fake.by_run.update(ended),
+        )
     elif request.param == "hostile":
         yield begun_in_memory(never)
     else:
@@ -350,7 +362,9 @@ def begun(request: pytest.FixtureRequest) -> Iterator[Begun]:
 
 def begun_in_memory(never: LeaseRow) -> Begun:
     """A stop is what begins a roll_back there."""
-    world = World(7)
+    world = World(7, settings(), settings(name="billing"))
+    earlier = world.start("scale_out", "billing")
+    world.run_for(30)
     execution = world.start("scale_out")
     world.run_for(30)
 
@@ -358,9 +372,15 @@ def begun_in_memory(never: LeaseRow) -> Begun:
         world.stop(execution)
         world.run_for(30)
 
+    def end() -> None:
+        world.stop(execution)
+        world.run_for(30)
+        world.stop(earlier)
+        world.run_for(30)
+
     run = run_id("scale_out", "orders", world.time.datetime_of(execution.started), execution.name)
     port = StepFunctionsExecutions(StepFunctionsClient(world.workflows), PREFIX)  # type: ignore[arg-type]
-    return Begun(port, lease_of(run), execution.name, never, roll_back)
+    return Begun(port, lease_of(run), execution.name, never, roll_back, end)
 
 
 def begun_on(aws: Adapters, never: LeaseRow) -> Iterator[Begun]:
@@ -380,12 +400,29 @@ def begun_on(aws: Adapters, never: LeaseRow) -> Iterator[Begun]:
         one = sfn.start_execution(stateMachineArn=arns[workflow], name=name, input=json.dumps(given))
         started.append(one)
 
+    def end() -> None:
+        for name in ("one", "earlier"):
+            [arn] = [one["executionArn"] for one in started if one["executionArn"].endswith(f":{name}")]
+            sfn.stop_execution(executionArn=arn)
+
+    start("scale_out", "earlier", {"cluster": "billing"})
+    aws.cloud.clock.wait_until(aws.cloud.clock.epoch() + 2)
     start("scale_out", "one", {"cluster": "orders"})
-    run = run_id("scale_out", "orders", started[0]["startDate"].astimezone(UTC), "one")
+    run = run_id("scale_out", "orders", started[-1]["startDate"].astimezone(UTC), "one")
     port = StepFunctionsExecutions(sfn, arns["roll_back"].removesuffix("roll_back"))
-    yield Begun(port, lease_of(run), "one", never, lambda: start("roll_back", "undo", {"name": "one"}))
+    yield Begun(port, lease_of(run), "one", never, lambda: start("roll_back", "undo", {"name": "one"}), end)
     for execution in started:
         sfn.stop_execution(executionArn=execution["executionArn"])
+    for arn in arns.values():
+        sfn.delete_state_machine(stateMachineArn=arn)
+    iam.delete_role(RoleName="waits")
+
+
+def test_a_run_is_found_behind_one_that_began_earlier_and_ended_later(begun: Begun) -> None:
+    begun.end()
+    found = begun.executions.that_began(begun.running)
+    assert isinstance(found, RunExecution)
+    assert (found.name, found.status, found.ended) == (begun.name, "ABORTED", True)
 
 
 def test_who_began_a_run_and_who_is_rolled_back_is_told_or_unknown(begun: Begun) -> None:

@@ -235,6 +235,8 @@ class StepFunctionsClient:
             for one in reversed(self._service.executions)
             if one.machine_arn == stateMachineArn and one.listed <= now and statusFilter in (None, one.status)
         ]
+        # Those that run stand by their start, the others by their end.
+        found.sort(key=lambda one: one.started if one.ended is None else one.ended, reverse=True)
         return {"executions": [self._row(one) for one in found]}
 
     def describe_execution(self, executionArn: str, **_: Any) -> dict[str, Any]:

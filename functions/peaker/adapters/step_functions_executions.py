@@ -42,7 +42,8 @@ class StepFunctionsExecutions:
                     if began(run, one["name"], one["startDate"]):
                         ended_at = _utc(one.get("stopDate"))
                         return RunExecution(one["name"], one["status"], ended_at, one["executionArn"])
-                    if began_after(run, one["startDate"]):
+                    # What has ended is listed by its end, what runs by its start: only behind an end nothing is left.
+                    if (stopped := one.get("stopDate")) is not None and began_after(run, stopped):
                         return Unknown("Step Functions knows no execution that began it")
         return Unknown("Step Functions knows no execution that began it")
 

@@ -137,7 +137,11 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.stepfunctions.parser.models": {
         "StepFunctionsParserBackend.start_execution": "self state_machine_arn name execution_input trace_header",
     },
+    "moto.stepfunctions.models": {
+        "StepFunctionBackend.list_executions": "self state_machine_arn status_filter",
+    },
     "moto.stepfunctions.responses": {
+        "StepFunctionResponse.list_executions": "self",
         "StepFunctionResponse.stop_execution": "self",
         "StepFunctionResponse.get_execution_history": "self",
         "StepFunctionResponse.describe_execution": "self",

@@ -55,6 +55,7 @@ CONTROL_EXTENSIONS = (
     "events.eventbridge",
     "stepfunctions.executions",
     "stepfunctions.histories",
+    "stepfunctions.listing",
     "functions.invocations",
     "cloudwatch.alarms",
     "events.schedules",

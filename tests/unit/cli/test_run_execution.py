@@ -51,8 +51,10 @@ class StepFunctions:
             yield {"executions": page}
 
 
-def execution(name: str, started: datetime, status: str = "RUNNING") -> dict[str, Any]:
-    ended = {} if status == "RUNNING" else {"stopDate": STOPPED}
+def execution(
+    name: str, started: datetime, status: str = "RUNNING", stopped: datetime = STOPPED
+) -> dict[str, Any]:
+    ended = {} if status == "RUNNING" else {"stopDate": stopped}
     return {
         "name": name, "startDate": started + timedelta(milliseconds=417), "status": status,
         "executionArn": f"arn:{name}", **ended,
@@ -80,8 +82,20 @@ def test_the_execution_is_the_one_whose_name_and_start_make_the_run(run: str) ->
     assert found == RunExecution("manual-1", "ABORTED", STOPPED, "arn:manual-1")
 
 
-def test_a_run_that_no_execution_began_is_not_looked_for_beyond_its_start() -> None:
-    older = [execution("older", STARTED - timedelta(seconds=1))]
+def test_the_execution_is_found_behind_one_of_another_cluster_that_began_earlier_and_ended_later() -> None:
+    """billing's, which took its hours, and one that runs since before it: ended executions are listed by their end."""
+    long_ago = STARTED - timedelta(hours=1)
+    others = [
+        execution("billing-2", long_ago),
+        execution("billing-1", long_ago, "SUCCEEDED", STOPPED + timedelta(seconds=1)),
+    ]
+    found = execution_of(StepFunctions(others, [execution("manual-1", STARTED, "ABORTED")]), lease(FIRST))
+    assert found == RunExecution("manual-1", "ABORTED", STOPPED, "arn:manual-1")
+
+
+def test_a_run_that_no_execution_began_is_not_looked_for_beyond_those_that_had_ended_before_it() -> None:
+    before = STARTED - timedelta(seconds=1)
+    older = [execution("older", before - timedelta(hours=1), "SUCCEEDED", before)]
     machines = StepFunctions([execution("newer", NOON)], older, older, older)
     assert isinstance(execution_of(machines, lease(FIRST)), Unknown)
     assert machines.read == 2

@@ -65,10 +65,10 @@ def began(run: BegunRun, execution_name: str, started_at: datetime) -> bool:
     return is_run_of(run.run_id, first)
 
 
-def began_after(run: BegunRun, started_at: datetime) -> bool:
-    """Whether the run began after an execution that started then: none that is older can have begun it."""
+def began_after(run: BegunRun, moment: datetime) -> bool:
+    """Whether the run began after that moment: no execution that had ended by then can have begun it."""
     found = _STARTED.search(run.run_id)
-    return found is not None and started_at.astimezone(UTC).strftime(_STAMP) < found.group(1)
+    return found is not None and moment.astimezone(UTC).strftime(_STAMP) < found.group(1)
 
 
 def tells_its_start(run: BegunRun) -> bool:

@@ -165,6 +165,21 @@ def test_the_timeout_of_a_machine_is_real_seconds(aws: Control) -> None:
     assert "stopDate" in ended
 
 
+def test_executions_are_listed_by_their_end_and_while_they_run_by_their_start(aws: Control) -> None:
+    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 90_000, "End": True}}, TimeoutSeconds=1)
+    first, second, third, fourth = (aws.start(machine, name=name) for name in ("1", "2", "3", "4"))
+    aws.stepfunctions.stop_execution(executionArn=second)
+    aws.stepfunctions.stop_execution(executionArn=first)
+    pages = aws.stepfunctions.get_paginator("list_executions").paginate(
+        stateMachineArn=machine, PaginationConfig={"PageSize": 1}
+    )
+    assert [one["name"] for page in pages for one in page["executions"]] == ["1", "2", "4", "3"]
+    assert {aws.ended(one)["status"] for one in (third, fourth)} == {"TIMED_OUT"}
+    listed = aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
+    assert {one["name"] for one in listed[:2]} == {"3", "4"}
+    assert all("stopDate" in one for one in listed)
+
+
 def test_executions_without_a_name_are_different_ones(aws: Control) -> None:
     machine = aws.machine({"Done": {"Type": "Succeed"}})
     assert aws.start(machine) != aws.start(machine)
