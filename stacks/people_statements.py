@@ -46,6 +46,7 @@ def _read(names: Names) -> list[Statement]:
     machines = names.arn("states", f"stateMachine:{names.prefix}-*")
     executions = names.arn("states", f"execution:{names.prefix}-*")
     looking = (
+        "ec2:DescribeImages",
         "ec2:DescribeInstances",
         "ec2:DescribeVolumes",
         "ec2:DescribeSnapshots",
@@ -191,7 +192,7 @@ def _doctor(names: Names) -> list[Statement]:
     looking = (
         *(
             f"ec2:Describe{what}"
-            for what in ("CapacityReservations", "Images", "InstanceTypeOfferings", "InstanceTypes")
+            for what in ("CapacityReservations", "InstanceTypeOfferings", "InstanceTypes")
         ),
         *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"),
         *("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),

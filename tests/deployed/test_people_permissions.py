@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.domain.runs.run import run_id
 from peaker_cli.approval.command import answered
 from peaker_cli.control_plane import ControlPlane
@@ -94,6 +95,13 @@ def test_whoever_reads_sees_runs_and_executions(
     assert list(person.runs("orders", 10)) == []
     assert person.state_machine_arn("scale_out") == NAMES.state_machine_arn("scale_out")
     assert person.describe(execution).arn == execution
+
+
+@pytest.mark.parametrize("who", SETS)
+def test_whoever_reads_learns_what_an_image_is_billed_as(people: dict[str, ControlPlane], who: str) -> None:
+    """Or no price of an instance would be known to status, month and backtest."""
+    reservations = Ec2CapacityReservations(people[who].client("ec2"), "local")
+    assert reservations.platform(IMAGE) == "Linux/UNIX"
 
 
 def test_an_operator_starts_a_workflow_and_a_reader_does_not(people: dict[str, ControlPlane]) -> None:

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from environments.schema import load_environment
 from lab.cluster import RunningCluster
 from lab.make_cluster import make_cluster
 from lab.plugin import PURE
 from lab.simulated_hosts import Pace, SimulatedAnswers
 from localcloud.deploy import deploy
+from localcloud.extensions.ec2.capacity_reservations import PLATFORM
+from localcloud.extensions.ec2.images import bill_as
+from localcloud.extensions.ec2.state import ec2_state
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -105,6 +109,15 @@ class DeployedProduct:
     def hosts_are_bare(self) -> None:
         """From now on no host has anything of Peaker's until it comes there."""
         self.answers.hosts = SimulatedAnswers(self.cloud.clock)
+
+    @contextmanager
+    def image_billed_as(self, platform: str) -> Iterator[None]:
+        """Meanwhile EC2 bills whatever was launched from the cluster's image as this."""
+        backend = ec2_state(self.cloud).backend
+        [settings] = [one for one in load_environment(ENVIRONMENT).clusters if one.name == CLUSTER]
+        bill_as(backend, settings.image_id, platform)
+        yield
+        bill_as(backend, settings.image_id, PLATFORM)
 
     def starts_nothing_by_itself(self) -> None:
         """Runs begin by hand only: a run that a schedule or an alarm starts would hold the lease, or take a replica."""

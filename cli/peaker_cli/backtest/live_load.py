@@ -9,11 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from peaker.adapters.cloudwatch.metrics import SHORTEST_PERIOD_SECONDS, CloudWatchLoadHistory
-from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.contract import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.issued import LoadPoints
-from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from pydantic import ValidationError
@@ -23,6 +21,7 @@ from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import PastLoad, metric_load
 from peaker_backtest.points import LONGEST_GAP_DAYS
 from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
@@ -91,8 +90,7 @@ class Deployed:
 def read_deployed(control: ControlPlane, cluster: str) -> Deployed:
     """The cluster's settings and prices. Raises BadInput, and PeakerError where AWS does not answer."""
     settings = _settings(control, cluster)
-    stored = ParameterPrices(control.client("ssm"), control.environment).read()
-    return Deployed(settings, price_table(settings, stored, control.clock.now()))
+    return Deployed(settings, deployed_prices(control.client, settings, control.clock.now()))
 
 
 def read_live_load(

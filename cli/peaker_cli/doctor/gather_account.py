@@ -12,15 +12,13 @@ from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.service_quotas import AwsServiceQuotas
-from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.limits.account_use import AccountUse
-from peaker.domain.planning.fetched_prices import price_table
-from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 from peaker.usecases.plan.account_use import Sources, ask_account
 
+from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.account import (
     AWS_DEFAULT_KEY,
     AccountFacts,
@@ -54,7 +52,7 @@ class AccountInquiry:
             image=ask("ec2:DescribeImages", self._image),
             instance_type=ask("ec2:DescribeInstanceTypes", lambda: self._type(self._settings.instance_type)),
             use=self._use(),
-            prices=ask("ssm:GetParameter", self._prices),
+            prices=ask("ssm:GetParameter", lambda: deployed_prices(self._client, self._settings, self._now)),
             keys=self._keys(volumes),
             default_key=ask("ec2:GetEbsEncryptionByDefault", self._default_key),
             profile=profile,
@@ -108,12 +106,6 @@ class AccountInquiry:
             AwsServiceQuotas(self._client("service-quotas")).value,
         )
         return ask_account(sources, self._settings, (), ask).use
-
-    def _prices(self) -> PriceTable:
-        stored = ParameterPrices(self._client("ssm"), self._settings.environment).read()
-        reservations = Ec2CapacityReservations(self._client("ec2"), self._settings.environment)
-        billed = ask("ec2:DescribeImages", lambda: reservations.platform(self._settings.image_id))
-        return price_table(self._settings, stored, self._now, billed)
 
     def _keys(self, volumes: Sequence[Volume]) -> dict[str, str | Unknown | None]:
         """AWS's own key of a volume is usable like a named one: it is not told apart before it is asked."""

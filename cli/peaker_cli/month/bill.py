@@ -19,11 +19,12 @@ Load = Sequence[tuple[datetime, float]]
 
 @dataclass(frozen=True)
 class BaseReplica:
-    """A base replica as EC2 has it now; `hourly` in USD, None where no price is known."""
+    """A base replica as EC2 has it now; `hourly` in USD, None where no price is known, and `why_unknown` then."""
 
     instance_id: str
     since: datetime
     hourly: float | None
+    why_unknown: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def bill(month: Month) -> dict[str, Any]:
             "replicas": len(month.base),
             "replica_hours": round(sum(_base_hours(one, month) for one in month.base), 2),
             "usd": _cents(base_usd),
+            "why_unknown": next((one.why_unknown for one in month.base if one.why_unknown), None),
         },
         "peak": {
             "stretches": len(served),

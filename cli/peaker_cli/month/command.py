@@ -21,7 +21,7 @@ from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.month.bill import Month, bill
 from peaker_cli.month.gather import read_month
-from peaker_cli.month.rows import PEAK_HEAD, peak_rows, summary_rows
+from peaker_cli.month.rows import PEAK_HEAD, peak_rows, summary_rows, unknown_rows
 from peaker_cli.printing import console, echo
 
 EPILOG = (
@@ -74,7 +74,8 @@ def render(document: dict[str, Any]) -> RenderableType:
         Text(f"cheaper: {one['setting']}: ${one['usd']:.2f}; {one['why']}") for one in document["cheaper"]
     ]
     title = f"{document['cluster']}, {document['from'][:16]} to {document['until'][:16]}"
-    return Panel(Group(table, Text(), peaks, *cheaper), title=title, padding=(0, 1))
+    unknown = [Text(one) for one in unknown_rows(document)]
+    return Panel(Group(table, *unknown, Text(), peaks, *cheaper), title=title, padding=(0, 1))
 
 
 def _span(text: str, now: datetime) -> tuple[datetime, datetime]:

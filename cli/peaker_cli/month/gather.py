@@ -11,6 +11,7 @@ from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.domain.decoding import understood
 from peaker.domain.instants import from_iso
+from peaker.domain.planning.fetched_prices import LINUX, price_table
 from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Unknown
@@ -78,7 +79,7 @@ def _receipts(
 
 
 def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings) -> Iterator[BaseReplica]:
-    prices = reader.prices(settings)
+    stored, now = reader.stored_prices(), control.clock.now()
     ec2 = control.client("ec2")
     compute, storage = Ec2Compute(ec2, control.environment), Ec2Storage(ec2, ec2, control.environment)
     for one in compute.instances_of_cluster(settings.name):
@@ -87,14 +88,22 @@ def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings
             and one.tags.get(LOAD_TAG) != "peak"
             and one.state not in _GONE
         ):
-            yield BaseReplica(one.instance_id, one.launched_at, _hourly(one, storage, prices))
+            prices = price_table(settings, stored, now, _billed_as(one))
+            yield BaseReplica(one.instance_id, one.launched_at, *_hourly(one, storage, prices))
 
 
-def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable | Unknown) -> float | None:
-    if isinstance(prices, Unknown):
-        return None
+def _billed_as(one: Instance) -> str | Unknown:
+    """By EC2's word of the instance: its image, which its owner chose, need not be that of peak replicas."""
+    if one.billed_as == LINUX:
+        return LINUX
+    return Unknown(f"{one.instance_id} is billed as {one.billed_as or 'nothing that EC2 names'}")
+
+
+def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable) -> tuple[float | None, str | None]:
+    """USD, or None and why."""
     standing = volumes_hourly(storage.volumes_of_instance(one.instance_id), prices)
-    return usd(total((prices.instance_hour(one.instance_type), standing)), 6)
+    hourly = total((prices.instance_hour(one.instance_type), standing))
+    return usd(hourly, 6), hourly.why if isinstance(hourly, Unknown) else None
 
 
 def _load(control: ControlPlane, settings: ClusterSettings, start: datetime, until: datetime) -> Load:

@@ -12,7 +12,7 @@ from matplotlib.dates import ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
 from peaker_cli.month.bill import Month
-from peaker_cli.month.rows import PEAK_HEAD, as_usd, peak_rows, summary_rows
+from peaker_cli.month.rows import PEAK_HEAD, as_usd, peak_rows, summary_rows, unknown_rows
 
 _RESERVED = "#8d5fb0"
 _BASE, _PEAK, _IDLE, _PARKED, _ALWAYS, _LOAD = (
@@ -46,6 +46,7 @@ def render_page(month: Month, document: dict[str, Any]) -> str:
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="note">{document["from"]} to {document["until"]}</p>',
         _table(("", "replica-hours", "USD"), summary_rows(document)),
+        *(f'<p class="note">{html.escape(one)}</p>' for one in unknown_rows(document)),
         "<h2>When what ran</h2>",
         _svg(timeline(month)),
         "<h2>Where the dollars went</h2>",

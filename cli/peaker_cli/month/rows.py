@@ -27,6 +27,12 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
+def unknown_rows(document: dict[str, Any]) -> list[str]:
+    """What is unknown in the summary, and why."""
+    why = document["base"]["why_unknown"]
+    return [f"base: {why}"] if why else []
+
+
 def peak_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     """Each stretch of each peak replica, under PEAK_HEAD."""
     return [

@@ -22,7 +22,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.fetched_prices import FetchedPrices
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
@@ -37,6 +37,7 @@ from peaker.usecases.plan.gather_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status.document import Alarm, Facts
 from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
@@ -120,8 +121,12 @@ class StatusReader:
         )
 
     def prices(self, settings: ClusterSettings) -> PriceTable | Unknown:
-        """The prices that hold for the cluster now."""
-        return _known(lambda: price_table(settings, self._stored_prices.read(), self._control.clock.now()))
+        """The prices that hold for the cluster now, of what is made from its image."""
+        return _known(lambda: deployed_prices(self._client, settings, self._control.clock.now()))
+
+    def stored_prices(self) -> FetchedPrices | Unknown:
+        """What the environment has of the Price List, which is Linux's."""
+        return _known(lambda: self._stored_prices.read())
 
     def at_work(self, cluster: str) -> RunAtWork | None:
         """The run that holds the lease, or None."""

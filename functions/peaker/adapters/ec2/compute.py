@@ -242,6 +242,7 @@ def _instance(raw: InstanceTypeDef) -> Instance:
         launched_at=raw["LaunchTime"],
         tags=tag_dict(raw.get("Tags")),
         client_token=raw.get("ClientToken") or None,
+        billed_as=raw.get("PlatformDetails") or None,
     )
 
 

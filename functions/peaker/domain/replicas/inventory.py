@@ -15,7 +15,8 @@ from peaker_contract.tags import VOLUME_TAG
 class Instance:
     """An EC2 instance. `state` is EC2's word: pending, running, shutting-down, terminated, stopping, stopped.
 
-    `client_token` is that of the launch; None for one that was launched without.
+    `client_token` is that of the launch; None for one that was launched without. `billed_as` is EC2's word for what it
+    costs: Linux/UNIX, or with a licence.
     """
 
     instance_id: str
@@ -26,6 +27,7 @@ class Instance:
     launched_at: datetime
     tags: Mapping[str, str] = field(default_factory=dict)
     client_token: str | None = None
+    billed_as: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from peaker.domain.planning.fetched_prices import LINUX, is_first_need, price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
@@ -13,7 +15,8 @@ from peaker_contract.errors import PeakerError, Retryable
 
 def cluster_prices(ports: Ports, settings: ClusterSettings) -> PriceTable:
     """From the settings, the stored prices and, in us-east-1, the shipped table. Raises Retryable errors only."""
-    return price_table(settings, stored_prices(ports), ports.clock.now(), billed_as(ports, settings))
+    billed = billed_as(ports.capacity_reservations.platform, settings)
+    return price_table(settings, stored_prices(ports), ports.clock.now(), billed)
 
 
 def storage_prices(ports: Ports, settings: ClusterSettings) -> PriceTable:
@@ -26,15 +29,19 @@ def prices_for_plan(ports: Ports, settings: ClusterSettings) -> PriceTable:
     stored = stored_prices(ports)
     if is_first_need(stored, settings, ports.clock.now()):
         stored = ask_for_prices(ports, settings.region, wanted_types(ports), stored)
-    return price_table(settings, stored, ports.clock.now(), billed_as(ports, settings))
+    billed = billed_as(ports.capacity_reservations.platform, settings)
+    return price_table(settings, stored, ports.clock.now(), billed)
 
 
-def billed_as(ports: Ports, settings: ClusterSettings) -> str | Unknown:
-    """EC2's word for what instances of the cluster's image cost: Linux/UNIX, or with a licence. Raises Retryable."""
+def billed_as(platform: Callable[[str], str | Unknown], settings: ClusterSettings) -> str | Unknown:
+    """EC2's word for what instances of the cluster's image cost: Linux/UNIX, or with a licence.
+
+    `platform` asks EC2 for that of an image. Raises Retryable.
+    """
     if settings.instance_hourly_usd is not None and not settings.fallback_instance_types:
         return LINUX
     try:
-        return ports.capacity_reservations.platform(settings.image_id)
+        return platform(settings.image_id)
     except Retryable:
         raise
     except PeakerError as error:

@@ -1,0 +1,35 @@
+"""The prices that hold for a deployed cluster, as its functions reckon with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
+from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.reading import Unknown
+from peaker.usecases.plan.cluster_prices import billed_as
+
+from peaker_cli.aws_failures import one_line
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import Retryable
+
+
+def deployed_prices(client: Callable[[str], Any], settings: ClusterSettings, now: datetime) -> PriceTable:
+    """From the settings, the stored prices and EC2's word for the image's bill; `client` gives boto3 clients.
+
+    Where EC2 does not say that, the price of an instance alone is unknown. Raises what the stored prices' read does.
+    """
+    stored = ParameterPrices(client("ssm"), settings.environment).read()
+    return price_table(settings, stored, now, _billed_as(client, settings))
+
+
+def _billed_as(client: Callable[[str], Any], settings: ClusterSettings) -> str | Unknown:
+    reservations = Ec2CapacityReservations(client("ec2"), settings.environment)
+    try:
+        return billed_as(reservations.platform, settings)
+    except Retryable as error:
+        return Unknown(f"what {settings.image_id} is billed as is not known: {one_line(error)}")
