@@ -232,14 +232,19 @@ class TestTheCommand:
     def test_a_role_with_the_set_host_may_fill_directly(self, product: DeployedProduct) -> None:
         iam = product.cloud.client("iam")
         role = {"RoleName": "peaker-replica", "PolicyName": "host"}
-        statements = fill_volumes(Names(load_environment("local")))
+        keys = [f"arn:aws:kms:us-east-1:123456789012:key/{name}" for name in ("ab", "cd")]
+        given = {"prewarm": {"direct_fill": True}, "kms_key_arns": keys}
+        local = load_environment("local")
+        clusters = tuple(one.model_copy(update={"kms_key_arns": tuple(keys)}) for one in local.clusters)
+        statements = fill_volumes(Names(local.model_copy(update={"clusters": clusters})))
         iam.put_role_policy(**role, PolicyDocument=json.dumps(policy_document(statements)))
         try:
-            with settings(product, prewarm={"direct_fill": True}):
+            with settings(product, **given):
                 line = found(product)["account", "direct fill"]
         finally:
             iam.delete_role_policy(**role)
         assert line.verdict == Verdict.PASS, line
+        assert "kms:Decrypt with 2 keys" in line.detail
 
     def test_the_source_is_asked_nothing(self, product: DeployedProduct) -> None:
         product.answers.asked.clear()

@@ -40,31 +40,40 @@ def simulated_fill_rights(
     client: Callable[[str], Any], settings: ClusterSettings, role_arn: str
 ) -> FillRights:
     """What IAM's simulator says of the role's policies and its boundary; it does not look at a key's own policy."""
-    iam = client("iam")
+    simulator = client("iam").get_paginator("simulate_principal_policy")
     partition = role_arn.split(":")[1]
     owner = {
         "ContextKeyName": f"aws:ResourceTag/{OWNER_TAG}",
         "ContextKeyValues": [settings.environment],
         "ContextKeyType": "string",
     }
-    blocks = iam.simulate_principal_policy(
+    blocks = simulator.paginate(
         PolicySourceArn=role_arn,
         ActionNames=list(READ_BLOCKS),
         ResourceArns=[f"arn:{partition}:ec2:{settings.region}::snapshot/{_ANY_SNAPSHOT}"],
         ContextEntries=[owner],
-    )["EvaluationResults"]
+    )
     keys = (
-        iam.simulate_principal_policy(
+        simulator.paginate(
             PolicySourceArn=role_arn, ActionNames=[DECRYPT], ResourceArns=list(settings.kms_key_arns)
-        )["EvaluationResults"]
+        )
         if settings.kms_key_arns
         else []
     )
+    # A result is of an action; its own name is no resource's, and those that were asked of are within.
     return FillRights(
         role_arn,
-        {str(one["EvalActionName"]): str(one["EvalDecision"]) for one in blocks},
-        {str(one["EvalResourceName"]): str(one["EvalDecision"]) for one in keys},
+        {str(one["EvalActionName"]): str(one["EvalDecision"]) for one in _results(blocks)},
+        {
+            str(each["EvalResourceName"]): str(each["EvalResourceDecision"])
+            for one in _results(keys)
+            for each in one.get("ResourceSpecificResults", ())
+        },
     )
+
+
+def _results(pages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [one for page in pages for one in page["EvaluationResults"]]
 
 
 def look_at_fill_rights(

@@ -2,7 +2,8 @@
 
 As on AWS (its API reference): the principal's own policies and its boundary are weighed, policies of resources are not;
 resources need not be there; a condition sees what ContextEntries give and nothing of the account, and what it asks for
-beyond that is listed as missing.
+beyond that is listed as missing. The answer has a result for each action, under no resource's name; what each resource
+is decided as stands in its ResourceSpecificResults.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from localcloud.iam.decision import Caller, Policies, decide
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 
+_MOST_RESTRICTIVE_FIRST = ("explicitDeny", "implicitDeny", "allowed")
 # Beyond these the answer would not be AWS's.
 _UNDERSTOOD = frozenset({"PolicySourceArn", "ActionNames", "ResourceArns", "ContextEntries"})
 
@@ -56,9 +58,14 @@ def install(cloud: OpenCloud) -> None:
         given = {str(one["ContextKeyName"]).lower(): tuple(one["ContextKeyValues"] or ()) for one in entries}
         always = _always(cloud, principal)
         results = [
-            _result(cloud.access.account, principal, action, resource, _GivenContext(given, always))
+            _of_action(
+                action,
+                [
+                    _result(cloud.access.account, principal, action, resource, _GivenContext(given, always))
+                    for resource in asked["ResourceArns"] or ["*"]
+                ],
+            )
             for action in asked["ActionNames"]
-            for resource in asked["ResourceArns"] or ["*"]
         ]
         return ActionResult({"EvaluationResults": results, "IsTruncated": False})
 
@@ -93,8 +100,21 @@ def _result(
     decision = decide(caller, policies, action, resource, context)
     denied = "explicitDeny" if "explicit deny" in decision.reason else "implicitDeny"
     return {
-        "EvalActionName": action,
         "EvalResourceName": resource,
-        "EvalDecision": "allowed" if decision.allowed else denied,
+        "EvalResourceDecision": "allowed" if decision.allowed else denied,
         "MissingContextValues": context.missing,
+    }
+
+
+def _of_action(action: str, decided: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The most restrictive decision of all resources; the name is a template of their ARNs, or `*`."""
+    decisions = {str(one["EvalResourceDecision"]) for one in decided}
+    named = [str(one["EvalResourceName"]) for one in decided]
+    service = named[0].split(":")[2] if named != ["*"] else ""
+    return {
+        "EvalActionName": action,
+        "EvalResourceName": f"arn:${{Partition}}:{service}:${{Region}}:${{Account}}:*" if service else "*",
+        "EvalDecision": next(one for one in _MOST_RESTRICTIVE_FIRST if one in decisions),
+        "MissingContextValues": sorted({key for one in decided for key in one["MissingContextValues"]}),
+        "ResourceSpecificResults": [] if named == ["*"] else list(decided),
     }

@@ -55,7 +55,9 @@ def simulated(aws: ResourceCloud, arn: str, *owners: str) -> dict[str, Any]:
         PolicySourceArn=arn, ActionNames=[READ], ResourceArns=[SNAPSHOT], ContextEntries=entries
     )
     [result] = answer["EvaluationResults"]
-    assert (result["EvalActionName"], result["EvalResourceName"]) == (READ, SNAPSHOT)
+    [of_snapshot] = result["ResourceSpecificResults"]
+    assert (result["EvalActionName"], of_snapshot["EvalResourceName"]) == (READ, SNAPSHOT)
+    assert result["EvalDecision"] == of_snapshot["EvalResourceDecision"]
     return dict(result)
 
 
@@ -99,8 +101,26 @@ def test_every_action_is_weighed_on_every_resource(aws: ResourceCloud) -> None:
         ResourceArns=[SNAPSHOT, f"{SNAPSHOT}1"],
     )
     found = [(one["EvalActionName"], one["EvalDecision"]) for one in answer["EvaluationResults"]]
-    denied, allowed = [(actions[0], "implicitDeny")] * 2, [(READ, "allowed")] * 2
-    assert found == [*denied, *allowed]
+    assert found == [(actions[0], "implicitDeny"), (READ, "allowed")]
+    of_each = [one["ResourceSpecificResults"] for one in answer["EvaluationResults"]]
+    assert [[one["EvalResourceName"] for one in of_one] for of_one in of_each] == [
+        [SNAPSHOT, f"{SNAPSHOT}1"]
+    ] * 2
+
+
+def test_a_result_is_under_no_resources_name_and_as_its_most_restricted_resource(aws: ResourceCloud) -> None:
+    other = SNAPSHOT.replace("us-east-1", "eu-west-1")
+    arn = role(aws, {"Effect": "Allow", "Action": READ, "Resource": SNAPSHOT})
+    answer = aws.iam.simulate_principal_policy(
+        PolicySourceArn=arn, ActionNames=[READ], ResourceArns=[SNAPSHOT, other]
+    )
+    [result] = answer["EvaluationResults"]
+    assert result["EvalResourceName"] == "arn:${Partition}:ec2:${Region}:${Account}:*"
+    assert result["EvalDecision"] == "implicitDeny"
+    decided = {
+        one["EvalResourceName"]: one["EvalResourceDecision"] for one in result["ResourceSpecificResults"]
+    }
+    assert decided == {SNAPSHOT: "allowed", other: "implicitDeny"}
 
 
 def test_a_role_that_is_not_there_is_said_to_be_missing(aws: ResourceCloud) -> None:
