@@ -319,9 +319,11 @@ def _live_loads() -> Iterator[EntryPoint]:
 def _read_live(case: Any) -> Any:
     from tests.hostile.of_functions import _points
 
+    unlisted: dict[str, Any] = {"Metrics": []}
+    pages = {"list_metrics": lambda **_: [unlisted], "get_metric_data": lambda **_: _points(case)}
     answers = SimpleNamespace(
-        list_metrics=lambda **_: {"Metrics": []},
-        get_paginator=lambda _: SimpleNamespace(paginate=lambda **_: _points(case)),
+        list_metrics=lambda **_: unlisted,
+        get_paginator=lambda operation: SimpleNamespace(paginate=pages[operation]),
     )
     control = SimpleNamespace(
         client=lambda _: answers, region="us-east-1", clock=SimpleNamespace(now=lambda: NOON)

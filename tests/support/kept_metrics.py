@@ -11,10 +11,13 @@ from typing import Any
 # botocore, GetMetricData: how old a point of so many seconds may be. Shorter ones are gone.
 _KEPT = ((60, timedelta(days=15)), (300, timedelta(days=63)), (3600, timedelta(days=455)))
 
+_LISTED_AT_ONCE = 500
+
 
 @dataclass
 class KeptMetrics:
     """A boto3 client's two calls. `points` are epoch seconds and loads of one metric, a point a minute or rarer.
+    `written` are the dimensions of all that have its name.
 
     `ends_with` is the status of the last page; `page_points` how many points a page has.
     """
@@ -27,17 +30,24 @@ class KeptMetrics:
     written: list[dict[str, str]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
 
-    def list_metrics(self, **_: Any) -> dict[str, Any]:
-        return {
-            "Metrics": [
-                {"Dimensions": [{"Name": name, "Value": value} for name, value in one.items()]}
-                for one in self.written
-            ]
-        }
+    def list_metrics(self, **asked: Any) -> dict[str, Any]:
+        """The first page."""
+        return next(self._listed(**asked))
 
     def get_paginator(self, operation: str) -> SimpleNamespace:
-        assert operation == "get_metric_data"
-        return SimpleNamespace(paginate=self._pages)
+        pages = {"get_metric_data": self._pages, "list_metrics": self._listed}
+        return SimpleNamespace(paginate=pages[operation])
+
+    def _listed(self, Dimensions: Sequence[dict[str, str]] = (), **_: Any) -> Iterator[dict[str, Any]]:
+        """Those that have at least these dimensions."""
+        wanted = {(one["Name"], one["Value"]) for one in Dimensions}
+        found = [
+            {"Dimensions": [{"Name": name, "Value": value} for name, value in one.items()]}
+            for one in self.written
+            if wanted <= set(one.items())
+        ]
+        for at in range(0, max(1, len(found)), _LISTED_AT_ONCE):
+            yield {"Metrics": found[at : at + _LISTED_AT_ONCE]}
 
     def _pages(self, **asked: Any) -> Iterator[dict[str, Any]]:
         self.asked.append(asked)

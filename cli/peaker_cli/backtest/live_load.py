@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from itertools import pairwise
@@ -23,6 +23,7 @@ from peaker_backtest.points import LONGEST_GAP_DAYS
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask
+from peaker_cli.similar_metrics import similar_metrics
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.names import cluster_parameter
@@ -104,7 +105,7 @@ def read_live_load(
     name = _shown_metric(metric)
     client = control.client("cloudwatch")
     # First, because its answer tells AWS's time.
-    similar = ask("cloudwatch:ListMetrics", lambda: _similar(client, metric))
+    similar = ask("cloudwatch:ListMetrics", lambda: similar_metrics(client, metric))
     now = control.clock.now()
     hourly = history_days > KEPT_HISTORY_DAYS
     with messages.status(f"reading {name} from CloudWatch") as status:
@@ -148,7 +149,7 @@ def _nothing_read(
     control: ControlPlane,
     metric: LoadMetricSettings,
     points: LoadPoints,
-    similar: list[Mapping[str, str]] | Unknown,
+    similar: Sequence[Mapping[str, str]] | Unknown,
 ) -> str:
     found = "no point" if not points.times_seconds else "one point"
     text = f"CloudWatch has {found} of {_shown_metric(metric)} in {control.region}"
@@ -162,12 +163,6 @@ def _nothing_read(
     others = "; ".join(_shown_dimensions(one) for one in similar[:_SIMILAR_SHOWN])
     more = f" and {len(similar) - _SIMILAR_SHOWN} more" if len(similar) > _SIMILAR_SHOWN else ""
     return f"{text}; that name is there with {others}{more}: give one of these with --dimension NAME=VALUE"
-
-
-def _similar(client: Any, metric: LoadMetricSettings) -> list[Mapping[str, str]]:
-    """The dimensions of the first metrics of that name; those that nobody wrote for two weeks are not listed."""
-    answer = client.list_metrics(Namespace=metric.namespace, MetricName=metric.name)
-    return [{one["Name"]: one["Value"] for one in found["Dimensions"]} for found in answer["Metrics"]]
 
 
 def _shown_metric(metric: LoadMetricSettings) -> str:

@@ -24,6 +24,7 @@ from peaker_cli.doctor.finding import absent, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
 from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts
 from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet
+from peaker_cli.similar_metrics import similar_metrics
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 from peaker_contract.names import named, of_cluster
@@ -246,18 +247,13 @@ class Inquiry:
         )
         return MetricFacts(
             now=self._now,
-            similar=ask("cloudwatch:ListMetrics", self._similar),
+            similar=ask("cloudwatch:ListMetrics", lambda: similar_metrics(cloudwatch, metric)),
             recent=recent if isinstance(recent, Unknown) else [at for at, _ in recent],
             history=history
             if isinstance(history, Unknown)
             else [datetime.fromtimestamp(at, UTC) for at in history.times_seconds],
             history_period=timedelta(seconds=query_period_seconds(metric.period_seconds)),
         )
-
-    def _similar(self) -> list[dict[str, str]]:
-        metric = self._settings.load_metric
-        answer = self._client("cloudwatch").list_metrics(Namespace=metric.namespace, MetricName=metric.name)
-        return [{d["Name"]: d["Value"] for d in one["Dimensions"]} for one in answer["Metrics"]]
 
     # -- deployed ------------------------------------------------------------------------------------------
 

@@ -111,6 +111,15 @@ def test_a_metric_without_a_history_is_told_from_one_that_is_not_there() -> None
     assert "though the metric is there" in refusal(KeptMetrics(written=[{"Cluster": "orders"}]))
 
 
+@pytest.mark.parametrize("dimension", [("Cluster=orders",), ()])
+def test_a_metric_is_found_behind_the_first_five_hundred_of_its_name(dimension: tuple[str, ...]) -> None:
+    wanted = {"Cluster": "orders"} if dimension else {}
+    others = [{"Cluster": "orders", "Shard": str(number)} for number in range(500)]
+    cloudwatch = KeptMetrics(written=[*others, wanted])
+    with pytest.raises(BadInput, match="though the metric is there: check --statistic"):
+        read(cloudwatch, metric=MetricOptions("Shop", "Reads", dimension).over(None))
+
+
 def test_what_is_given_wins_over_the_cluster_s_settings() -> None:
     configured = orders().load_metric
     metric = MetricOptions(metric="Writes", dimension=("Shard=7",), statistic="Maximum").over(configured)
