@@ -31,8 +31,8 @@ class BaseReplica:
 class Month:
     """What a bill is made of. `until` is the month's end, or now while it lasts.
 
-    `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second. `reserved` is
-    room that was kept for events.
+    `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second; a point of
+    `load` is of `load_period_seconds`. `reserved` is room that was kept for events.
     """
 
     cluster: str
@@ -45,11 +45,22 @@ class Month:
     capacity: float
     per_second: float = 1.0
     reserved: Sequence[ReservedPlace] = ()
+    load_period_seconds: float = 300.0
 
     @property
     def hours(self) -> float:
         """Hours of the month so far."""
         return max(0.0, seconds_between(self.start, self.until) / 3600)
+
+    @property
+    def load_from(self) -> datetime | None:
+        """The first point of the load within the month."""
+        return next((at for at, _ in self.load if self.start <= at < self.until), None)
+
+    def has_load_since(self, at: datetime) -> bool:
+        """Whether the load is known from this time on, or from the month's start where that is later."""
+        first = self.load_from
+        return first is not None and seconds_between(max(at, self.start), first) <= self.load_period_seconds
 
     def running(self, at: datetime) -> list[Stretch]:
         """The peak replicas that ran at this time, those that never served left out."""
@@ -111,6 +122,10 @@ def bill(month: Month) -> dict[str, Any]:
             "usd": _cents(reserved_usd),
         },
         "idle": _idle(month),
+        "load": {
+            "period_seconds": month.load_period_seconds,
+            "from": to_iso(month.load_from) if month.load_from else None,
+        },
         "total_usd": _cents(_sum((base_usd, peak_usd, parked_usd, reserved_usd))),
         "always_on": _always_on(month, served),
         "mismatch_usd": _cents(sum(one.wasted_hourly * one.hours(start, until) for one in seen)),
@@ -142,8 +157,8 @@ def _peak(month: Month, one: Stretch) -> dict[str, Any]:
 
 
 def _queries(month: Month, one: Stretch) -> float | None:
-    """What this replica served by an even share of the load; None without load in its time."""
-    if one.failed or one.served_from is None:
+    """What this replica served by an even share of the load; None without load in all of its time."""
+    if one.failed or one.served_from is None or not month.has_load_since(one.served_from):
         return None
     total, seen = 0.0, False
     for (at, load), seconds in _steps(month):
@@ -155,8 +170,8 @@ def _queries(month: Month, one: Stretch) -> float | None:
 
 def _idle(month: Month) -> dict[str, Any]:
     """Hours in which peak replicas ran and the load would have fitted on fewer; unknown without load."""
-    if not month.load or month.capacity <= 0:
-        return {"replica_hours": None, "usd": None}
+    if (why := _why_not_idle(month)) is not None:
+        return {"replica_hours": None, "usd": None, "why_unknown": why}
     hours, usd = 0.0, 0.0
     for (at, load), seconds in _steps(month):
         running = month.running(at)
@@ -166,7 +181,20 @@ def _idle(month: Month) -> dict[str, Any]:
             hours += idle * seconds / 3600
             mean = sum(one.hourly or 0.0 for one in running) / len(running)
             usd += idle * mean * seconds / 3600
-    return {"replica_hours": round(hours, 2), "usd": _cents(usd)}
+    return {"replica_hours": round(hours, 2), "usd": _cents(usd), "why_unknown": None}
+
+
+def _why_not_idle(month: Month) -> str | None:
+    """None where the load is known for as long as peak replicas ran: a part of these hours is no sum."""
+    if month.capacity <= 0:
+        return "capacity_per_replica is 0"
+    first = month.load_from
+    if first is None:
+        return "CloudWatch has no point of the load"
+    ran = [one for one in month.stretches if not one.failed and one.hours(month.start, month.until) > 0]
+    if all(month.has_load_since(one.since) for one in ran):
+        return None
+    return f"CloudWatch has the load from {first:%Y-%m-%d %H:%M} on alone, and peak replicas ran before"
 
 
 def _always_on(month: Month, served: Sequence[Stretch]) -> dict[str, Any]:

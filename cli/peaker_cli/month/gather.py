@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, least_period_seconds
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.domain.decoding import understood
 from peaker.domain.instants import from_iso
+from peaker.domain.issued import LoadPoints
 from peaker.domain.planning.fetched_prices import LINUX, price_table
 from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
@@ -19,7 +20,7 @@ from peaker.domain.replicas.inventory import Instance
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.month.bill import BaseReplica, Load, Month
+from peaker_cli.month.bill import BaseReplica, Month
 from peaker_cli.month.stretches import parked_times, stretches_of
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.cluster import ClusterSettings
@@ -48,6 +49,7 @@ def read_month(
     say("the base replicas")
     base = list(_base(control, reader, settings))
     say("the load")
+    load = _load(control, settings, start, until)
     return Month(
         cluster=cluster,
         start=start,
@@ -55,7 +57,11 @@ def read_month(
         stretches=stretches,
         parked=parked,
         base=base,
-        load=_load(control, settings, start, until),
+        load=[
+            (datetime.fromtimestamp(at, UTC), value)
+            for at, value in zip(load.times_seconds, load.values, strict=True)
+        ],
+        load_period_seconds=load.period_seconds,
         capacity=settings.capacity_per_replica,
         reserved=reader.places(cluster),
         per_second=1 / settings.load_metric.period_seconds
@@ -106,5 +112,8 @@ def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable) -> tuple[flo
     return usd(hourly, 6), hourly.why if isinstance(hourly, Unknown) else None
 
 
-def _load(control: ControlPlane, settings: ClusterSettings, start: datetime, until: datetime) -> Load:
-    return CloudWatchReadings(control.client("cloudwatch")).load_points(settings, start, until)
+def _load(control: ControlPlane, settings: ClusterSettings, start: datetime, until: datetime) -> LoadPoints:
+    """In the shortest period that CloudWatch still has of the whole time."""
+    least = least_period_seconds(start, control.clock.now())
+    history = CloudWatchLoadHistory(control.client("cloudwatch"))
+    return history.metric_points(settings.load_metric, start, until, least)

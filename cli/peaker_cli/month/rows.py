@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+_HOUR_SECONDS = 3600
 PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD per 1,000 queries", "how")
 
 
@@ -28,9 +29,14 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def unknown_rows(document: dict[str, Any]) -> list[str]:
-    """What is unknown in the summary, and why."""
-    why = document["base"]["why_unknown"]
-    return [f"base: {why}"] if why else []
+    """What is unknown in the summary, or not seen, and why."""
+    whys = [
+        (name, document[part]["why_unknown"]) for name, part in (("base", "base"), ("idle hours", "idle"))
+    ]
+    said = [f"{name}: {why}" for name, why in whys if why]
+    if document["load"]["period_seconds"] >= _HOUR_SECONDS and document["load"]["from"]:
+        said.append("load: by the hour, as CloudWatch keeps it of that time; peaks within one are not seen")
+    return said
 
 
 def peak_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:

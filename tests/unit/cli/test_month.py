@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from peaker.domain.issued import LoadPoints
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.reserved_capacity.places import ReservedPlace
 from peaker_cli.month.bill import BaseReplica, Month, bill
 from peaker_cli.month.command import _span, render
+from peaker_cli.month.gather import _load
 from peaker_cli.month.stretches import parked_times, stretches_of
 from rich.console import Console
 from typer import BadParameter
 
 from bench.plan_month import END, START, compared_month, simulated
+from tests.support.builders import orders
+from tests.support.kept_metrics import KeptMetrics
 
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EIGHT = datetime(2026, 11, 3, 8, tzinfo=UTC)
 
 
@@ -113,8 +120,9 @@ def test_idle_is_what_fewer_replicas_would_have_carried() -> None:
     """One base and one peak replica of 100 each from eight to twelve; only at nine and ten the load takes both."""
     ran = (receipt("scale_out", 0.1, 0.1), receipt("scale_in", 4, 4, run_id="in"))
     found = bill(month(*ran, load=tuple(load(80, 150, 150, 80, 80))))
-    assert found["idle"] == {"replica_hours": 2.0, "usd": 2.0}
-    assert bill(month(*ran))["idle"] == {"replica_hours": None, "usd": None}
+    assert found["idle"] == {"replica_hours": 2.0, "usd": 2.0, "why_unknown": None}
+    why = "CloudWatch has no point of the load"
+    assert bill(month(*ran))["idle"] == {"replica_hours": None, "usd": None, "why_unknown": why}
 
 
 def test_a_peak_has_its_price_per_thousand_queries() -> None:
@@ -202,3 +210,45 @@ def test_page_and_terminal_show_the_same_rows() -> None:
         assert shown in text
         assert shown in captured.get()
     assert text.count("<svg") == 2
+
+
+def read_load(period: int, start: datetime, until: datetime) -> LoadPoints:
+    """Of a metric that is written each minute, as CloudWatch has it in the middle of November."""
+    seconds = range(int(start.timestamp()), int(until.timestamp()), 60)
+    cloudwatch = KeptMetrics([(at, 600.0) for at in seconds], now=NOW)
+    control: Any = SimpleNamespace(client=lambda _: cloudwatch, clock=SimpleNamespace(now=lambda: NOW))
+    metric = {
+        "namespace": "Shop",
+        "name": "Reads",
+        "dimensions": {},
+        "statistic": "Average",
+        "period_seconds": period,
+    }
+    return _load(control, orders(load_metric=metric), start, until)
+
+
+@pytest.mark.parametrize(("days_ago", "period"), [(10, 60), (20, 300), (80, 3600)])
+def test_the_load_is_read_in_the_shortest_period_that_is_kept_of_the_whole_time(
+    days_ago: int, period: int
+) -> None:
+    """A month by the minute, asked for on the 21st, had its last 15 days only, and one of August nothing."""
+    start = NOW - timedelta(days=days_ago)
+    found = read_load(60, start, start + timedelta(days=5))
+    assert found.period_seconds == period
+    assert (found.times_seconds[0], len(found.times_seconds)) == (start.timestamp(), 5 * 86_400 / period)
+
+
+def test_hours_before_the_first_point_of_the_load_make_the_idle_ones_unknown() -> None:
+    late = [(at + timedelta(hours=2), value) for at, value in load(150.0, 150.0)]
+    found = bill(month(receipt("scale_out", 4, 4), load=late, load_period_seconds=3600))
+    assert (found["idle"]["replica_hours"], found["idle"]["usd"]) == (None, None)
+    assert found["peaks"][0]["thousand_queries"] is None
+    assert found["load"] == {"period_seconds": 3600, "from": "2026-11-03T10:00:00.000Z"}
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render(found))
+    said = console.export_text()
+    assert (
+        "idle hours: CloudWatch has the load from 2026-11-03 10:00 on alone, and peak replicas ran before"
+        in said
+    )
+    assert "load: by the hour" in said

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import MetricDatumTypeDef
 
 SHORTEST_PERIOD_SECONDS = 300
+# The least period, of which another one is a multiple, by the age of the oldest point that is asked for.
+_LEAST_PERIODS = ((timedelta(days=15), 60), (timedelta(days=63), 300))
+_OLDEST_LEAST_PERIOD = 3600
 
 
 class CloudWatchLoadHistory:
@@ -79,6 +82,12 @@ class CloudWatchLoadHistory:
 def query_period_seconds(metric_period_seconds: int, least_seconds: int = SHORTEST_PERIOD_SECONDS) -> int:
     """The period to ask for: the metric's own, but `least_seconds` at least and a multiple of them (retention)."""
     return math.ceil(max(metric_period_seconds, least_seconds) / least_seconds) * least_seconds
+
+
+def least_period_seconds(start: datetime, now: datetime) -> int:
+    """The shortest period in which CloudWatch still has all points since `start`: 60, 300 or 3600."""
+    age = now - start
+    return next((seconds for kept, seconds in _LEAST_PERIODS if age < kept), _OLDEST_LEAST_PERIOD)
 
 
 class CloudWatchMetricPublisher:

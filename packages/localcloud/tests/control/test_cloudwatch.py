@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from cloud_rig.control import Control, control, unique
 from localcloud.extensions.cloudwatch.metric_store import Sample, statistic
+from localcloud.extensions.cloudwatch.metrics import load_history
 
 DAY = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -58,6 +59,17 @@ def test_a_statistic_of_a_period(aws: Control, name: str, value: float) -> None:
     metric = unique("metric")
     put(aws, metric, *({"Value": value, "Timestamp": DAY} for value in (40, 10, 30, 20)))
     assert ask(aws, query(metric, name))[0]["Values"] == [value]
+
+
+@pytest.mark.parametrize(("period", "days_kept"), [(60, 15), (300, 63), (3600, 455)])
+def test_a_point_is_kept_the_shorter_the_finer_its_period_is(
+    aws: Control, period: int, days_kept: int
+) -> None:
+    metric = unique("metric")
+    kept, gone = (DAY - timedelta(days=days) for days in (days_kept - 1, days_kept + 1))
+    load_history(aws.cloud, "N", metric, {}, [(gone, 1.0), (kept, 2.0)])
+    window = {"StartTime": gone - timedelta(days=1), "EndTime": DAY}
+    assert ask(aws, query(metric, "Average", period), **window)[0]["Values"] == [2.0]
 
 
 def test_percentiles_of_weighted_values_and_averages_of_statistic_sets() -> None:
@@ -136,9 +148,9 @@ def test_history_of_any_age_is_loaded_through_the_admin_endpoint_and_read(aws: C
     )
     with urllib.request.urlopen(request) as answer:
         assert json.load(answer) == {"loaded": len(points)}
-    wanted = query(metric, "Average", 1800, {"Cluster": "orders"})
+    wanted = query(metric, "Average", 3600, {"Cluster": "orders"})
     result = ask(aws, wanted, StartTime=DAY - timedelta(days=200))[0]
-    assert len(result["Values"]) == len(points)
+    assert len(result["Values"]) == len(points) / 2 + 1
 
 
 def test_what_is_not_there_is_an_error_and_not_an_empty_answer(aws: Control) -> None:

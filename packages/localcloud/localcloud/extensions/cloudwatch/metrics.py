@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 OLDEST = timedelta(weeks=2)  # PutMetricData, botocore's model: "up to two weeks in the past"
 NEWEST = timedelta(hours=2)  # and "up to two hours into the future"
 LARGEST_ANSWER = 100_800  # points per GetMetricData call
+# botocore, `MetricStat.Period`: how old a point may be where the period is a multiple of so many seconds.
+KEPT = (
+    (3600, timedelta(days=455)),
+    (300, timedelta(days=63)),
+    (60, timedelta(days=15)),
+    (1, timedelta(hours=3)),
+)
 
 
 def load_history(
@@ -64,7 +71,8 @@ def install(cloud: OpenCloud) -> None:
         start, end = _aware(start_time), _aware(end_time)
         if start is None or end is None or start >= end:
             raise ValidationError("The parameter EndTime must be greater than StartTime.")
-        results = [_metric_result(store, query, start, end, scan_by) for query in queries]
+        now = cloud.clock.now()
+        results = [_metric_result(store, query, start, end, scan_by, now) for query in queries]
         shown = [
             result for result, query in zip(results, queries, strict=True) if query.get("ReturnData", True)
         ]
@@ -88,7 +96,8 @@ def install(cloud: OpenCloud) -> None:
         key = metric_key(self._get_param("Namespace"), name, self._get_param("Dimensions", []))
         points: dict[float, dict[str, Any]] = {}
         for wanted in (*plain, *extended):
-            for at, value in _periods(store, key, start, end, int(self._get_param("Period")), wanted):
+            period = int(self._get_param("Period"))
+            for at, value in _periods(store, key, start, end, period, wanted, cloud.clock.now()):
                 blank = {"Timestamp": _naive(at), "Unit": store.unit(key) or "None"}
                 point = points.setdefault(at, blank)
                 target = point if wanted in plain else point.setdefault("ExtendedStatistics", {})
@@ -111,7 +120,7 @@ def install(cloud: OpenCloud) -> None:
 
 
 def _metric_result(
-    store: MetricStore, query: dict[str, Any], start: datetime, end: datetime, scan_by: str
+    store: MetricStore, query: dict[str, Any], start: datetime, end: datetime, scan_by: str, now: datetime
 ) -> dict[str, Any]:
     from moto.cloudwatch.exceptions import ValidationError
 
@@ -121,7 +130,7 @@ def _metric_result(
         )
     wanted, metric = query["MetricStat"], query["MetricStat"]["Metric"]
     key = metric_key(metric["Namespace"], metric["MetricName"], metric.get("Dimensions"))
-    points = _periods(store, key, start, end, int(wanted["Period"]), wanted["Stat"])
+    points = _periods(store, key, start, end, int(wanted["Period"]), wanted["Stat"], now)
     if scan_by == "TimestampDescending":
         points = points[::-1]
     return {
@@ -134,13 +143,15 @@ def _metric_result(
 
 
 def _periods(
-    store: MetricStore, key: MetricKey, start: datetime, end: datetime, period: int, name: str
+    store: MetricStore, key: MetricKey, start: datetime, end: datetime, period: int, name: str, now: datetime
 ) -> list[tuple[float, float]]:
+    """What is older than CloudWatch keeps in such a period is left out without a word, as there."""
     from moto.cloudwatch.exceptions import ValidationError
 
     if period < 1 or (period >= 60 and period % 60) or (period < 60 and period not in (1, 5, 10, 20, 30)):
         raise ValidationError(f"Period {period}: must be 1, 5, 10, 20, 30 or a multiple of 60.")
-    aligned = start.timestamp() // period * period
+    kept = next(age for seconds, age in KEPT if period % seconds == 0)
+    aligned = max(start, now - kept).timestamp() // period * period
     try:
         return store.periods(key, aligned, end.timestamp(), period, name)
     except ValueError as error:
