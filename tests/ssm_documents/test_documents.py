@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-import hashlib
-import http.server
 import json
-import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -210,84 +203,6 @@ def test_hostile_values_match_no_pattern(name: str) -> None:
     ]
     assert patterns
     assert not [(p, value) for p in patterns for value in HOSTILE if re.fullmatch(p, value)]
-
-
-class TestInstallHostPackage:
-    """The installer runs before the package exists, so it is tested as the shell it is."""
-
-    @pytest.fixture
-    def package(self, tmp_path: Path) -> Iterator[tuple[str, str]]:
-        content = b"the package"
-        (tmp_path / "www").mkdir()
-        (tmp_path / "www" / "package.pyz").write_bytes(content)
-
-        class Quiet(http.server.SimpleHTTPRequestHandler):
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        handler = functools.partial(Quiet, directory=str(tmp_path / "www"))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        yield (
-            f"http://127.0.0.1:{server.server_address[1]}/package.pyz?X-Amz-Signature=x",
-            hashlib.sha256(content).hexdigest(),
-        )
-        server.shutdown()
-        server.server_close()
-
-    def install(self, root: Path, url: str, sha256: str) -> tuple[int, dict[str, Any]]:
-        done = subprocess.run(
-            ["/bin/sh", "-c", shell_of(load_document(ROOT / "ssm_documents/install_host_package.yaml"))],
-            env={
-                "PATH": os.environ["PATH"],
-                "PEAKER_INSTALL_ROOT": str(root),
-                "SSM_PackageUrl": url,
-                "SSM_PackageSha256": sha256,
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, json.loads(done.stdout.splitlines()[-1])
-
-    def test_installs_and_points_current_at_it_and_finds_it_the_second_time(
-        self, tmp_path: Path, package: tuple[str, str]
-    ) -> None:
-        name, (url, sha256) = "install_host_package", package
-        root = tmp_path / "opt"
-        assert self.install(root, url, sha256) == (
-            0,
-            {"version": 1, "command": name, "ok": True, "installed": True, "sha256": sha256},
-        )
-        assert (root / "current" / "peaker_host.pyz").read_bytes() == b"the package"
-        code, second = self.install(root, url, sha256)
-        assert (code, second["installed"]) == (0, False)
-
-    def test_a_damaged_installation_is_replaced(self, tmp_path: Path, package: tuple[str, str]) -> None:
-        url, sha256 = package
-        root = tmp_path / "opt"
-        self.install(root, url, sha256)
-        (root / sha256 / "peaker_host.pyz").write_bytes(b"half a pack")
-        code, result = self.install(root, url, sha256)
-        assert (code, result["installed"]) == (0, True)
-        assert (root / "current" / "peaker_host.pyz").read_bytes() == b"the package"
-
-    def test_a_wrong_hash_leaves_nothing(self, tmp_path: Path, package: tuple[str, str]) -> None:
-        root = tmp_path / "opt"
-        code, result = self.install(root, package[0], "0" * 64)
-        assert (code, result["error"]) == (1, "PackageHashMismatch")
-        assert not (root / "current").exists()
-
-    def test_an_unreachable_address_is_named_without_its_signature(self, tmp_path: Path) -> None:
-        code, result = self.install(tmp_path, "http://127.0.0.1:9/p?X-Amz-Signature=secret", "0" * 64)
-        assert (code, result["error"]) == (1, "PackageNotFetched")
-        assert "secret" not in json.dumps(result)
-
-    def test_the_program_compiles_on_the_oldest_python_we_support(self) -> None:
-        shell = shell_of(load_document(ROOT / "ssm_documents/install_host_package.yaml"))
-        program = shell.split("<<'PROGRAM'\n", 1)[1].rsplit("PROGRAM\n", 1)[0]
-        ast.parse(program, feature_version=(3, 9))
 
 
 @pytest.mark.parametrize(

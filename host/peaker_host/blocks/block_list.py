@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from typing import Any, Dict, List, Optional
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged
@@ -18,7 +19,9 @@ from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 
 FILE = "blocks.json"
-_FETCH_TIMEOUT_SECONDS = 60
+_TRY_TIMEOUT_SECONDS = 30
+# No SDK is here that would ask S3 again; all tries end before the step does.
+_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
 # Of 64 TiB, the largest volume, in runs of one block each.
 _MOST_BYTES = 2 * 1024**3
 # A hundred times that volume; larger numbers are no blocks.
@@ -27,17 +30,51 @@ _RUN = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 
 
 def fetch(url: str, path: str) -> None:
-    """Store the list behind a (presigned) address as a local file. The address is never shown: it is a secret."""
-    import urllib.request  # costs more to import than the rest of an engine's start
+    """Store the list behind a (presigned) address as a local file. The address is never shown: it is a secret.
 
-    try:
-        with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_SECONDS) as answer, open(path, "wb") as file:
-            while piece := answer.read(1024 * 1024):
-                file.write(piece)
-                if file.tell() > _MOST_BYTES:
-                    raise ValueError("too long")
-    except (OSError, ValueError) as error:
-        raise BlockListUnreadable(f"the block list could not be fetched: {type(error).__name__}") from error
+    A store that is busy and a connection that is cut are asked again, five times at most. Raises BlockListUnreadable.
+    """
+    from http.client import HTTPException
+
+    for pause_seconds in (*_PAUSES_SECONDS, None):
+        try:
+            _fetch_once(url, path)
+        except (OSError, ValueError, HTTPException) as error:
+            if pause_seconds is None or not _may_pass(error):
+                raise BlockListUnreadable(f"the block list could not be fetched: {_told(error)}") from error
+            time.sleep(pause_seconds)
+        else:
+            return
+
+
+def _fetch_once(url: str, path: str) -> None:
+    import urllib.request  # costs more to import than the rest of an engine's start
+    from http.client import IncompleteRead
+
+    with urllib.request.urlopen(url, timeout=_TRY_TIMEOUT_SECONDS) as answer, open(path, "wb") as file:
+        while piece := answer.read(1024 * 1024):
+            file.write(piece)
+            if file.tell() > _MOST_BYTES:
+                raise ValueError("too long")
+        if answer.length:
+            # A read of a given size does not say itself that it was cut.
+            raise IncompleteRead(b"", answer.length)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another try may end otherwise: an address that has expired stays refused."""
+    status = getattr(error, "code", None)
+    if isinstance(status, int):
+        return status >= 500 or status == 429
+    return not isinstance(error, ValueError)
+
+
+def _told(error: Exception) -> str:
+    """An error's kind alone: what it says may have the address in it."""
+    status, reason = getattr(error, "code", None), getattr(error, "reason", None)
+    if isinstance(status, int):
+        return f"HTTPError {status}"
+    return type(reason if isinstance(reason, Exception) else error).__name__
 
 
 def load(path: str) -> Dict[str, List[Range]]:

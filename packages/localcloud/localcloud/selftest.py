@@ -67,6 +67,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.s3.models": {
         "FakeBucket.get_permission": "self action resource",
     },
+    "moto.s3.responses": {
+        "S3Response._key_response": "self request full_url",
+    },
     "moto.kms.responses": {
         "KmsResponse.generate_data_key_without_plaintext": "self",
         "KmsResponse._validate_key_id": "self key_id",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from peaker_host.blocks.block_list import fetch, load, of_volume
 from peaker_host.machine.errors import BlockListUnreadable
+
+from tests.support.downloads import CUT, Downloads, serving
 
 
 def write(path: Path, content: Any) -> str:
@@ -50,7 +53,52 @@ def test_a_bad_list_is_refused_with_its_place(tmp_path: Path, content: Any, name
         load(write(tmp_path / "l", content))
 
 
-def test_an_address_that_does_not_answer_is_not_shown(tmp_path: Path) -> None:
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited, in seconds; nobody waits."""
+    slept: list[float] = []
+    monkeypatch.setattr("peaker_host.blocks.block_list.time.sleep", slept.append)
+    return slept
+
+
+def test_an_address_that_does_not_answer_is_not_shown(tmp_path: Path, pauses: list[float]) -> None:
     with pytest.raises(BlockListUnreadable) as refused:
         fetch("http://127.0.0.1:9/list?X-Amz-Signature=secret", str(tmp_path / "l"))
     assert "secret" not in str(refused.value)
+
+
+class TestAStoreThatIsBusy:
+    """A run without its block list reads whatever the filesystem's map names."""
+
+    @pytest.fixture
+    def downloads(self) -> Iterator[Downloads]:
+        with serving(b'{"volumes": {"data": "0-2"}}') as served:
+            yield served
+
+    @pytest.mark.parametrize("first", [[503, 503], [500], [429], [CUT], [CUT, 503, CUT, 503]])
+    def test_it_is_asked_again(
+        self, tmp_path: Path, downloads: Downloads, pauses: list[float], first: list[int]
+    ) -> None:
+        downloads.first = list(first)
+        fetch(downloads.url, str(tmp_path / "l"))
+        assert load(str(tmp_path / "l")) == {"data": [(0, 3)]}
+        assert pauses == [1, 2, 4, 8][: len(first)]
+
+    @pytest.mark.parametrize(("status", "told"), [(503, "HTTPError 503"), (CUT, "IncompleteRead")])
+    def test_after_five_tries_the_last_answer_is_told(
+        self, tmp_path: Path, downloads: Downloads, pauses: list[float], status: int, told: str
+    ) -> None:
+        downloads.first = [status] * 5
+        with pytest.raises(BlockListUnreadable, match=told) as refused:
+            fetch(downloads.url, str(tmp_path / "l"))
+        assert "secret" not in str(refused.value)
+        assert (downloads.asked, pauses) == (5, [1, 2, 4, 8])
+
+    @pytest.mark.parametrize("status", [403, 404])
+    def test_an_address_that_is_good_no_more_is_not_asked_again(
+        self, tmp_path: Path, downloads: Downloads, pauses: list[float], status: int
+    ) -> None:
+        downloads.first = [status]
+        with pytest.raises(BlockListUnreadable, match=f"HTTPError {status}"):
+            fetch(downloads.url, str(tmp_path / "l"))
+        assert (downloads.asked, pauses) == (1, [])

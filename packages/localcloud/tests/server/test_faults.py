@@ -84,6 +84,21 @@ def test_a_fault_lasts_as_often_as_asked_or_until_cleared(aws: Control) -> None:
     describe()
 
 
+def test_an_object_is_refused_also_to_who_has_only_its_presigned_address(aws: Control) -> None:
+    bucket = unique("files")
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_object(Bucket=bucket, Key="package.pyz", Body=b"the package")
+    address = aws.s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "package.pyz"})
+    aws.cloud.faults.add("s3:GetObject", "SlowDown", "reduce your request rate")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(address)
+    assert refused.value.code == 503
+    assert b"<Code>SlowDown</Code><Message>reduce your request rate</Message>" in refused.value.read()
+    refused.value.close()
+    with urllib.request.urlopen(address) as answer:
+        assert answer.read() == b"the package"
+
+
 def counting_function(aws: Control) -> tuple[str, Callable[[], int]]:
     table = aws.table()
     function = aws.function(
