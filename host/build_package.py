@@ -10,7 +10,6 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "peaker_host"
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
-_MAIN = b"import sys\nfrom peaker_host.cli import main\nsys.exit(main(sys.argv[1:]))\n"
 
 
 def package_bytes() -> bytes:
@@ -18,7 +17,7 @@ def package_bytes() -> bytes:
     buffer = io.BytesIO(b"")
     buffer.write(b"#!/usr/bin/env python3\n")
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:
-        _add(archive, "__main__.py", _MAIN)
+        _add(archive, "__main__.py", (PACKAGE / "__main__.py").read_bytes())
         for source in sorted(PACKAGE.rglob("*.py")):
             _add(archive, source.relative_to(PACKAGE.parent).as_posix(), source.read_bytes())
     return buffer.getvalue()

@@ -16,6 +16,8 @@ from peaker_host import cli
 from peaker_host.machine.errors import InvalidHostSettings
 from peaker_host.machine.settings import Settings, load_settings
 
+from tests.support.old_pythons import TOO_OLD, python_of
+
 HOST = build_package.PACKAGE.parent
 SOURCES = sorted(build_package.PACKAGE.rglob("*.py"))
 COMMANDS = sorted(command.name for command in cli.COMMANDS)
@@ -72,12 +74,18 @@ def test_sources_are_python_3_9_and_import_only_the_standard_library(path: Path)
     assert imported <= set(sys.stdlib_module_names) | {"peaker_host"}
 
 
+@pytest.mark.parametrize("version", TOO_OLD)
+def test_on_a_python_that_is_too_old_every_command_says_so(package: Path, version: str) -> None:
+    """3.8 ran most of them, and had no F_OFD_GETLK when the prewarm began, an hour into the run."""
+    done = run(package, "report_prewarm", "--run-id", "r", python=str(python_of(version)))
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, result["ok"], result["error"]) == (1, False, "PythonTooOld")
+    assert (result["version"], result["command"]) == (1, "report_prewarm")
+    assert f"is {version}." in result["message"]
+
+
 def test_it_runs_on_python_3_9_when_there_is_one(package: Path) -> None:
-    installed = [*Path("/root/.pyenv/versions").glob("3.9.*/bin/python3.9"), Path("/usr/bin/python3.9")]
-    found = [path for path in installed if path.exists()]
-    if not found:
-        pytest.skip("no Python 3.9 on this machine")
-    done = run(package, "assemble_storage", "--run-id", "r", "--volumes", "[]", python=str(found[0]))
+    done = run(package, "assemble_storage", "--run-id", "r", "--volumes", "[]", python=str(python_of("3.9")))
     assert json.loads(done.stdout.splitlines()[-1])["error"] == "InvalidArgument", done.stderr
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from ssm_documents.schema import load_document
 from tests.support.downloads import CUT, Downloads, serving
+from tests.support.old_pythons import TOO_OLD, python_of
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "ssm_documents" / "install_host_package.yaml"
 SHELL = "\n".join(load_document(DOCUMENT)["mainSteps"][0]["inputs"]["runCommand"]) + "\n"
@@ -40,12 +41,13 @@ class Installation:
         self.root, self._scratch = root, scratch
         (scratch / "sitecustomize.py").write_text(NO_SLEEP)
         self.limit: Callable[[], None] | None = None
+        self.search_path = os.environ["PATH"]
 
     def install(self, url: str, sha256: str = SHA256) -> tuple[int, dict[str, Any]]:
         done = subprocess.run(
             ["/bin/sh", "-c", SHELL],
             env={
-                "PATH": os.environ["PATH"],
+                "PATH": self.search_path,
                 "PYTHONPATH": str(self._scratch),
                 "PAUSES": str(self._scratch / "pauses"),
                 "PEAKER_INSTALL_ROOT": str(self.root),
@@ -152,6 +154,33 @@ def test_a_disk_that_takes_no_more_is_told_and_nothing_is_left_on_it(
     assert (code, result["error"]) == (1, "PackageNotInstalled")
     assert "OSError: File too large" in result["message"]
     assert [path for path in host.root.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("version", TOO_OLD)
+def test_a_python_that_is_too_old_is_told_before_anything_is_fetched(
+    host: Installation, downloads: Downloads, tmp_path: Path, version: str
+) -> None:
+    """The distribution's own: the package came, and the first command that met a newer word of Python failed."""
+    found = tmp_path / "bin"
+    found.mkdir()
+    (found / "python3").symlink_to(python_of(version))
+    host.search_path = f"{found}:/usr/bin:/bin"
+    code, result = host.install(downloads.url)
+    assert (code, result["error"]) == (1, "PythonTooOld")
+    assert f"is {version}." in result["message"]
+    assert f"({found}/python3); 3.9 or newer is needed" in result["message"]
+    assert downloads.asked == 0
+    assert not host.root.exists()
+
+
+def test_the_oldest_python_we_support_installs(
+    host: Installation, downloads: Downloads, tmp_path: Path
+) -> None:
+    found = tmp_path / "bin"
+    found.mkdir()
+    (found / "python3").symlink_to(python_of("3.9"))
+    host.search_path = f"{found}:/usr/bin:/bin"
+    assert host.install(downloads.url)[1]["ok"] is True
 
 
 def test_the_program_compiles_on_the_oldest_python_we_support() -> None:

@@ -35,15 +35,18 @@ def install_health_service(settings: Settings, processes: Processes) -> None:
 
 
 def unit_text(settings: Settings) -> str:
-    """The unit file. It follows the `current` link, so that a newer package is used after a restart."""
-    command = ["/usr/bin/python3", CURRENT_PACKAGE] if os.path.exists(CURRENT_PACKAGE) else package_command()
+    """The unit file. It follows the `current` link, so that a newer package is used after a restart. Its Python is the
+    one that this command runs on: another one of the host may be too old."""
+    interpreter, *package = package_command()
+    if os.path.exists(CURRENT_PACKAGE):
+        package = [CURRENT_PACKAGE]
     return (
         "[Unit]\n"
         "Description=Peaker health responder\n"
         "Wants=network-online.target\n"
         "After=network-online.target\n\n"
         "[Service]\n"
-        f"ExecStart={' '.join(command)} health --port {settings.health_port}\n"
+        f"ExecStart={' '.join([interpreter, *package])} health --port {settings.health_port}\n"
         "Restart=always\n"
         "RestartSec=1\n"
         f"{_LIMITS}\n"

@@ -28,7 +28,7 @@ from peaker_host.health.responder import (
 from peaker_host.health.sample import FAULT, FULL, LAG, Sample
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.health.serving_floor import FloorDecision, Standing
-from peaker_host.health.unit import UNIT, install_health_service
+from peaker_host.health.unit import UNIT
 from peaker_host.machine.errors import InvalidArgument, ResponderUnreachable
 
 GOOD = Sample("", lag_seconds=0.0, staleness_seconds=0.0)
@@ -338,13 +338,3 @@ def test_a_drained_replica_says_so_for_two_minutes(host: Host) -> None:
     assert is_draining(host.settings, now) is False
     mark_draining(host.settings)
     assert (is_draining(host.settings, now), is_draining(host.settings, now + 130)) == (True, False)
-
-
-def test_the_service_is_installed_once_and_started_again(host: Host, programs: ScriptedProcesses) -> None:
-    programs.on("systemctl")
-    install_health_service(host.settings, programs)
-    install_health_service(host.settings, programs)
-    calls = [argv[1:] for argv, _ in programs.calls]
-    assert calls == [["daemon-reload"], ["enable", UNIT], ["restart", UNIT], ["start", UNIT]]
-    unit = (host.root / "units" / UNIT).read_text()
-    assert "health --port 9200" in unit
