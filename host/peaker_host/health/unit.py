@@ -11,10 +11,16 @@ from peaker_host.machine.settings import Settings
 UNIT = "peaker-health.service"
 CURRENT_PACKAGE = "/opt/peaker/current/peaker_host.pyz"
 
-# The process that looks needs the files and sockets of others; the one that answers becomes nobody. No setting here
-# gives them a mount namespace of their own: volumes come and go beneath them.
+# What makes it end at once, such as a wrong host.json or a port that another has, a person mends later than five tries
+# take, after which systemd gives up for good. StartLimitInterval is that setting's name before systemd 230.
+_RESTART = """Restart=always
+RestartSec=2
+StartLimitInterval=0
+"""
+# The process that looks needs the files and sockets of others, and may be told a port below 1024; the one that answers
+# becomes nobody. No setting here gives them a mount namespace of their own: volumes come and go beneath them.
 _LIMITS = """NoNewPrivileges=yes
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_SETUID CAP_SETGID
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID
 RestrictSUIDSGID=yes
 LimitNOFILE=1024
 TasksMax=64
@@ -31,6 +37,8 @@ def install_health_service(settings: Settings, processes: Processes) -> None:
         write_atomically(path, text)
         processes.run(["systemctl", "daemon-reload"])
         processes.run(["systemctl", "enable", UNIT], check=False)
+    # What systemd has given up it does not start before it is told so.
+    processes.run(["systemctl", "reset-failed", UNIT], check=False)
     processes.run(["systemctl", "start" if unchanged else "restart", UNIT])
 
 
@@ -44,11 +52,11 @@ def unit_text(settings: Settings) -> str:
         "[Unit]\n"
         "Description=Peaker health responder\n"
         "Wants=network-online.target\n"
-        "After=network-online.target\n\n"
+        "After=network-online.target\n"
+        "StartLimitIntervalSec=0\n\n"
         "[Service]\n"
         f"ExecStart={' '.join([interpreter, *package])} health --port {settings.health_port}\n"
-        "Restart=always\n"
-        "RestartSec=1\n"
+        f"{_RESTART}"
         f"{_LIMITS}\n"
         "[Install]\n"
         "WantedBy=multi-user.target\n"

@@ -4,13 +4,15 @@
 Installed in machine images as /usr/bin/systemctl, so that what is written for systemd runs unchanged.
 Understands Type=simple, exec, notify and oneshot; ExecStartPre/ExecStart/ExecStartPost/ExecStop, User,
 Environment, EnvironmentFile, WorkingDirectory, RuntimeDirectory, LimitNOFILE and the start and stop time
-limits; ConditionPathIsMountPoint. Not there: dependencies, restart after a crash. Output goes to /var/log/<unit>.log.
+limits; ConditionPathIsMountPoint; CapabilityBoundingSet as a list of names; the limit of starts. Not there:
+dependencies, restart after a crash. Output goes to /var/log/<unit>.log.
 `default` starts what is enabled, as booting does; `poweroff` ends the host in order, all but process 1.
 Exit statuses are systemctl's: 0 done or active, 3 not active, 4 no such unit, 5 cannot be started.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pwd
@@ -36,7 +38,25 @@ _OPTIONS_WITH_VALUE = {
     "--property": "property",
     "-t": "type",
 }
-_TIME_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 0.001, "min": 60.0, "m": 60.0, "h": 3600.0}
+_TIME_UNITS = {
+    "": 1.0,
+    "s": 1.0,
+    "sec": 1.0,
+    "ms": 0.001,
+    "us": 0.000001,
+    "min": 60.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+_START_LIMIT_SECONDS, _START_LIMIT_BURST = 10.0, 5
+# In the order of their numbers (capabilities(7)); kernels have as many of them as /proc/sys/kernel/cap_last_cap says.
+_CAPABILITIES = (
+    "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE "
+    "NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN "
+    "SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE "
+    "MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE"
+)
+_PR_CAPBSET_DROP = 24
 
 
 class ServiceError(Exception):
@@ -140,6 +160,7 @@ class Services:
             return
         if not all(os.path.ismount(path) for path in unit.all("ConditionPathIsMountPoint")):
             return  # as in systemd: a start whose condition does not hold is skipped, and no error
+        self._count_start(unit)
         self._make_runtime_directories(unit)
         for command in unit.all("ExecStartPre"):
             self._run(unit, command)
@@ -206,6 +227,7 @@ class Services:
 
     def reset_failed(self, name: str) -> None:
         unit = find_unit(self._layout, name)
+        self._starts_path(unit).unlink(missing_ok=True)
         if self.active_state(unit) == "failed":
             self._state_path(unit).unlink(missing_ok=True)
 
@@ -247,6 +269,22 @@ class Services:
     def is_enabled(self, name: str) -> bool:
         unit = find_unit(self._layout, name)
         return any(self._layout.unit_directories[0].glob(f"*.wants/{unit.name}"))
+
+    def _count_start(self, unit: Unit) -> None:
+        """Refuse one too many of the last seconds, whoever asked for them; the refused one counts no more."""
+        named = unit.last("StartLimitIntervalSec") or unit.last("StartLimitInterval")
+        since = time.monotonic() - parse_seconds(named, _START_LIMIT_SECONDS)
+        path = self._starts_path(unit)
+        earlier = json.loads(path.read_text()) if path.exists() else []
+        recent = [started for started in earlier if started > since]
+        if len(recent) >= int(unit.last("StartLimitBurst", str(_START_LIMIT_BURST))):
+            self._save(unit, State(0, 0))
+            raise ServiceError(f"{unit.name}: Start request repeated too quickly (start-limit-hit).")
+        self._layout.state_directory.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps([*recent, time.monotonic()]))
+
+    def _starts_path(self, unit: Unit) -> Path:
+        return self._layout.state_directory / f"{unit.name}.starts"
 
     def _launch(self, unit: Unit, waits_for_ready: bool) -> None:
         commands = unit.all("ExecStart")
@@ -304,10 +342,13 @@ class Services:
         argv, _ignored, privileged = parse_command(command)
         user = "" if privileged else unit.last("User")
         limit = unit.last("LimitNOFILE")
+        kept = _bounding_set(unit)
 
         def prepare() -> None:
             if limit.isdigit():
                 resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), int(limit)))
+            if kept is not None:
+                _drop_capabilities(kept)
 
         with self.log_path(unit.name).open("ab") as log:
             try:
@@ -377,6 +418,30 @@ class Services:
             return State(**json.loads(path.read_text()))
         except (FileNotFoundError, ValueError):
             return None
+
+
+def _bounding_set(unit: Unit) -> set[int] | None:
+    """The numbers of the capabilities that its processes may ever have; None for all."""
+    names = " ".join(unit.all("CapabilityBoundingSet")).split()
+    if not names:
+        return None
+    try:
+        kept = {_CAPABILITIES.split().index(name.removeprefix("CAP_")) for name in names}
+    except ValueError as error:
+        raise ServiceError(f"{unit.name}: CapabilityBoundingSet: {error}", 5) from error
+    if unit.last("User"):
+        # Who is not root can give none away, and systemd does so before it changes the user.
+        raise ServiceError(f"{unit.name}: CapabilityBoundingSet with User is not supported on this host", 5)
+    return kept
+
+
+def _drop_capabilities(kept: set[int]) -> None:
+    """Take all others from this process and what it becomes, for good."""
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    for number in range(last + 1):
+        if number not in kept and prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_CAPBSET_DROP)")
 
 
 def parse_command(command: str) -> tuple[list[str], bool, bool]:

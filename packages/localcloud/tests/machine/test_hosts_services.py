@@ -150,6 +150,44 @@ def test_a_unit_in_etc_wins_and_a_drop_in_changes_it(units: Units, layout: Layou
     assert units.log("web") == "from drop-in\n"
 
 
+def test_a_service_has_no_capability_that_its_unit_does_not_name(units: Units) -> None:
+    """Not even as root: CAP_CHOWN is 0, CAP_NET_BIND_SERVICE 10, and all others are gone."""
+    bounded = "ExecStart=/bin/grep CapBnd /proc/self/status\nType=oneshot\nCapabilityBoundingSet="
+    units.write("some", f"{bounded}CAP_CHOWN\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE")
+    units.write("odd", f"{bounded}CAP_OF_TOMORROW")
+    assert units.run("start", "some") == 0
+    assert units.log("some").split() == ["CapBnd:", f"{1 << 0 | 1 << 10:016x}"]
+    assert units.run("start", "odd") == 5
+
+
+class TestStartLimit:
+    """Of systemd.unit(5): five starts in ten seconds, however they come about."""
+
+    ENDS = "ExecStart=/bin/true"
+
+    def test_the_sixth_start_is_refused_until_the_unit_is_reset(
+        self, units: Units, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        units.write("quick", self.ENDS)
+        assert [units.run("restart", "quick") for _ in range(6)] == [0] * 5 + [1]
+        assert "start-limit-hit" in capsys.readouterr().err
+        units.run("is-active", "quick")
+        assert capsys.readouterr().out == "failed\n"
+        assert (units.run("reset-failed", "quick"), units.run("start", "quick")) == (0, 0)
+
+    def test_a_unit_may_have_another_limit_or_none(self, units: Units) -> None:
+        units.write("two", f"{self.ENDS}\nStartLimitBurst=2")
+        units.write("short", f"{self.ENDS}\nStartLimitIntervalSec=1us")
+        units.write("none", f"{self.ENDS}\nStartLimitIntervalSec=0")
+        assert [units.run("restart", "two") for _ in range(3)] == [0, 0, 1]
+        for name in ("short", "none"):
+            assert [units.run("restart", name) for _ in range(7)] == [0] * 7
+
+    def test_what_runs_already_is_not_started_and_not_counted(self, units: Units) -> None:
+        units.write("web", "ExecStart=/bin/sleep 60")
+        assert [units.run("start", "web") for _ in range(7)] == [0] * 7
+
+
 def test_enable_links_the_unit_and_now_starts_it(units: Units, layout: Layout) -> None:
     units.write("web", "ExecStart=/bin/sleep 60")
     assert units.run("is-enabled", "web") == 1
