@@ -18,7 +18,7 @@ from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.health.policy import HealthPolicy, as_stored, load_policy, store_policy
 from peaker_host.health.sample import FAULT, FULL, LAG, Sample, SourceSilence, free_disk_percents, take_sample
 from peaker_host.health.serving_floor import FloorDecision, ask_peers, may_keep_serving, read_health
-from peaker_host.health.unit import install_health_service
+from peaker_host.health.unit import UNIT, install_health_service
 from peaker_host.machine.errors import HostError, ResponderUnreachable
 from peaker_host.machine.files import write_atomically
 from peaker_host.machine.processes import Processes
@@ -34,6 +34,7 @@ FULL_SECONDS = 60.0
 DRAINING_SECONDS = 120.0
 _RESPONDER_START_SECONDS = 10.0
 _LOCAL_TIMEOUT_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
 
 
 class HealthState:
@@ -176,21 +177,30 @@ def report_health(settings: Settings, processes: Processes, policy: HealthPolicy
     Raises ResponderUnreachable when it does not answer.
     """
     changed = store_policy(settings, as_stored(policy))
-    deadline = time.monotonic() + _RESPONDER_START_SECONDS
-    started = False
+    try:
+        status, body = await_responder(settings, 0.0)
+    except ResponderUnreachable:
+        install_health_service(settings, processes)
+        status, body = await_responder(settings, _RESPONDER_START_SECONDS)
+    return {**body, "http_status": status, "policy_changed": changed}
+
+
+def await_responder(settings: Settings, wait_seconds: float) -> Tuple[int, Dict[str, Any]]:
+    """What it answers on this host, whatever that is: HTTP status and JSON body.
+
+    Its unit counts as started before it listens. Raises ResponderUnreachable when it does not answer in time.
+    """
+    deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            status, body = read_health("127.0.0.1", settings.health_port, _LOCAL_TIMEOUT_SECONDS)
-            return {**body, "http_status": status, "policy_changed": changed}
+            return read_health("127.0.0.1", settings.health_port, _LOCAL_TIMEOUT_SECONDS)
         except (OSError, ValueError) as error:
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 raise ResponderUnreachable(
-                    f"the health responder does not answer on port {settings.health_port}: {error}"
+                    f"the health responder does not answer on port {settings.health_port}: {error}; "
+                    f"journalctl -u {UNIT} has its own words"
                 ) from error
-        if not started:
-            install_health_service(settings, processes)
-            started = True
-        time.sleep(0.2)
+        time.sleep(_LOOK_SECONDS)
 
 
 def mark_draining(settings: Settings) -> None:

@@ -12,6 +12,7 @@ from peaker_host.database.page_load import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.health.account import ensure_health_account
 from peaker_host.health.policy import store_policy
+from peaker_host.health.responder import await_responder
 from peaker_host.health.unit import UNIT, install_health_service
 from peaker_host.layouts.mounts import Mount, let_resync, open_mounts, take_down
 from peaker_host.machine.devices import mount_points, refuse_if_used
@@ -41,6 +42,9 @@ _MOUNT_TIMEOUT_SECONDS = 900.0
 _TORN_CODE = "MY-011971"
 _TORN_TEXT = "is in the future"
 _LOG_TAIL_BYTES = 64 * 1024
+# How long the responder may take to listen, on a host whose volumes are being read. Without one the target group would
+# wait for hours.
+_RESPONDER_SECONDS = 60.0
 # Between two looks at its unit while a server does not answer.
 _LOOK_SECONDS = 1.0
 
@@ -57,7 +61,7 @@ def start_database(
     """Mount the volumes, give the copy its own identity, start the service, look for a torn snapshot.
 
     Raises DatabaseStartFailed when the server does not answer within `timeout_seconds`, at once when its unit has
-    ended; IdentityNotTaken, TornSnapshot, DeviceInUse.
+    ended; IdentityNotTaken, TornSnapshot, DeviceInUse, ResponderUnreachable.
     """
     started = time.monotonic()
     marker_path = settings.run_path(run_id, "database.json")
@@ -92,6 +96,7 @@ def start_database(
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)
+    await_responder(settings, _RESPONDER_SECONDS)
     seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
     write_json(marker_path, dict(marker, started_seconds=seconds))
     if is_proven(settings, manifest.run_id) or not kept_live_blocks(settings, manifest.run_id):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, table
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, answering, json_row, table
 from peaker_host import cli
-from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, TornSnapshot
+from peaker_host.health.server import HealthServer, listen
+from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, ResponderUnreachable, TornSnapshot
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 PERSISTED = {
@@ -40,17 +43,25 @@ def nobody_answers() -> str:
 
 class TestStartDatabase:
     @pytest.fixture
+    def responder_port(self) -> Iterator[int]:
+        with answering(
+            HealthServer(listen(["127.0.0.1"], 0), lambda: (503, {"why": "no sample yet"}))
+        ) as port:
+            yield port
+
+    @pytest.fixture
     def ready(
         self,
         host: Host,
         programs: ScriptedProcesses,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
-    ) -> ScriptedProcesses:
+        responder_port: int,
+    ) -> Iterator[ScriptedProcesses]:
         monkeypatch.setattr("peaker_host.replicate.launch._LOOK_SECONDS", 0.01)
         volume = host.volume(300 * MIB, "xfs")
         place = host.root / "place0"
-        host.configure(datadir=str(place))
+        host.configure(datadir=str(place), health_port=responder_port)
         with host.mounted(volume) as point:
             (point / "auto.cnf").write_text("[auto]\nserver-uuid=donor\n")
         assembled = host.call(
@@ -259,6 +270,25 @@ class TestStartDatabase:
         assert f"mysql does not answer, its unit is {ends_as}" in result["message"]
         assert "unknown variable" in result["message"]
         assert len(ready.said("systemctl is-active")) == 3, "activating is waited for"
+
+    @pytest.mark.real
+    def test_a_responder_that_does_not_answer_ends_the_step_and_not_the_wait_for_a_healthy_target(
+        self,
+        host: Host,
+        ready: ScriptedProcesses,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Another service of the image has the port: systemctl is content, since the unit had begun to run."""
+        monkeypatch.setattr("peaker_host.replicate.launch._RESPONDER_SECONDS", 0.0)
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        settings = json.loads(host.settings_path.read_text())
+        host.settings_path.write_text(json.dumps({**settings, "health_port": port}))
+        result = self.start(host, ready, capsys)
+        assert result["error"] == ResponderUnreachable.__name__
+        assert f"does not answer on port {port}" in result["message"]
+        assert "journalctl -u peaker-health.service" in result["message"]
 
     @pytest.mark.real
     def test_a_place_that_holds_another_filesystem_is_refused(
