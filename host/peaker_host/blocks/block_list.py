@@ -56,9 +56,10 @@ def _fetch_once(url: str, path: str) -> None:
             file.write(piece)
             if file.tell() > _MOST_BYTES:
                 raise ValueError("too long")
-        if answer.length:
+        missing_bytes = getattr(answer, "length", None)  # of HTTP
+        if missing_bytes:
             # A read of a given size does not say itself that it was cut.
-            raise IncompleteRead(b"", answer.length)
+            raise IncompleteRead(b"", missing_bytes)
 
 
 def _may_pass(error: Exception) -> bool:

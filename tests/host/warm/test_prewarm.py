@@ -187,8 +187,9 @@ def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Ho
 
 
 def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
-    host: Host, capsys: Capture, tmp_path: Path
+    host: Host, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(block_list, "_PAUSES_SECONDS", (0.0,))
     request = PrewarmRequest(RUN_ID, "used")
     gone = "http://127.0.0.1:9/list?signature=secret"
     assert "could not be fetched" in _fetch_block_list(host.settings, request, gone)
