@@ -414,7 +414,9 @@ class FakeCommands:
         number = command_id.removeprefix("command-")
         if not number.isdigit():
             return CommandOutcome(CommandStatus.MISSING)
-        document = self.sent[int(number) - 1][0]
+        document, host, _ = self.sent[int(number) - 1]
+        if host != instance_id:
+            return CommandOutcome(CommandStatus.MISSING)
         return self.results.get(document, AT_WORK if document == "report_work" else STILL_RUNNING)
 
     def cancel(self, command_id: str, instance_id: str) -> None:

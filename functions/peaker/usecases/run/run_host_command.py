@@ -82,7 +82,7 @@ def _send_again(
 
 
 def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str, repeat: bool) -> ResourceRow:
-    earlier = _rows(ports, step, instance_id)
+    earlier = [row for row in _rows(ports, step) if row.details.get("instance_id") == instance_id]
     if earlier and (earlier[-1].is_open or not repeat):
         return _found_again(ports, step, earlier[-1])
     return _intend(ports, step, document, instance_id)
@@ -91,26 +91,25 @@ def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str,
 def _intend(
     ports: Ports, step: StepInput, document: str, instance_id: str, lost_before: int = 0
 ) -> ResourceRow:
-    """A new row for one more command of the step on this host."""
+    """A new row for one more command of the step, under a name that no host's command of the step has."""
+    number = len(_rows(ports, step)) + 1
     details: dict[str, object] = {"document": document, "instance_id": instance_id}
     if lost_before:
         details["lost_before"] = lost_before
     return ports.ledger.intend(
         holder_of(step),
         ResourceKind.COMMAND,
-        f"{step.step}#{len(_rows(ports, step, instance_id)) + 1}",
+        f"{step.step}#{number}",
         step.step,
         ports.clock.now(),
         details,
     )
 
 
-def _rows(ports: Ports, step: StepInput, instance_id: str) -> list[ResourceRow]:
-    return [
-        row
-        for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
-        if row.step == step.step and row.details.get("instance_id") == instance_id
-    ]
+def _rows(ports: Ports, step: StepInput) -> list[ResourceRow]:
+    """The step's commands, on whichever host: a later round may have another donor, a ramp other peers."""
+    rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
+    return [row for row in rows if row.step == step.step]
 
 
 def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow:

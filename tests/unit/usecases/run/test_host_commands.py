@@ -15,6 +15,7 @@ from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRu
 from tests.support.builders import BASE, leased, orders
 from tests.support.fakes import FakePorts, fake_ports
 
+OTHER = "i-0000000000000000b"
 RUN = {"RunId": "scale-out-orders-1"}
 
 
@@ -92,6 +93,19 @@ def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
     ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
     with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
         run_host_command(ports, step, "start_replication", BASE, {**RUN, "SourceHost": "10.77.0.10"})
+
+
+def test_one_step_has_a_command_of_its_own_on_each_host(ports: FakePorts) -> None:
+    """A second round's donor may be another one, and a ramp's peers change while their windows run. Systems Manager
+    knows nothing of one host's command on another: its answer would be awaited for good."""
+    step = leased(ports, "RampTraffic/1/2")
+    for host in (BASE, OTHER):
+        with pytest.raises(HostCommandRunning):
+            run_host_command(ports, step, "load_buffer_pool", host, RUN)
+    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    for host in (BASE, OTHER):
+        assert run_host_command(ports, step, "load_buffer_pool", host, RUN) == {"pages": 7}
+    assert [host for _, host, _ in ports.commands.sent] == [BASE, OTHER]
 
 
 def test_comments_of_long_names_fit_and_differ() -> None:
