@@ -107,7 +107,7 @@ def _intend(
 
 
 def _rows(ports: Ports, step: StepInput) -> list[ResourceRow]:
-    """The step's commands, on whichever host: a later round may have another donor, a ramp other peers."""
+    """The step's commands, on whichever host: the peers of a ramp may change while a window runs."""
     rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
     return [row for row in rows if row.step == step.step]
 

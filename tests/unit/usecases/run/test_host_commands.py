@@ -96,8 +96,8 @@ def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
 
 
 def test_one_step_has_a_command_of_its_own_on_each_host(ports: FakePorts) -> None:
-    """A second round's donor may be another one, and a ramp's peers change while their windows run. Systems Manager
-    knows nothing of one host's command on another: its answer would be awaited for good."""
+    """The peers of a ramp may change while its window runs: the other replica of its batch comes into service. Systems
+    Manager knows nothing of one host's command on another, so that its answer would be awaited for good."""
     step = leased(ports, "RampTraffic/1/2")
     for host in (BASE, OTHER):
         with pytest.raises(HostCommandRunning):
