@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import boto3
 from boto3.dynamodb.types import TypeDeserializer
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -20,6 +19,7 @@ from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.runs.failure import Failure
 
+from peaker_cli.aws_session import session_of
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.execution_history import ExecutionHistory
@@ -82,8 +82,7 @@ class ControlPlane:
         local: dict[str, str] = {}
         if is_local_cloud(self.endpoint_url) and not self.profile:
             local = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-        make = boto3.Session(profile_name=self.profile).client if self.profile else boto3.client
-        made = make(  # type: ignore[call-overload]
+        made = session_of(self.profile, self.region).client(  # type: ignore[call-overload]
             service,
             region_name=self.region,
             endpoint_url=self.endpoint_url,
