@@ -28,17 +28,23 @@ from peaker_contract import names
 from peaker_contract.errors import ResourceNotFound
 
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
+# DescribeExecution is eventually consistent: a start may not show yet, an end may show before its output.
+_SHOWN_WITHIN_SECONDS = 30
 _deserialize = TypeDeserializer().deserialize
 
 
 @dataclass(frozen=True)
 class Execution:
-    """A Step Functions execution. `failure` is (error, cause) of one that did not succeed."""
+    """A Step Functions execution. `failure` is (error, cause) of one that did not succeed.
+
+    Without `is_whole` it has succeeded, and AWS does not show its output yet.
+    """
 
     arn: str
     status: str
     output: Any
     failure: tuple[str, str] | None
+    is_whole: bool = True
 
     @property
     def ended(self) -> bool:
@@ -131,14 +137,8 @@ class ControlPlane:
         return str(answer["executionArn"])
 
     def describe(self, execution_arn: str) -> Execution:
-        """The execution now."""
-        found = self.client("stepfunctions").describe_execution(executionArn=execution_arn)
-        failure = None
-        if found["status"] in _ENDED - {"SUCCEEDED"}:
-            failure = (str(found.get("error", found["status"])), str(found.get("cause", "")))
-        with understood(ControlPlaneError, f"the output of {execution_arn}"):
-            output = parsed_json(found["output"]) if found.get("output") else None
-        return Execution(execution_arn, str(found["status"]), output, failure)
+        """The execution as AWS shows it now."""
+        return _described(self.client("stepfunctions"), execution_arn)
 
     def wait(
         self,
@@ -149,18 +149,21 @@ class ControlPlane:
     ) -> Execution:
         """Follow an execution to its end, naming each state that it enters, and those of the members of its batch.
 
-        Raises ControlPlaneError past the limit.
+        Raises ControlPlaneError past the limit, and where AWS shows neither it nor its output for half a minute.
         """
-        deadline = time.monotonic() + limit_seconds
+        began = seen_running = time.monotonic()
         history = ExecutionHistory(execution_arn)
+        stepfunctions = self.client("stepfunctions")
         while True:
-            execution = self.describe(execution_arn)
-            if progress is not None:
-                for state in history.look(self.client("stepfunctions")):
-                    progress(state)
-            if execution.ended:
+            execution = _look(stepfunctions, history, progress)
+            if execution is not None and execution.ended and execution.is_whole:
                 return execution
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if execution is not None and not execution.ended:
+                seen_running = now
+            if now - seen_running > _SHOWN_WITHIN_SECONDS:
+                raise ControlPlaneError(_not_shown(execution_arn, execution))
+            if now - began > limit_seconds:
                 raise ControlPlaneError(f"{execution_arn} still runs after {limit_seconds:.0f} s")
             time.sleep(poll_seconds)
 
@@ -217,3 +220,40 @@ class ControlPlane:
             if error.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
                 raise
             raise ControlPlaneError(self.not_deployed(f"no ledger {self.ledger_table}")) from error
+
+
+def _look(
+    stepfunctions: Any, history: ExecutionHistory, progress: Callable[[str], None] | None
+) -> Execution | None:
+    """The execution now, its new states told; None while AWS does not show it, or one of its children, yet."""
+    try:
+        execution = _described(stepfunctions, history.arn)
+        if progress is not None:
+            for state in history.look(stepfunctions):
+                progress(state)
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") != "ExecutionDoesNotExist":
+            raise
+        return None
+    return execution
+
+
+def _described(stepfunctions: Any, execution_arn: str) -> Execution:
+    found = stepfunctions.describe_execution(executionArn=execution_arn)
+    status, failure = str(found["status"]), None
+    if status in _ENDED - {"SUCCEEDED"}:
+        failure = (str(found.get("error", status)), str(found.get("cause", "")))
+    with understood(ControlPlaneError, f"the output of {execution_arn}"):
+        output = parsed_json(found["output"]) if found.get("output") else None
+    return Execution(
+        execution_arn, status, output, failure, is_whole=status != "SUCCEEDED" or bool(found.get("output"))
+    )
+
+
+def _not_shown(execution_arn: str, execution: Execution | None) -> str:
+    what = (
+        f"Step Functions knows no {execution_arn}"
+        if execution is None
+        else f"{execution_arn} has succeeded, but Step Functions does not show its output"
+    )
+    return f"{what}, half a minute after it should; try again"

@@ -20,3 +20,10 @@ def test_a_plan_as_json_is_the_plan_itself(product: DeployedProduct) -> None:
     assert plan["cluster"] == "orders"
     assert plan["donor"] == product.cluster.base_replica_id
     assert plan["refusals"] == []
+
+
+def test_a_plan_whose_execution_aws_shows_late_is_looked_for_again(product: DeployedProduct) -> None:
+    product.cloud.faults.add("stepfunctions:DescribeExecution", "ExecutionDoesNotExist", times=1)
+    said = product.peaker("plan", "orders", "--json")
+    assert (said.status, said.err) == (0, "")
+    assert said.document["cluster"] == "orders"

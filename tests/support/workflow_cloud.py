@@ -394,6 +394,8 @@ class WorkflowCloud:
                 raise AssertionError(f"{arn} did not end in {limit_seconds} s; last: {self.last_events(arn)}")
             time.sleep(0.02)
         answer: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
+        if answer["status"] == "SUCCEEDED" and "output" not in answer:
+            answer = stepfunctions.describe_execution(executionArn=arn)
         answer["document"] = json.loads(answer["output"]) if answer.get("output") else None
         return answer
 

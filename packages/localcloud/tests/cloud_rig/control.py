@@ -112,11 +112,12 @@ class Control:
         return str(answer["executionArn"])
 
     def ended(self, execution: str, seconds: float = 240.0) -> dict[str, Any]:
-        """Wait for the end; the description, output parsed."""
+        """Wait for the end; the description, output parsed. What succeeded may show its output later than that."""
 
         def look() -> dict[str, Any] | None:
             found: dict[str, Any] = self.stepfunctions.describe_execution(executionArn=execution)
-            return None if found["status"] == "RUNNING" else found
+            late = found["status"] == "SUCCEEDED" and "output" not in found
+            return None if found["status"] == "RUNNING" or late else found
 
         found: dict[str, Any] = eventually(look, seconds)
         if "output" in found:

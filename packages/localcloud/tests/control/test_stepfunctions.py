@@ -279,6 +279,19 @@ def test_a_stopped_execution_is_aborted_at_once_and_its_child_with_it(aws: Contr
     assert aws.ended(children[0]["executionArn"], seconds=3)["status"] == "ABORTED"
 
 
+def test_an_execution_shows_that_it_succeeded_before_it_shows_its_output(aws: Control) -> None:
+    give = {"Give": {"Type": "Pass", "Output": 5, "End": True}}
+    execution = aws.start(aws.machine(give))
+    first = eventually(
+        lambda: (
+            (found := aws.stepfunctions.describe_execution(executionArn=execution))["status"] != "RUNNING"
+            and found
+        )
+    )
+    assert (first["status"], "output" in first) == ("SUCCEEDED", False)
+    assert aws.stepfunctions.describe_execution(executionArn=execution)["output"] == "5"
+
+
 def history(aws: Control, execution: str) -> list[str]:
     pages = aws.stepfunctions.get_paginator("get_execution_history").paginate(executionArn=execution)
     return [event["type"] for page in pages for event in page["events"]]

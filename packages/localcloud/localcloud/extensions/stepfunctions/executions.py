@@ -11,6 +11,7 @@ import pickle
 import sys
 import threading
 import uuid
+import weakref
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -99,6 +100,8 @@ def _install_clients(cloud: OpenCloud) -> None:
 
 # By definition: the program, and the tree that only its validation reads. For all clouds of this process.
 _PARSED: dict[str, tuple[bytes, Any]] = {}
+# Executions that have shown their output, or whose end is told to the state that waits for it.
+_OUTPUT_SHOWN: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _install_parser(cloud: OpenCloud) -> None:
@@ -196,6 +199,8 @@ def _install_nested(cloud: OpenCloud) -> None:
             ask = build(self, env, **given)
             nested = next((one for one in executions() if one.exec_arn == arn), None)
             asked = False
+            if nested is not None:
+                _OUTPUT_SHOWN.add(nested)
 
             def look() -> Any:
                 nonlocal asked
@@ -283,6 +288,10 @@ def _install_executions(cloud: OpenCloud) -> None:
             description["stopDate"] = execution.stop_date
         if execution.status == "SUCCEEDED":
             description["output"] = json.dumps(execution.output)  # moto leaves the quotes off a text
+            if execution not in _OUTPUT_SHOWN:
+                # The answer is eventually consistent, and the status may come before the output.
+                _OUTPUT_SHOWN.add(execution)
+                del description["output"]
         return ActionResult(description)
 
     cloud.patch(StepFunctionsParserBackend, "start_execution", start_execution)

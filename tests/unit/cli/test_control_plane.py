@@ -1,0 +1,124 @@
+"""An execution is followed to an end that AWS shows late and in parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from peaker_cli import control_plane
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.failures import ControlPlaneError
+
+ARN = "arn:aws:states:us-east-1:123456789012:execution:peaker-prod-scale_out:manual-1"
+RUNNING = {"status": "RUNNING"}
+WITHOUT_OUTPUT = {"status": "SUCCEEDED"}
+REFUSED = {"status": "SUCCEEDED", "output": json.dumps({"outcome": "refused", "error": "NoDonor"})}
+UNKNOWN = "ExecutionDoesNotExist"
+
+
+class SecondsOfPolls:
+    """Time as the polls take it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class Shown:
+    """Step Functions, which shows these one after the other, the last one for ever."""
+
+    def __init__(self, *looks: dict[str, Any] | str, history: Sequence[str] = ()) -> None:
+        self._looks, self._history = list(looks), list(history)
+        self.looks = 0
+
+    def describe_execution(self, **_: Any) -> dict[str, Any]:
+        self.looks += 1
+        shown = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if isinstance(shown, str):
+            raise _error(shown)
+        return shown
+
+    def get_paginator(self, _: str) -> Shown:
+        return self
+
+    def paginate(self, **_: Any) -> Iterator[dict[str, Any]]:
+        if self._history:
+            raise _error(self._history.pop())
+        yield {"events": []}
+
+
+def _error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": ARN}}, "DescribeExecution")
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> SecondsOfPolls:
+    polls = SecondsOfPolls()
+    monkeypatch.setattr(control_plane, "time", polls)
+    return polls
+
+
+def plane(shown: Shown) -> ControlPlane:
+    made = ControlPlane("prod", "us-east-1")
+    object.__setattr__(made, "client", lambda _: shown)
+    return made
+
+
+def test_a_success_without_its_output_is_not_the_end_yet(time: SecondsOfPolls) -> None:
+    ended = plane(Shown(RUNNING, WITHOUT_OUTPUT, WITHOUT_OUTPUT, REFUSED)).wait(ARN, 180)
+    assert ended.is_refused
+    assert time.seconds == 3
+
+
+@pytest.mark.parametrize("output", ["null", '""', "{}"])
+def test_an_output_that_says_nothing_is_one(time: SecondsOfPolls, output: str) -> None:
+    ended = plane(Shown({"status": "SUCCEEDED", "output": output})).wait(ARN, 180)
+    assert ended.output == json.loads(output)
+
+
+def test_an_output_that_never_comes_is_said_after_half_a_minute(time: SecondsOfPolls) -> None:
+    with pytest.raises(ControlPlaneError, match="has succeeded, but Step Functions does not show its output"):
+        plane(Shown(*[RUNNING] * 100, WITHOUT_OUTPUT)).wait(ARN, 180)
+    assert 130 <= time.seconds <= 132
+
+
+def test_an_execution_that_does_not_show_just_after_its_start_is_looked_for_again(
+    time: SecondsOfPolls,
+) -> None:
+    assert plane(Shown(UNKNOWN, UNKNOWN, RUNNING, UNKNOWN, REFUSED)).wait(ARN, 180).is_refused
+
+
+def test_an_execution_that_never_shows_is_said_after_half_a_minute(time: SecondsOfPolls) -> None:
+    with pytest.raises(ControlPlaneError, match=f"Step Functions knows no {ARN}"):
+        plane(Shown(UNKNOWN)).wait(ARN, 180)
+    assert 30 <= time.seconds <= 32
+
+
+def test_a_history_that_does_not_show_yet_is_looked_for_again(time: SecondsOfPolls) -> None:
+    shown = Shown(REFUSED, history=[UNKNOWN])
+    assert plane(shown).wait(ARN, 180, progress=lambda _: None).is_refused
+    assert shown.looks == 2
+
+
+def test_a_failure_has_no_output_to_wait_for(time: SecondsOfPolls) -> None:
+    failed = {"status": "FAILED", "error": "UnknownCluster", "cause": "no orders"}
+    assert plane(Shown(failed)).wait(ARN, 180).failure_text == "UnknownCluster: no orders"
+    assert time.seconds == 0
+
+
+def test_another_error_ends_the_wait(time: SecondsOfPolls) -> None:
+    with pytest.raises(ClientError, match="AccessDenied"):
+        plane(Shown("AccessDeniedException")).wait(ARN, 180)
+
+
+def test_one_that_runs_for_too_long_is_said(time: SecondsOfPolls) -> None:
+    with pytest.raises(ControlPlaneError, match="still runs after 180 s"):
+        plane(Shown(RUNNING)).wait(ARN, 180)
