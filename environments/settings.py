@@ -28,6 +28,8 @@ from environments.public_holidays import PublicHolidays
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
 from peaker_contract.cluster_rules import broken, given_twice
 from peaker_contract.field_types import (
+    DEFAULT_BOOTSTRAP_QUALIFIER,
+    BootstrapQualifier,
     EnvironmentName,
     Fault,
     Location,
@@ -159,6 +161,13 @@ class Environment(Settings):
         description="Where people read your copy of docs/runbooks: a page is `<runbook_url>/<name>.md`, and each alarm "
         "carries its own. Without it alarms name the file in the repository.",
         examples=["https://wiki.example.com/peaker/runbooks"],
+    )
+    bootstrap_qualifier: BootstrapQualifier = Field(
+        default=DEFAULT_BOOTSTRAP_QUALIFIER,
+        description="The qualifier of CDK's bootstrap in the account and region, where it was given one: `cdk "
+        "bootstrap --qualifier`. The deployment, the policies of people and `peaker doctor` take it from here, not "
+        "from the CDK's context.",
+        examples=["acme"],
     )
     bootstrap_key_arn: KmsKeyArn | None = Field(
         default=None,

@@ -17,7 +17,9 @@ from peaker_contract.endpoint_settings import (
     RetirementSettings,
 )
 from peaker_contract.field_types import (
+    DEFAULT_BOOTSTRAP_QUALIFIER,
     MOST_REPLICAS,
+    BootstrapQualifier,
     ClusterName,
     EnvironmentName,
     ImageId,
@@ -235,6 +237,7 @@ class ClusterSettings(ClusterBlock):
     public_holidays: DeployedPublicHolidays | None = None
     environment: EnvironmentName
     region: RegionName
+    bootstrap_qualifier: BootstrapQualifier = DEFAULT_BOOTSTRAP_QUALIFIER
 
 
 def deployed_document(
@@ -244,6 +247,7 @@ def deployed_document(
     region: str,
     endpoint: Mapping[str, str],
     holidays: Mapping[str, Any] | None = None,
+    bootstrap_qualifier: str = DEFAULT_BOOTSTRAP_QUALIFIER,
 ) -> dict[str, Any]:
     """What a deployment writes for the functions; ClusterSettings reads it. `endpoint` are the ARNs of the read
     endpoint, by their fields; empty where its kind has none. `holidays` are the days of the public holidays, and
@@ -252,4 +256,6 @@ def deployed_document(
     document["read_endpoint"] |= endpoint
     if holidays is not None:
         document["public_holidays"] |= holidays
+    if bootstrap_qualifier != DEFAULT_BOOTSTRAP_QUALIFIER:
+        document["bootstrap_qualifier"] = bootstrap_qualifier
     return {**document, "environment": environment, "region": region}

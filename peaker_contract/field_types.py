@@ -98,6 +98,12 @@ EnvironmentName = Annotated[
     text(r"^[a-z][a-z0-9]{0,9}$", "1 to 10 small letters and digits with a letter first, such as prod"),
 ]
 RegionName = Annotated[str, text(r"^[a-z]{2,4}(-[a-z]+)+-[0-9]+$", "a region such as us-east-1", 30)]
+# CDK's own; of its bootstrap's names, which hold it, a bucket's are the narrowest (CDK guide, "Customize AWS CDK
+# bootstrapping").
+DEFAULT_BOOTSTRAP_QUALIFIER = "hnb659fds"
+BootstrapQualifier = Annotated[
+    str, text(r"^[a-z0-9-]{1,10}$", "1 to 10 small letters, digits and hyphens, such as acme", 10)
+]
 # CloudWatch: printable ASCII, at least one character that is no blank (botocore, cloudwatch:PutMetricData).
 MetricText = Annotated[
     str,

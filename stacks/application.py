@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
-from environments.schema import Cluster, Environment, load_environment
+from environments.schema import Cluster, Environment, EnvironmentFileError, load_environment
 from peaker_contract.names import FAMILY
 from peaker_contract.tags import ENVIRONMENT_TAG
 from stacks.cluster_stack import ClusterStack
@@ -28,6 +28,7 @@ from statemachines.expansion import workflow_names
 REPOSITORY = Path(__file__).resolve().parents[1]
 # `-c bundle=sources` leaves the dependencies out, for tests of templates. Such a bundle does not run.
 BUNDLE_CONTEXT = "bundle"
+QUALIFIER_CONTEXT = "@aws-cdk/core:bootstrapQualifier"
 
 
 class PeakerStage(cdk.Stage):
@@ -54,7 +55,7 @@ class PeakerStage(cdk.Stage):
             self,
             "State",
             names=names,
-            synthesizer=_synthesizer(),
+            synthesizer=_synthesizer(settings),
             termination_protection=settings.retain_state,
             description=f"Peaker {settings.environment}: the ledger of what each run made",
         )
@@ -64,7 +65,7 @@ class PeakerStage(cdk.Stage):
             names=names,
             code=code,
             host_package=host_package,
-            synthesizer=_synthesizer(),
+            synthesizer=_synthesizer(settings),
             description=f"Peaker {settings.environment}: functions, workflows, documents, rules",
         )
         control_plane.add_stack_dependency(state)
@@ -73,7 +74,7 @@ class PeakerStage(cdk.Stage):
             "Observability",
             names=names,
             state_machines=workflow_names(),
-            synthesizer=_synthesizer(),
+            synthesizer=_synthesizer(settings),
             description=f"Peaker {settings.environment}: the dashboard over all clusters",
         )
         observability.add_stack_dependency(control_plane)
@@ -92,7 +93,7 @@ class PeakerStage(cdk.Stage):
             names=names,
             cluster=cluster,
             year=year,
-            synthesizer=_synthesizer(),
+            synthesizer=_synthesizer(names.environment),
             # In every environment: whoever tends a replica whose settings and alarms are gone is nobody.
             termination_protection=True,
             description=f"Peaker {names.environment.environment}: the cluster {cluster.name}",
@@ -123,6 +124,7 @@ def build_app(
     )
     now = now or datetime.now(UTC)
     settings = load_environment(environment, now=now)
+    _check_qualifier(app.node.try_get_context(QUALIFIER_CONTEXT), settings)
     PeakerStage(
         app,
         settings=settings,
@@ -148,6 +150,17 @@ def _function_code(settings: Environment, *, sources_only: bool) -> lambda_.Code
     )
 
 
-def _synthesizer() -> cdk.DefaultStackSynthesizer:
+def _synthesizer(settings: Environment) -> cdk.DefaultStackSynthesizer:
     # The CDK command checks the bootstrap version itself; the rule would make every template need a look-up.
-    return cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
+    return cdk.DefaultStackSynthesizer(
+        qualifier=settings.bootstrap_qualifier, generate_bootstrap_version_rule=False
+    )
+
+
+def _check_qualifier(of_context: object, settings: Environment) -> None:
+    """The context would move the deployment alone: policies and `peaker doctor` know the environment's file."""
+    if of_context not in (None, settings.bootstrap_qualifier):
+        raise EnvironmentFileError(
+            f"environments/{settings.environment}.yaml: the CDK's context has {QUALIFIER_CONTEXT}={of_context}, the "
+            f"file {settings.bootstrap_qualifier}; write `bootstrap_qualifier: {of_context}` into the file"
+        )

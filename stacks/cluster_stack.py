@@ -69,6 +69,7 @@ class ClusterStack(Stack):
             region=environment.region,
             endpoint={} if balanced is None else balanced.deployed_settings,
             holidays=deployed_holidays(cluster.public_holidays, year),
+            bootstrap_qualifier=environment.bootstrap_qualifier,
         )
         ssm.StringParameter(
             self,

@@ -31,8 +31,6 @@ from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
 WORKFLOWS_OF_RULES = (*WORKFLOWS_TO_START, "roll_back")
-BOOTSTRAP_QUALIFIER = "hnb659fds"  # CDK's own; another one is given to `cdk bootstrap --qualifier`
-BOOTSTRAP_VERSION_PARAMETER = f"/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version"
 BOOTSTRAP_ROLES = ("deploy", "file-publishing", "lookup")
 EVERY_EXECUTION = "An execution's name exists only once it was started; only this environment's workflows."
 
@@ -168,7 +166,7 @@ def _allow_removal(names: Names) -> list[Statement]:
 def _prepare_base(names: Names) -> list[Statement]:
     """Two documents, on replicas of this environment's clusters; the package, by an address that the person signs."""
     environment = names.environment
-    bucket = f"cdk-{BOOTSTRAP_QUALIFIER}-assets-{environment.account}-{environment.region}"
+    bucket = f"cdk-{environment.bootstrap_qualifier}-assets-{environment.account}-{environment.region}"
     granted = [
         *commands_on_replicas(("install_host_package", "prepare_base"), names),
         Statement(("ssm:DescribeInstanceInformation",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
@@ -209,7 +207,7 @@ def _doctor(names: Names) -> list[Statement]:
             (names.arn("servicequotas", "ec2/*"), names.arn("servicequotas", "ebs/*")),
             wildcard_reason="Which quotas count depends on the instance type and the volumes' types.",
         ),
-        Statement(("ssm:GetParameter",), (names.arn("ssm", f"parameter{BOOTSTRAP_VERSION_PARAMETER}"),)),
+        Statement(("ssm:GetParameter",), (_bootstrap_version(names),)),
         Statement(("lambda:GetFunctionConfiguration",), (names.function_arn("launch_replica"),)),
         Statement(
             ("iam:ListRolePolicies", "iam:GetRolePolicy"),
@@ -270,12 +268,18 @@ def _deploy(names: Names) -> list[Statement]:
     """CDK acts as the bootstrap's roles; CloudFormation then acts as the bootstrap's execution role."""
     environment = names.environment
     suffix = f"role-{environment.account}-{environment.region}"
+    iam = f"arn:{environment.partition}:iam::{environment.account}"
     roles = tuple(
-        f"arn:{environment.partition}:iam::{environment.account}:role/cdk-{BOOTSTRAP_QUALIFIER}-{role}-{suffix}"
-        for role in BOOTSTRAP_ROLES
+        f"{iam}:role/cdk-{environment.bootstrap_qualifier}-{role}-{suffix}" for role in BOOTSTRAP_ROLES
     )
-    version = names.arn("ssm", f"parameter{BOOTSTRAP_VERSION_PARAMETER}")
-    return [Statement(("sts:AssumeRole",), roles), Statement(("ssm:GetParameter",), (version,))]
+    return [
+        Statement(("sts:AssumeRole",), roles),
+        Statement(("ssm:GetParameter",), (_bootstrap_version(names),)),
+    ]
+
+
+def _bootstrap_version(names: Names) -> str:
+    return names.arn("ssm", f"parameter/cdk-bootstrap/{names.environment.bootstrap_qualifier}/version")
 
 
 def _host(names: Names) -> list[Statement]:

@@ -192,8 +192,12 @@ def test_no_settings_mirror_others() -> None:
     ] == EXPECTED
 
 
-# Kinds of one thing, told apart by `kind`.
-EXPECTED = ["NlbEndpoint and Route53EndpointSettings: health_port, kind, port, source_serves_reads"]
+EXPECTED = [
+    # Where a cluster is deployed, which its parameter repeats.
+    "ClusterSettings and Environment: bootstrap_qualifier, environment, region",
+    # Kinds of one thing, told apart by `kind`.
+    "NlbEndpoint and Route53EndpointSettings: health_port, kind, port, source_serves_reads",
+]
 
 
 def test_no_bound_of_a_setting_is_written_outside_the_contract() -> None:

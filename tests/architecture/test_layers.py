@@ -47,6 +47,7 @@ OURS = (
 DEPLOYED_ONLY = {
     "environment",
     "region",
+    "bootstrap_qualifier",
     "public_holidays.days",
     "public_holidays.last_year",
     "read_endpoint.target_group_arn",

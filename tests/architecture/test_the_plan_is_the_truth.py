@@ -31,7 +31,7 @@ NOT_OF_A_BUILD = {
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric", "leading_metrics",
     "capacity_per_replica", "forecast", "capacity_reservations", "proposals",
     "calendar", "repeating_events", "public_holidays", "holds", "observation", "ramp", "health", "drain",
-    "retirement", "snapshots",
+    "retirement", "snapshots", "bootstrap_qualifier",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.
 LOOKS_AT_THE_FLEET = {"gather_fleet", "possible_donors"}

@@ -16,6 +16,7 @@ from peaker.domain.replicas.inventory import Volume
 from peaker_cli.doctor.direct_fill import FillRights, look_at_fill_rights
 from peaker_cli.doctor.finding import Area, Finding, Verdict
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.field_types import DEFAULT_BOOTSTRAP_QUALIFIER
 
 ACCOUNT = Area("account")
 # What the templates of the pinned CDK ask of the bootstrap (rule CheckBootstrapVersion).
@@ -104,11 +105,14 @@ def look_at_account(
 
 def _bootstrap(settings: ClusterSettings, facts: AccountFacts) -> Finding:
     version, check = facts.bootstrap_version, "bootstrap"
-    remedy = _BOOTSTRAP.format(environment=settings.environment)
+    remedy, qualifier = _BOOTSTRAP.format(environment=settings.environment), settings.bootstrap_qualifier
+    if qualifier != DEFAULT_BOOTSTRAP_QUALIFIER:
+        remedy += f" --qualifier {qualifier}"
     if isinstance(version, Unknown):
         return ACCOUNT.unknown(check, version)
     if version is None:
-        return ACCOUNT.refuses(check, f"CDK is not bootstrapped in {settings.region}", remedy)
+        detail = f"CDK is not bootstrapped in {settings.region} with the qualifier {qualifier}"
+        return ACCOUNT.refuses(check, detail, f"{remedy}; if it has another one, set bootstrap_qualifier")
     if version < BOOTSTRAP_VERSION:
         detail = f"version {version} of CDK's bootstrap, needed is {BOOTSTRAP_VERSION}"
         return ACCOUNT.refuses(check, detail, remedy, version=version, needed=BOOTSTRAP_VERSION)

@@ -33,8 +33,6 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import named
 
-_BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
-
 
 class AccountInquiry:
     """Asks about the account for one cluster. `client` gives boto3 clients."""
@@ -65,8 +63,8 @@ class AccountInquiry:
         )
 
     def _bootstrap(self) -> int | None:
-        ssm = self._client("ssm")
-        found = absent(["ParameterNotFound"], lambda: ssm.get_parameter(Name=_BOOTSTRAP_PARAMETER))
+        ssm, name = self._client("ssm"), f"/cdk-bootstrap/{self._settings.bootstrap_qualifier}/version"
+        found = absent(["ParameterNotFound"], lambda: ssm.get_parameter(Name=name))
         return None if found is None else int(found["Parameter"]["Value"])
 
     def _image(self) -> Image | None:

@@ -46,6 +46,7 @@ class CloudSettings:
 
     account_id: str = "123456789012"
     region: str = "us-east-1"
+    bootstrap_qualifier: str = "hnb659fds"  # as in `cdk bootstrap --qualifier`
     seed: int = 77
     describe_delay_seconds: float = 0.3  # real seconds that a describe may lag behind a create (EC2)
     snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending at least

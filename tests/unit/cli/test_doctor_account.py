@@ -85,6 +85,23 @@ def test_a_fallback_type_is_looked_at(kind: InstanceType | Unknown | None, verdi
 
 
 @pytest.mark.parametrize(
+    ("qualifier", "advised"),
+    [
+        ("hnb659fds", "npx cdk bootstrap -c env=local; if it has another one, set bootstrap_qualifier"),
+        (
+            "acme",
+            "npx cdk bootstrap -c env=local --qualifier acme; if it has another one, set bootstrap_qualifier",
+        ),
+    ],
+)
+def test_a_bootstrap_is_made_under_the_qualifier_that_the_deployment_looks_for(
+    qualifier: str, advised: str
+) -> None:
+    found = looked(orders(bootstrap_qualifier=qualifier), bootstrap_version=None)["bootstrap"]
+    assert (found.remedy, qualifier in found.detail) == (advised, True)
+
+
+@pytest.mark.parametrize(
     ("facts", "check", "verdict", "detail"),
     [
         ({"bootstrap_version": None}, "bootstrap", "refuse", "not bootstrapped"),

@@ -127,7 +127,7 @@ class ResourceCloud:
 
 @contextmanager
 def open_cloud(
-    state_dir: Path, balancer_lateness: BalancerLateness = PROMPT, **settings: float
+    state_dir: Path, balancer_lateness: BalancerLateness = PROMPT, **settings: float | str
 ) -> Iterator[ResourceCloud]:
     """A local cloud on a simulated data plane, with short delays unless `settings` says otherwise."""
     plane = simulated_dataplane()

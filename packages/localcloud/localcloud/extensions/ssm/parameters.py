@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 STANDARD_BYTES = 4_096
 ADVANCED_BYTES = 8_192
-BOOTSTRAP_PARAMETER, BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version", "28"
+BOOTSTRAP_VERSION = "28"
 
 
 def install(cloud: OpenCloud) -> None:
@@ -42,7 +42,7 @@ def _bootstrap(cloud: OpenCloud) -> None:
     """The account went through `cdk bootstrap`, which leaves its version in a parameter."""
     settings = cloud.settings
     ssm_backends[settings.account_id][settings.region].put_parameter(
-        name=BOOTSTRAP_PARAMETER,
+        name=f"/cdk-bootstrap/{settings.bootstrap_qualifier}/version",
         description="",
         value=BOOTSTRAP_VERSION,
         parameter_type="String",
