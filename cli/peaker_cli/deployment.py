@@ -32,7 +32,7 @@ from peaker_cli.plain_text import plain
 LOCAL_ENVIRONMENT = "local"
 LOCAL_REGION = "us-east-1"
 _ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
-_REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
+_REGION_NAME = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
 
 _Environment = Annotated[
     str | None,

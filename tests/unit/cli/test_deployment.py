@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from botocore.session import Session
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import (
     DeploymentOptions,
@@ -79,6 +80,16 @@ def test_the_only_deployable_environment_of_a_checkout_is_meant_and_said() -> No
         "eu-west-1",
         ("environment prod (the only one in environments/), region eu-west-1 (environments/prod.yaml)",),
     )
+
+
+PARTITIONS = Session().get_available_partitions()
+REGIONS = sorted(one for name in PARTITIONS for one in Session().get_available_regions("ec2", name))
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_every_region_that_aws_has_is_one(region: str) -> None:
+    assert "eusc-de-east-1" in REGIONS
+    assert found(DeploymentOptions("prod", region), around())[1] == region
 
 
 def test_no_region_is_ever_assumed() -> None:
