@@ -23,17 +23,21 @@ _NOT_RENEWED = (CredentialRetrievalError, SSOTokenLoadError, TokenRetrievalError
 _NOBODY_THERE = (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError)
 _REFUSED_CREDENTIALS = frozenset(
     {
-        "AuthFailure",
         "ExpiredToken",
         "ExpiredTokenException",
         "InvalidAccessKeyId",
         "InvalidClientTokenId",
         "InvalidSignatureException",
-        "RequestExpired",
         "SignatureDoesNotMatch",
         "UnrecognizedClientException",
     }
 )
+# A signature holds for some minutes; what is signed by a clock that is off is refused like what is signed wrongly.
+_CLOCK_IS_OFF = frozenset({"RequestInTheFuture", "RequestTimeTooSkewed"})
+_CLOCK_IN_MESSAGE = ("Signature expired", "Signature not yet current")
+# EC2's, of a clock that is off and of credentials that are wrong or expired (aws-sdk-java#519, aws-sdk-go-v2#1674).
+_EITHER = frozenset({"AuthFailure", "RequestExpired"})
+_SET_CLOCK = "set it (timedatectl set-ntp true)"
 _RENEW = "renew them (aws sso login) or name others with --profile or AWS_PROFILE"
 
 
@@ -58,7 +62,7 @@ def _of_aws(error: BaseException) -> BaseException | None:
     while cause is not None:
         if (
             isinstance(cause, (*_NO_CREDENTIALS, *_NOT_RENEWED, *_NOBODY_THERE))
-            or _code(cause) in _REFUSED_CREDENTIALS
+            or _code(cause) in _REFUSED_CREDENTIALS | _CLOCK_IS_OFF | _EITHER
         ):
             return cause
         cause = cause.__cause__ or cause.__context__
@@ -70,12 +74,28 @@ def _text(error: BaseException) -> str:
         return f"no AWS credentials ({error}); {_RENEW}"
     if isinstance(error, _NOT_RENEWED):
         return f"the AWS credentials cannot be read ({error}); {_RENEW}"
-    if isinstance(error, ClientError) and _code(error) in _REFUSED_CREDENTIALS:
-        message = error.response["Error"].get("Message", "")
-        return f"AWS refuses the credentials ({_code(error)}: {message}); {_RENEW}"
+    if refused := _refusal(error):
+        return refused
     if isinstance(error, _NOBODY_THERE):
         return f"no answer: {error}; check --endpoint (AWS_ENDPOINT_URL), --region and the network"
     return str(error)
+
+
+def _refusal(error: BaseException) -> str:
+    """What AWS has against the signature, and what helps; empty where it is about something else."""
+    code = _code(error)
+    message = str(error.response["Error"].get("Message", "")) if isinstance(error, ClientError) else ""
+    told = f"({code}: {message})"
+    if code in _EITHER:
+        return (
+            f"AWS refuses the request {told}: either its credentials, {_RENEW}, or this machine's clock is off, "
+            f"{_SET_CLOCK}"
+        )
+    if code in _CLOCK_IS_OFF or (
+        code in _REFUSED_CREDENTIALS and any(one in message for one in _CLOCK_IN_MESSAGE)
+    ):
+        return f"AWS says that this machine's clock is off {told}; {_SET_CLOCK}"
+    return f"AWS refuses the credentials {told}; {_RENEW}" if code in _REFUSED_CREDENTIALS else ""
 
 
 def _code(error: BaseException) -> str:

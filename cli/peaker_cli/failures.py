@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
+import io
 import os
 import sys
 import tempfile
@@ -17,6 +19,9 @@ from typing import TextIO
 from peaker_cli.plain_text import plain
 
 FAILED, CALLED_WRONGLY, STOPPED, UNREAD = 1, 2, 130, 141
+# An error handler of codecs, and what it writes for what the pages draw with.
+_INSTEAD = "peaker_cli.instead"
+_IN_ASCII = {"█": "#", "░": ".", "…": "..."}
 
 
 class ControlPlaneError(Exception):
@@ -32,6 +37,7 @@ def say(message: str) -> None:
 def ended(command: Callable[[], object], explained: tuple[type[Exception], ...]) -> int:
     """Run the command and return its exit status; `explained` errors have a message made for people."""
     _open_closed_streams()
+    _write_in_any_encoding()
     try:
         try:
             command()
@@ -103,6 +109,20 @@ def _open_closed_streams() -> None:
     """`>&-` leaves no stream at all, on which every print would fail."""
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
+
+
+def _write_in_any_encoding() -> None:
+    """Standard output is strict where the locale is not UTF-8; a bar there ends no command."""
+    codecs.register_error(_INSTEAD, _instead)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_INSTEAD)
+
+
+def _instead(error: UnicodeError) -> tuple[str, int]:
+    """What stands for a part that the encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_IN_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
 def _nowhere() -> TextIO:

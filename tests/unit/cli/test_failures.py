@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -10,7 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 from peaker_cli import failures
+from peaker_cli.aws_failures import is_about_access, one_line
+from peaker_cli.printing import console
+from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDING = (
@@ -160,3 +165,62 @@ def test_expected_errors_of_the_machine_are_told_plainly(
 
     assert failures.ended(fails, ()) == status
     assert capsys.readouterr().err == f"peaker: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "InvalidSignatureException",
+            "Signature expired: 20261127T071905Z is now earlier than 20261127T072001Z (20261127T072501Z - 5 min.)",
+        ),
+        (
+            "SignatureDoesNotMatch",
+            "Signature not yet current: 20261127T073905Z is still later than 20261127T072501Z (...)",
+        ),
+        (
+            "RequestTimeTooSkewed",
+            "The difference between the request time and the current time is too large.",
+        ),
+        ("RequestInTheFuture", "Request timestamp is in the future."),
+    ],
+)
+def test_a_clock_that_is_off_is_told_as_that(code: str, message: str) -> None:
+    """No new credentials would help; nothing else would be answered either."""
+    refused = ClientError({"Error": {"Code": code, "Message": message}}, "DescribeInstances")
+    assert is_about_access(refused)
+    said = one_line(refused)
+    assert said.startswith("AWS says that this machine's clock is off (")
+    assert message in said
+    assert "credentials" not in said
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("RequestExpired", "Request has expired."),
+        ("AuthFailure", "AWS was not able to validate the provided access credentials"),
+    ],
+)
+def test_what_ec2_says_of_a_clock_and_of_credentials_alike_is_told_as_either(code: str, message: str) -> None:
+    refused = ClientError({"Error": {"Code": code, "Message": message}}, "DescribeInstances")
+    assert is_about_access(refused)
+    assert "renew them (aws sso login)" in one_line(refused)
+    assert "this machine's clock is off, set it" in one_line(refused)
+
+
+def test_a_signature_of_a_wrong_key_is_told_as_refused_credentials() -> None:
+    message = "The request signature we calculated does not match the signature you provided."
+    refused = ClientError(
+        {"Error": {"Code": "SignatureDoesNotMatch", "Message": message}}, "GetCallerIdentity"
+    )
+    assert one_line(refused).startswith("AWS refuses the credentials (SignatureDoesNotMatch:")
+
+
+def test_an_output_of_another_encoding_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of ISO-8859-1 has no blocks for the bar of a prewarm, and no sign of any script."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    page = Text("prewarm \u2588\u2588\u2591 of orders\u2026 in \u00b5s \u6771")
+    assert failures.ended(lambda: console().print(page), ()) == 0
+    assert written.getvalue() == b"prewarm ##. of orders... in \xb5s ?\n"
