@@ -213,6 +213,9 @@ class SimulatedAnswers:
         document = document_of(argv[-1])
         if document is None:
             return RunResult(0, "", "")
+        missing = without_a_parameter(argv[-1], environment)
+        if missing is not None:
+            return missing
         with self._lock:
             if document == "install_host_package":
                 self._packages.add(instance_id)
@@ -355,6 +358,14 @@ def as_run_result(document: str, result: Mapping[str, Any]) -> RunResult:
     """The output of a host command: its last line is the result as JSON."""
     envelope = {"version": 1, "command": document, "ok": True, **result}
     return RunResult(0 if envelope["ok"] else 1, f"progress\n{json.dumps(envelope)}\n", "")
+
+
+def without_a_parameter(script: str, environment: Mapping[str, str]) -> RunResult | None:
+    """What the shell says under `set -u` where an old agent set no variable for the first parameter that is used."""
+    unset = next(
+        (one for one in re.findall(r"\$\{?(SSM_\w+)\b(?!-)", script) if one not in environment), None
+    )
+    return None if unset is None else RunResult(2, "", f"_script.sh: 3: {unset}: parameter not set\n")
 
 
 def document_of(script: str) -> str | None:

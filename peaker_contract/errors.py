@@ -74,9 +74,7 @@ class StorageProofOpen(NotYet):
 class ReservationNotDue(NotYet):
     """Other runs use what the account has of a limit that all share; the message says of which, and until when."""
 
-    remedy = (
-        "It was due and was not found so: look at the item `limits` of the ledger's table, then start again."
-    )
+    remedy = "It was due and was not found so: look at the ledger's item `limits`, then start again."
 
 
 class SnapshotsPending(NotYet):
@@ -184,10 +182,7 @@ class LeaseLost(Refused):
 class ScaleOutRefused(Refused):
     """The plan breaks a rule (ceiling, budget, no donor); the message gives each reason with its numbers."""
 
-    remedy = (
-        "Change what the reason names (a ceiling or the budget in the environment file, the source, a "
-        "donor), then start again."
-    )
+    remedy = "Change what the reason names (a ceiling, the budget, the source, a donor), then start again."
 
 
 class ApprovalPending(Refused):
@@ -223,10 +218,7 @@ class NothingToUndo(Refused):
 class NoDonor(Refused):
     """No replica can be snapshotted; the message says why for each candidate (I2)."""
 
-    remedy = (
-        "Make a base replica ready with `peaker prepare-base` and put it behind the read endpoint with "
-        "`peaker register-base`, then start again."
-    )
+    remedy = "Prepare and register a base replica (`peaker prepare-base`, `peaker register-base`), then start again."
 
 
 class NoIdleReplica(Refused):
@@ -299,6 +291,14 @@ class HostCommandFailed(Failed):
     """The command on the host failed, timed out or was cancelled; carries the host's error and message."""
 
     remedy = "Read the command's output in the Run Command history, then start again."
+
+
+class AgentTooOld(HostCommandFailed):
+    """The SSM agent of the host gives no parameters to the shell: no document of Peaker's can do anything there."""
+
+    remedy = (
+        "Update the agent there and in the image (Ubuntu: snap refresh amazon-ssm-agent), then start again."
+    )
 
 
 class BinlogsGone(Failed):

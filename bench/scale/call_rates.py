@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, str] = {
     "commands.send": "SendCommand",
     "commands.outcome": "GetCommandInvocation",
     "commands.find": "ListCommands",
-    "commands.is_online": "DescribeInstanceInformation",
+    "commands.agent": "DescribeInstanceInformation",
 }
 _OF_EACH_VOLUME = frozenset({"storage.create_volume", "storage.attach", "storage.name_snapshot"})
 

@@ -12,6 +12,7 @@ from peaker.domain.limits.reservations import Reservations
 from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.agent import Agent
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.replicas.inventory import (
     CommandOutcome,
@@ -199,8 +200,8 @@ class Storage(Protocol):
 class CommandRunner(Protocol):
     """Systems Manager commands on hosts."""
 
-    def is_online(self, instance_id: str) -> bool:
-        """True when the agent answers now."""
+    def agent(self, instance_id: str) -> Agent:
+        """Whether the host's agent answers now, and its version; offline where none has registered."""
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         """Start the environment's document; returns the command id. Not idempotent: find() first.

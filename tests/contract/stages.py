@@ -49,7 +49,7 @@ def running(stage: Stage, token: str, run: str = "run-1", room: str | None = Non
     """An instance of that run, in reserved room where one is named; its agent answers."""
     made = stage.compute.launch(replace(spec_of(stage, run), reservation_id=room), token)
     stage.eventually(lambda: state_of(stage, made.instance_id) == "running")
-    stage.eventually(lambda: stage.commands.is_online(made.instance_id))
+    stage.eventually(lambda: stage.commands.agent(made.instance_id).is_online)
     return stage.compute.instance(made.instance_id)
 
 

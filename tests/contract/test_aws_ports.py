@@ -91,7 +91,7 @@ def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is
         Name="Peaker-local-deployed_twice", Content=shell("new"), DocumentVersion="$LATEST"
     )
     host = aws.running("token-latest").instance_id
-    WorkflowCloud.eventually(lambda: aws.commands.is_online(host))
+    WorkflowCloud.eventually(lambda: aws.commands.agent(host).is_online)
     command_id = aws.commands.send("deployed_twice", host, {}, "run-1 Twice#1")
     sent = aws.cloud.client("ssm").list_commands(CommandId=command_id)["Commands"][0]
     assert sent["DocumentVersion"] == "2"

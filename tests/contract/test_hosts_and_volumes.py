@@ -204,6 +204,7 @@ def test_a_command_that_nobody_sent_is_missing_and_may_be_cancelled(stage: Stage
 
 def test_an_agent_that_does_not_answer_may_answer_later(stage: Stage) -> None:
     name, parameters = stage.document
-    assert not stage.commands.is_online(UNKNOWN_HOST)
+    assert not stage.commands.agent(UNKNOWN_HOST).is_online
+    assert not stage.commands.agent(running(stage, "token-of-an-agent").instance_id).is_too_old
     with pytest.raises(errors.AwsUnavailable):
         stage.commands.send(name, UNKNOWN_HOST, parameters, "run-1 Unheard#1")

@@ -123,7 +123,7 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
         reads = {
             "settings", "names", "instances_of_cluster", "instances_of_run", "instance", "ebs_promise", "image_keys",
             "volumes_of_instance", "volumes_of_run", "snapshots_of_run", "snapshots_of_environment",
-            "snapshots_of_volumes", "is_online", "find", "outcome", "health", "warming_health", "read_shares", "sha256",
+            "snapshots_of_volumes", "agent", "find", "outcome", "health", "warming_health", "read_shares", "sha256",
             "download_url", "held", "changed", "current", "run", "steps", "resources", "replicas", "snapshot_sets",
             "receipt", "load", "load_points", "published", "lag_seconds", "why_not_usable", "past_steps", "that_began",
             "being_rolled_back", "quote", "read", "write", "require_lease", "unfinished_runs", "volumes_of_environment",

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peaker.domain.replicas.agent import require_set_parameters
 from peaker_host import cli
 from peaker_host.machine.errors import InvalidArgument
 from peaker_host.warm.reading_orders import READING_ORDERS
 
+from peaker_contract.errors import AgentTooOld
 from ssm_documents.schema import document_paths, load_document
 from tests.support.fakes import refuse_parameters
 
@@ -108,6 +110,19 @@ def test_the_shell_is_clean_to_shellcheck(path: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("shell", [["dash"], ["bash", "--posix"]], ids=lambda argv: argv[0])
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_without_its_parameters_it_does_nothing_and_is_told_by_what_the_shell_says(
+    path: Path, shell: list[str]
+) -> None:
+    """An agent before 3.3.2746.0 sets no variable."""
+    argv = [*shell, "-c", shell_of(load_document(path))]
+    done = subprocess.run(argv, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    with pytest.raises(AgentTooOld, match=path.stem):
+        require_set_parameters(path.stem, "i-0a1b2c3d4e5f60718", done.stderr)
 
 
 @pytest.mark.parametrize(

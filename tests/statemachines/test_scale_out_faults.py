@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from peaker_contract.errors import HostCommandFailed
+from peaker_contract.errors import AgentTooOld, HostCommandFailed
 from statemachines import structure
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 from tests.support.workflows import MACHINES
@@ -102,6 +102,43 @@ def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
     assert (execution["status"], execution["error"]) == ("FAILED", "HostCommandFailed")
     said = f"{step} failed (HostCommandFailed): {document}: DiskFull: no space. {HostCommandFailed.remedy}"
     assert execution["cause"] == ROLLED_BACK + said
+    assert_untouched(cloud, cluster)
+
+
+AGENT_TAG, OLD_AGENT = "localcloud:agent-version", "3.3.2299.0"
+
+
+def test_an_image_with_an_old_agent_is_named_and_no_command_goes_to_its_host(cloud: WorkflowCloud) -> None:
+    """The base replica's system has refreshed its agent since; a new replica boots with the image's."""
+    ec2, cluster = cloud.client("ec2"), cloud.cluster()
+    image_id = ec2.copy_image(
+        SourceImageId=cluster.settings["image_id"], SourceRegion="us-east-1", Name="baked in 2025"
+    )["ImageId"]
+    ec2.create_tags(Resources=[image_id], Tags=[{"Key": AGENT_TAG, "Value": OLD_AGENT}])
+    cluster = cloud.cluster(image_id=image_id)
+    ec2.create_tags(Resources=[cluster.base_id], Tags=[{"Key": AGENT_TAG, "Value": "3.3.4793.0"}])
+    cloud.answers.asked.clear()
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", AgentTooOld.__name__)
+    assert "AwaitInstanceOnline failed (AgentTooOld): the SSM agent of i-" in execution["cause"]
+    assert f"is {OLD_AGENT}; Peaker's documents need 3.3.2746.0 or newer" in execution["cause"]
+    assert execution["cause"].endswith(AgentTooOld.remedy)
+    assert {host for _, host in cloud.answers.asked} == {cluster.base_id}
+    assert_untouched(cloud, cluster)
+
+
+def test_an_agent_that_went_back_on_the_donor_is_named(cloud: WorkflowCloud) -> None:
+    """The host's package manager took back what had been installed: no run has looked at that version."""
+    cluster = cloud.cluster()
+    cloud.client("ec2").create_tags(
+        Resources=[cluster.base_id], Tags=[{"Key": AGENT_TAG, "Value": OLD_AGENT}]
+    )
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", AgentTooOld.__name__)
+    assert (
+        f"InstallOnDonor failed (AgentTooOld): install_host_package: the SSM agent of {cluster.base_id} gives"
+        in (execution["cause"])
+    )
     assert_untouched(cloud, cluster)
 
 

@@ -19,6 +19,7 @@ from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import (
     CommandOutcome,
@@ -382,6 +383,7 @@ class FakeCommands:
 
     results: dict[str, CommandOutcome] = field(default_factory=dict)
     online: set[str] = field(default_factory=set)
+    agent_version: str = OLDEST_AGENT
     sent: list[tuple[str, str, str]] = field(default_factory=list)
     parameters: list[dict[str, str]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
@@ -389,8 +391,8 @@ class FakeCommands:
     silent: set[str] = field(default_factory=set)
     now: Callable[[], datetime] = lambda: NOON
 
-    def is_online(self, instance_id: str) -> bool:
-        return instance_id in self.online
+    def agent(self, instance_id: str) -> Agent:
+        return Agent(instance_id in self.online, self.agent_version)
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         refuse_parameters(document, parameters)

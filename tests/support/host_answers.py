@@ -6,7 +6,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lab.simulated_hosts import HEALTHY, SimulatedAnswers, as_run_result, document_of, own
+from lab.simulated_hosts import (
+    HEALTHY,
+    SimulatedAnswers,
+    as_run_result,
+    document_of,
+    own,
+    without_a_parameter,
+)
 from localcloud.dataplane import RunResult
 from localcloud.simulated.hosts import After
 
@@ -30,6 +37,9 @@ class HostAnswers:
         document = document_of(argv[-1])
         if document is None:
             return RunResult(0, "", "")
+        missing = without_a_parameter(argv[-1], environment)
+        if missing is not None:
+            return missing
         if self.before_answering is not None:
             self.before_answering(document, instance_id)
         with self._lock:

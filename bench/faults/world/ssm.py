@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any
 
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
+from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
@@ -88,13 +89,13 @@ class HostileCommands:
         answer = {"ok": False, "error": error, "message": f"{error} on purpose"}
         self.scripts[document, host] = [answer] * times
 
-    def is_online(self, instance_id: str) -> bool:
+    def agent(self, instance_id: str) -> Agent:
         up = self._account.on_host(instance_id, "up", self._time.seconds)
-        return up is not None and up[1] is True
+        return Agent(up is not None and up[1] is True, OLDEST_AGENT)
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         _require_parameters(document, parameters)
-        if not self.is_online(instance_id):
+        if not self.agent(instance_id).is_online:
             raise AwsUnavailable(f"ssm:SendCommand: InvalidInstanceId: {instance_id} does not answer")
         now = self._time.seconds
         command_id = self._account.next_id("command")
@@ -181,7 +182,7 @@ class HostileCommands:
 
     def _begins_again(self, record: Record) -> None:
         now, host = self._time.seconds, record["instance"]
-        if record["cancelled"] is not None or not self.is_online(host):
+        if record["cancelled"] is not None or not self.agent(host).is_online:
             return
         took, result = self._answer(record["document"], host, record["parameters"])
         record.update(begun=now, done=now + took, result=result)

@@ -23,6 +23,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.host_results import failure_text, last_json_line
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
@@ -47,8 +48,6 @@ EPILOG = (
     "Examples: peaker prepare-base orders i-0123456789abcdef0 --env prod; "
     "peaker prepare-base orders i-0123456789abcdef0 --admin-defaults-file /root/peaker-admin.cnf"
 )
-# The first agent that hands parameters to the shell as environment variables (README; AWS, interpolationType).
-OLDEST_AGENT = (3, 3, 2746, 0)
 # What the documents may take on the host, and how long a command may wait for the agent, is in them; this is longer.
 _LIMIT_SECONDS, _PAUSE_SECONDS = 420.0, 0.5
 _MARKS = {"done": "green", "already there": "dim", "warning": "yellow", "refused": "red"}
@@ -204,14 +203,12 @@ def agent_step(found: Sequence[Mapping[str, Any]]) -> BaseStep:
             "start it, give the instance profile the permission set `host` (docs/permissions.md), and let it reach AWS",
         )
     version = str(found[0].get("AgentVersion", ""))
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version))
-    if numbers < OLDEST_AGENT:
-        oldest = ".".join(str(part) for part in OLDEST_AGENT)
+    if Agent(True, version).is_too_old:
         return BaseStep(
             "agent",
             "refused",
             f"SSM agent {version or 'of unknown version'}",
-            f"update it to {oldest} or newer",
+            f"update it to {OLDEST_AGENT} or newer",
         )
     return BaseStep("agent", "already there", f"SSM agent {version}")
 

@@ -14,7 +14,11 @@ from peaker_contract import errors
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [*(ROOT / "functions" / "peaker").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
 FAMILIES = (errors.NotYet, errors.Retryable, errors.Refused, errors.Failed)
-ERRORS = [one for family in FAMILIES for one in family.__subclasses__()]
+ERRORS = [
+    one
+    for one in vars(errors).values()
+    if isinstance(one, type) and issubclass(one, FAMILIES) and one not in FAMILIES
+]
 INVARIANT = re.compile(r"\bI\d{1,2}\b")
 WORDS_THEN_NUMBER = re.compile(r"[^;:(]*\w+ \w+[^;:(]*\(I\d{1,2}\)")
 

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.domain.decoding import understood
+from peaker.domain.replicas.agent import Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker_contract import names
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound
@@ -33,12 +34,14 @@ class SsmCommands:
         self._ssm_single_try = ssm_single_try
         self._environment = environment
 
-    def is_online(self, instance_id: str) -> bool:
+    def agent(self, instance_id: str) -> Agent:
         with translated("ssm:DescribeInstanceInformation"):
             answer = self._ssm.describe_instance_information(
                 Filters=[{"Key": "InstanceIds", "Values": [instance_id]}]
             )
-        return any(one.get("PingStatus") == "Online" for one in answer["InstanceInformationList"])
+        for one in answer["InstanceInformationList"]:
+            return Agent(one.get("PingStatus") == "Online", one.get("AgentVersion", ""))
+        return Agent(is_online=False)
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         with translated("ssm:SendCommand"):

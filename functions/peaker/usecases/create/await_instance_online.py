@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from peaker.domain.replicas.agent import require_parameters
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
@@ -14,7 +15,7 @@ _LOST = {"shutting-down", "terminated", "stopping", "stopped"}
 
 
 def await_instance_online(ports: Ports, step: StepInput) -> Summary:
-    """Raises InstanceNotOnline until then, InstanceFailed when the instance stopped or ended instead."""
+    """Raises InstanceNotOnline until then, InstanceFailed when the instance stopped or ended instead, AgentTooOld."""
     instance_id = host_id(ports, step, "replica")
     try:
         instance = ports.compute.instance(instance_id)
@@ -22,9 +23,10 @@ def await_instance_online(ports: Ports, step: StepInput) -> Summary:
         raise InstanceNotOnline(f"{instance_id} does not show yet") from unknown
     if instance.state in _LOST:
         raise InstanceFailed(f"{instance_id} is {instance.state}; see its state reason and console output")
-    if instance.state != "running" or not ports.commands.is_online(instance_id):
+    if instance.state != "running" or not (agent := ports.commands.agent(instance_id)).is_online:
         raise InstanceNotOnline(f"{instance_id} is {instance.state}, its agent does not answer yet")
     _record_root_volume(ports, step, instance_id)
+    require_parameters(instance_id, agent)
     return Summary(text=f"{instance_id} answers", numbers={"private_ip": instance.private_ip})
 
 

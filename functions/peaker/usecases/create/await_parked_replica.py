@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.instants import seconds_between
+from peaker.domain.replicas.agent import require_parameters
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.run_memory import host_id
@@ -13,15 +14,16 @@ _START_SHOWS_SECONDS = 120.0
 
 
 def await_parked_replica(ports: Ports, step: StepInput) -> Summary:
-    """Raises InstanceNotOnline until then, InstanceFailed when it ends or does not start."""
+    """Raises InstanceNotOnline until then, InstanceFailed when it ends or does not start, AgentTooOld."""
     instance_id = host_id(ports, step, "replica")
     instance = ports.compute.instance(instance_id)
     if instance.state in {"shutting-down", "terminated"}:
         raise InstanceFailed(f"{instance_id} is {instance.state}")
     if instance.state in {"stopping", "stopped"} and _waited_seconds(ports, step) > _START_SHOWS_SECONDS:
         raise InstanceFailed(f"{instance_id} is {instance.state} again; see its state reason")
-    if instance.state != "running" or not ports.commands.is_online(instance_id):
+    if instance.state != "running" or not (agent := ports.commands.agent(instance_id)).is_online:
         raise InstanceNotOnline(f"{instance_id} is {instance.state}, its agent does not answer yet")
+    require_parameters(instance_id, agent)
     return Summary(text=f"{instance_id} answers", numbers={"private_ip": instance.private_ip})
 
 

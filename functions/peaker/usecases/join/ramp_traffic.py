@@ -232,7 +232,7 @@ def _measured(
         except HostCommandFailed as failed:
             found[host] = Unknown(str(failed))
         except AwsUnavailable as unavailable:
-            if ports.commands.is_online(host):
+            if ports.commands.agent(host).is_online:
                 raise
             found[host] = Unknown(f"its agent does not answer: {unavailable}")
         else:

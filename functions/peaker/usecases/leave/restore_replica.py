@@ -120,7 +120,7 @@ def _is_down(ports: Ports, settings: ClusterSettings, row: ReplicaRow) -> bool:
     """The endpoint finds it unhealthy, and its host takes commands: it may have booted anew."""
     health = ports.endpoint.health(settings).get(row.instance_id)
     unhealthy = health is not None and health.state is TargetState.UNHEALTHY
-    return unhealthy and ports.commands.is_online(row.instance_id)
+    return unhealthy and ports.commands.agent(row.instance_id).is_online
 
 
 def _is_void(ports: Ports, step: StepInput, instance_id: str, times: int) -> bool:
@@ -154,7 +154,7 @@ def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id:
     if state == "stopped":
         ports.ledger.require_lease(holder_of(step))
         ports.compute.start(instance_id)
-    if state != "running" or not ports.commands.is_online(instance_id):
+    if state != "running" or not ports.commands.agent(instance_id).is_online:
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
     _await_running_stop(ports, step, instance_id)
     bring_database_back(ports, step, settings, instance_id, times)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from peaker.domain.host_results import failure_text, last_json_line, parse_success
+from peaker.domain.replicas.agent import require_set_parameters
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Numbers
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput
@@ -35,9 +36,9 @@ def run_host_command(
 ) -> Numbers:
     """The result of the document on the host.
 
-    Raises HostCommandRunning until it has ended and HostCommandFailed (BinlogsGone for
-    a source that has purged what the replica lacks) when it did not succeed. With `repeat` a
-    command that has ended is followed by a new one on the next call; without, its result is given again.
+    Raises HostCommandRunning until it has ended and HostCommandFailed (BinlogsGone for a source that has purged what
+    the replica lacks, AgentTooOld where the parameters never came to the shell) when it did not succeed. With `repeat`
+    a command that has ended is followed by a new one on the next call; without, its result is given again.
     Parameters that cost something to find are given as a function, called only when a command is sent.
     """
     row = _current_row(ports, step, document, instance_id, repeat)
@@ -129,5 +130,7 @@ def _result(document: str, instance_id: str, outcome: CommandOutcome) -> Numbers
     said = last_json_line(outcome.stdout)
     if said is not None and said.get("error") == BinlogsGone.__name__:
         raise BinlogsGone(failure_text(document, said))
+    if said is None:
+        require_set_parameters(document, instance_id, outcome.stderr)
     otherwise = f"{outcome.status_details or outcome.status.value} on {instance_id}: {outcome.stderr[-400:]}"
     raise HostCommandFailed(failure_text(document, said, otherwise.strip()))

@@ -49,7 +49,7 @@ def _wait(step: StepInput, waiting: list[str]) -> None:
 def _stop(ports: Ports, step: StepInput, instance_id: str, builder: str) -> DatabaseStopped | None:
     """Stop database and instance; None when the database could not say where it stood. Raises UndoInProgress."""
     state = ports.compute.instance(instance_id).state
-    answers = state == "running" and ports.commands.is_online(instance_id)
+    answers = state == "running" and ports.commands.agent(instance_id).is_online
     if state == "stopped":
         return _position(ports, step, instance_id)
     if answers:

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cloud_rig.control import OPEN_QUEUE
-from cloud_rig.resources import ResourceCloud, eventually
+from cloud_rig.resources import IMAGE, ResourceCloud, eventually
 from localcloud.dataplane import RunResult
 from localcloud.simulated.hosts import After
 
@@ -403,6 +403,28 @@ def test_an_agent_is_online_a_while_after_the_launch_and_lost_with_its_host(slow
     eventually(lambda: slow_aws.agent(instance_id) == "Online")
     slow_aws.plane.hosts.crash(instance_id)
     assert slow_aws.agent(instance_id) == "ConnectionLost"
+
+
+@pytest.mark.parametrize("older", ["image", "host"])
+def test_an_agent_that_is_too_old_sets_no_variable_for_a_parameter(aws: ResourceCloud, older: str) -> None:
+    """As an image of a year ago boots it, or as its package manager put it back on the host."""
+    aws.plane.hosts.responder = run_here
+    image_id = aws.ec2.copy_image(SourceImageId=IMAGE, SourceRegion="us-east-1", Name=f"{older} of 2025")[
+        "ImageId"
+    ]
+    instance_id = aws.launched(ImageId=image_id)
+    name = document(
+        aws, step('set -eu\necho "$SSM_RunId"'), RunId={"type": "String", "interpolationType": "ENV_VAR"}
+    )
+    newest = send(aws, instance_id, name, parameters={"RunId": "run-1"})
+    assert result(aws, newest, instance_id)["StandardOutputContent"] == "run-1\n"
+    of = {"image": image_id, "host": instance_id}[older]
+    aws.ec2.create_tags(Resources=[of], Tags=[{"Key": "localcloud:agent-version", "Value": "3.3.2299.0"}])
+    told = aws.ssm.describe_instance_information()["InstanceInformationList"]
+    assert [one["AgentVersion"] for one in told if one["InstanceId"] == instance_id] == ["3.3.2299.0"]
+    ended = result(aws, send(aws, instance_id, name, parameters={"RunId": "run-2"}), instance_id)
+    assert ended["Status"] == "Failed"
+    assert "SSM_RunId: parameter not set" in ended["StandardErrorContent"]
 
 
 def test_parameter_store_is_there(aws: ResourceCloud) -> None:

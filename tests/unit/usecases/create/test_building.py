@@ -350,6 +350,19 @@ def test_the_instance_is_awaited_and_its_loss_is_seen(ports: FakePorts) -> None:
         await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
 
 
+@pytest.mark.parametrize("version", ["3.3.2299.0", "3.2.10000.0", "3.3.2746", ""])
+def test_an_instance_whose_image_has_an_old_agent_takes_no_command(ports: FakePorts, version: str) -> None:
+    snapshotted(ports)
+    instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
+    ports.commands.online.add(instance_id)
+    ports.commands.agent_version = version
+    told = rf"the SSM agent of {instance_id} is {version or 'of unknown version'}; .* need 3\.3\.2746\.0 or newer"
+    with pytest.raises(errors.AgentTooOld, match=told):
+        await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+    ports.commands.agent_version = "3.3.10000.0"
+    await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+
+
 def test_volumes_are_made_once_in_the_instances_zone(ports: FakePorts) -> None:
     snapshotted(ports)
     for _ in range(2):

@@ -372,6 +372,10 @@ def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: Fa
     with pytest.raises(errors.InstanceNotOnline):
         await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
     ports.commands.online.add(PEAK)
+    ports.commands.agent_version = "3.3.2299.0"
+    with pytest.raises(errors.AgentTooOld, match=f"the SSM agent of {PEAK} is 3.3.2299.0"):
+        await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
+    ports.commands.agent_version = "3.3.2746.0"
     await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
     answers(ports, "start_database", server_uuid="its-own", read_only=True)
     start_database(ports, back(ports, "StartDatabase"))

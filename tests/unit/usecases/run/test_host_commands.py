@@ -11,7 +11,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.sent_commands import command_comment
 
-from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
+from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning
 from tests.support.builders import BASE, leased, orders
 from tests.support.fakes import FakePorts, fake_ports
 
@@ -106,6 +106,34 @@ def test_one_step_has_a_command_of_its_own_on_each_host(ports: FakePorts) -> Non
     for host in (BASE, OTHER):
         assert run_host_command(ports, step, "load_buffer_pool", host, RUN) == {"pages": 7}
     assert [host for _, host, _ in ports.commands.sent] == [BASE, OTHER]
+
+
+SHELLS = {
+    "dash": "_script.sh: 3: SSM_RunId: parameter not set",
+    "bash": "/var/lib/amazon/ssm/i-1/document/orchestration/1/_script.sh: line 3: SSM_RunId: unbound variable",
+    "bash in German": "_script.sh: Zeile 3: SSM_RunId: Variable ist nicht gesetzt.",
+}
+
+
+@pytest.mark.parametrize("said", SHELLS.values(), ids=SHELLS.keys())
+def test_an_agent_that_went_back_to_an_older_version_is_named(ports: FakePorts, said: str) -> None:
+    """It gives the shell no parameters, and every document ends at the first that it uses."""
+    step = leased(ports, "LoadBufferPool")
+    stderr = f"{said}\nfailed to run commands: exit status 2"
+    ports.commands.results["load_buffer_pool"] = CommandOutcome(CommandStatus.FAILED, "Failed", "", stderr)
+    told = rf"load_buffer_pool: the SSM agent of {BASE} gives .*{said.split(': ', 2)[-1]}.* 3\.3\.2746\.0 or newer"
+    with pytest.raises(AgentTooOld, match=told):
+        run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
+
+
+def test_a_host_that_says_why_is_believed(ports: FakePorts) -> None:
+    step = leased(ports, "LoadBufferPool")
+    said = json.dumps({"version": 1, "ok": False, "error": "ServerDown", "message": "no answer"})
+    ports.commands.results["load_buffer_pool"] = CommandOutcome(
+        CommandStatus.FAILED, "Failed", said, SHELLS["dash"]
+    )
+    with pytest.raises(HostCommandFailed, match="load_buffer_pool: ServerDown: no answer"):
+        run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
 
 
 def test_comments_of_long_names_fit_and_differ() -> None:

@@ -23,7 +23,6 @@ STDOUT_CHARACTERS = 24_000
 COMMAND_FILTERS = frozenset({"InvokedAfter", "InvokedBefore", "Status", "ExecutionStage", "DocumentName"})
 STDERR_CHARACTERS = 8_000
 PLUGIN_OUTPUT_CHARACTERS = 2_500
-AGENT_VERSION = "3.3.3050.0"
 
 
 class SsmActions:
@@ -184,7 +183,7 @@ class SsmActions:
             "InstanceId": instance.id,
             "PingStatus": "Online" if self.commands.online(instance.id) else "ConnectionLost",
             "LastPingDateTime": self.commands.cloud.clock.now(),
-            "AgentVersion": AGENT_VERSION,
+            "AgentVersion": self.commands.agent_version(instance.id),
             "IsLatestVersion": True,
             "PlatformType": "Linux",
             "PlatformName": "Debian GNU/Linux",

@@ -15,6 +15,8 @@ REFERENCE = re.compile(r"\{\{\s*([A-Za-z0-9_.:-]+)\s*\}\}")
 DEFAULT_TIMEOUT_SECONDS = 3600
 LONGEST_TIMEOUT_SECONDS = 172_800
 SHELL = "aws:runShellScript"
+# Systems Manager guide, troubleshooting parameters: an agent before this one knows no interpolationType.
+FIRST_AGENT_WITH_VARIABLES = (3, 3, 2746, 0)
 
 AWS_RUN_SHELL_SCRIPT: Mapping[str, Any] = {
     "schemaVersion": "2.2",
@@ -142,8 +144,10 @@ class BoundDocument:
     document: CommandDocument
     values: Mapping[str, str | list[str]] = field(default_factory=dict)
 
-    def environment(self) -> dict[str, str]:
-        """The variables for the parameters that are interpolated as ENV_VAR."""
+    def environment(self, agent_version: str) -> dict[str, str]:
+        """The variables for the parameters that are interpolated as ENV_VAR; an older agent sets none."""
+        if tuple(int(part) for part in agent_version.split(".")) < FIRST_AGENT_WITH_VARIABLES:
+            return {}
         return {
             f"SSM_{name}": value if isinstance(value, str) else "\n".join(value)
             for name, value in self.values.items()

@@ -35,6 +35,8 @@ LARGEST_DOCUMENT_BYTES = 64 * 1024
 INSTANCES_PER_COMMAND = 50
 STOPPED_EARLY = 137  # the agent's code for a plugin that was timed out or cancelled
 POLL_SECONDS = 0.2
+# The agent is part of what a host boots from: a tag of the image says which version, of the host one that came later.
+AGENT_TAG, AGENT_VERSION = "localcloud:agent-version", "3.3.3050.0"
 ENDED = ("Success", "Failed", "TimedOut", "Cancelled")
 
 
@@ -59,6 +61,13 @@ class RunCommand:
             and self.state.dataplane.hosts.is_up(instance_id)
             and self.state.running_seconds(instance_id) >= 3 * self.state.transition_seconds
         )
+
+    def agent_version(self, instance_id: str) -> str:
+        """Which SSM agent runs on the host."""
+        backend = self.state.backend
+        instance = backend.get_instance_by_id(instance_id)
+        tagged = (backend.tags.get(one, {}) for one in (instance_id, getattr(instance, "image_id", "")))
+        return next((str(tags[AGENT_TAG]) for tags in tagged if AGENT_TAG in tags), AGENT_VERSION)
 
     def managed(self) -> list[Any]:
         """Instances whose agent has registered."""
@@ -221,7 +230,9 @@ class RunCommand:
             if invocation.cancelled:
                 return None
             invocation.running = self.state.dataplane.hosts.start_command(
-                invocation.instance_id, argv, command.document.environment()
+                invocation.instance_id,
+                argv,
+                command.document.environment(self.agent_version(invocation.instance_id)),
             )
             return invocation.running
 
