@@ -337,7 +337,7 @@ class VolumeVanished(Failed):
 class PrewarmFailed(Failed):
     """The prewarm engine failed or died too often."""
 
-    remedy = "Read the journal of peaker-prewarm on the host, then start again."
+    remedy = "Mend what the engine's last report names (`peaker receipt` has it, too), then start again."
 
 
 class PrewarmDeadlineExceeded(Failed):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from peaker_cli.app import COMMANDS
+from peaker_host.health.unit import UNIT
 
 from peaker_contract import errors
 from peaker_contract.catalogue import FUNCTIONS
@@ -69,6 +70,28 @@ def unknown_names(text: str) -> set[str]:
     for kind, pattern in TYPED.items():
         found |= {f"{kind} {name}" for name in pattern.findall(text) if name not in KNOWN[kind]}
     return found
+
+
+JOURNAL = re.compile(r"journal(?:ctl\s+-u| of)\s+(peaker-[\w-]+)")
+
+
+def test_a_journal_that_people_are_sent_to_is_that_of_a_unit_that_the_host_package_writes() -> None:
+    """`journalctl -u` of another one shows `-- No entries --`."""
+    rooms = (
+        "functions/peaker",
+        "host/peaker_host",
+        "cli/peaker_cli",
+        "peaker_contract",
+        "statemachines",
+        "ssm_documents",
+    )
+    texts = [path for room in rooms for kind in ("py", "yaml") for path in (ROOT / room).rglob(f"*.{kind}")]
+    named = {unit for path in (*texts, *PAGES) for unit in JOURNAL.findall(path.read_text(encoding="utf-8"))}
+    assert {unit.removesuffix(".service") for unit in named} <= {UNIT.removesuffix(".service")}
+    assert (
+        JOURNAL.findall("Read the journal of peaker-prewarm (journalctl\n -u peaker-prewarm)")
+        == ["peaker-prewarm"] * 2
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -142,6 +142,21 @@ def test_an_agent_that_went_back_on_the_donor_is_named(cloud: WorkflowCloud) -> 
     assert_untouched(cloud, cluster)
 
 
+def test_an_engine_that_dies_four_times_tells_its_last_words(cloud: WorkflowCloud) -> None:
+    """Its host is gone by the time that anybody reads this, and its log with it."""
+    cluster = cloud.cluster()
+    said = 'its log ends: Fatal Python error: "Bus error"\nin C:\\dev'
+    cloud.answers.script("report_prewarm", *[{"state": "dead", "message": said}] * 4)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", "PrewarmFailed")
+    assert "the prewarm engine died four times, at last so: dead: 6144 of 6144 blocks" in execution["cause"]
+    assert said in execution["cause"]
+    assert "peaker receipt" in execution["cause"]
+    assert_untouched(cloud, cluster)
+    steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
+    assert steps["ReportPrewarm"]["numbers"]["message"] == said
+
+
 def test_lost_answers_and_throttling_are_survived_without_a_second_of_anything(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
     for action in ("ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume",

@@ -15,7 +15,7 @@ from peaker_host.machine.errors import (
     PrewarmNotStarted,
     UnreadableFile,
 )
-from peaker_host.machine.files import read_json
+from peaker_host.machine.files import read_json, read_text
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes, package_command
 from peaker_host.machine.settings import Settings
@@ -26,6 +26,9 @@ from peaker_host.warm.request import PrewarmRequest, check_request
 
 _START_TIMEOUT_SECONDS = 10.0
 _END_TIMEOUT_SECONDS = 10.0
+_ENGINE_BEGINS = "--- an engine begins ---\n"
+_LAST_WORDS_CHARACTERS = 500
+NO_WORD = "it left no word in its log: it was killed, as by the kernel when memory runs out"
 
 
 def start(
@@ -81,6 +84,8 @@ def start_engine(
     Raises PrewarmNotStarted.
     """
     log_path = settings.run_path(run_id, "prewarm.log")
+    with open(log_path, "a", encoding="utf-8") as log:
+        log.write(_ENGINE_BEGINS)
     given = ["--settings", settings_path] if settings_path else []
     pid = processes.start_detached([*package_command(), *given, *argv], log_path)
     _await_start(settings, run_id, pid, log_path)
@@ -88,7 +93,7 @@ def start_engine(
 
 
 def report(settings: Settings, run_id: str) -> Dict[str, Any]:
-    """The latest progress. State dead means that the engine is gone without having ended.
+    """The latest progress. State dead means that the engine is gone without having ended; `message` has its last words.
 
     `samples` are the last lines of prewarm.jsonl: [age in s, elapsed s, bytes read, MiB/s, remaining s or null].
     """
@@ -99,7 +104,8 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
         raise UnreadableFile(f"prewarm.json of run {run_id} has no state; start the prewarm again")
     if progress["state"] == "running" and holder(settings, run_id) is None:
         latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
-        progress = dict(latest, state="dead") if latest.get("state") == "running" else latest
+        died = {"state": "dead", "message": _why_dead(settings.run_path(run_id, "prewarm.log"))}
+        progress = dict(latest, **died) if latest.get("state") == "running" else latest
     return dict(progress, samples=logged_samples(settings.run_path(run_id, "prewarm.jsonl")))
 
 
@@ -149,6 +155,14 @@ def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> No
         if progress and progress.get("pid") == pid:
             return
         time.sleep(0.05)
-    with open(log_path, encoding="utf-8", errors="replace") as log:
-        tail = log.read()[-500:]
-    raise PrewarmNotStarted(f"the engine (process {pid}) did not start: {tail.strip()}")
+    raise PrewarmNotStarted(f"the engine (process {pid}) did not start: {_last_words(log_path)}")
+
+
+def _why_dead(log_path: str) -> str:
+    said = _last_words(log_path)
+    return f"its log ends: {said}" if said else NO_WORD
+
+
+def _last_words(log_path: str) -> str:
+    """The end of what the newest engine of the run wrote; earlier ones have written into the same file."""
+    return (read_text(log_path) or "").rpartition(_ENGINE_BEGINS)[2].strip()[-_LAST_WORDS_CHARACTERS:]

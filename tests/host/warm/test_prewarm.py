@@ -20,7 +20,7 @@ from peaker_host.blocks.ranges import blocks_of_bytes, total
 from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import CommandFailed, InvalidArgument
 from peaker_host.machine.processes import Processes
-from peaker_host.warm.control import _fetch_block_list
+from peaker_host.warm.control import NO_WORD, _fetch_block_list
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import PrewarmRequest
 
@@ -239,7 +239,28 @@ def test_an_engine_that_was_killed_is_reported_dead(host: Host, capsys: Capture)
     finally:
         child.kill()
         child.communicate()
-    assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "dead"
+    report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    assert (report["state"], report["message"]) == ("dead", NO_WORD)
+
+
+def test_the_last_words_of_an_engine_that_died_are_told(
+    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of this engine, not of one before it."""
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    slow = ("start_prewarm", "--run-id", RUN_ID, "--method", "full", "--rate-limit-mib-per-s", "20")
+    for ending, told in ((signal.SIGSEGV, "its log ends: "), (signal.SIGKILL, NO_WORD)):
+        started = host.call(capsys, *slow)
+        assert not started["already_running"], started
+        os.kill(started["pid"], ending)
+        os.waitpid(started["pid"], 0)
+        report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        assert report["state"] == "dead"
+        assert report["message"].startswith(told)
+        assert len(report["message"]) <= 520
+    assert "Segmentation fault" in Path(host.settings.run_path(RUN_ID, "prewarm.log")).read_text()
 
 
 def test_a_rate_limit_holds_for_the_volume(host: Host, capsys: Capture) -> None:

@@ -162,4 +162,5 @@ def _text(state: str, report: PrewarmReport) -> str:
         rest = "; all that is used is warm, the rest of the snapshot follows behind the database"
     unknown = f"; {report.hot_unknown}" if report.hot_unknown else ""
     room = f"; room left to the database: {report.room_left}" if report.room_left else ""
-    return f"{state}: {blocks}{rate}{rest}{unknown}{room}"
+    died = f"; {report.message}" if state == "dead" and report.message else ""
+    return f"{state}: {blocks}{rate}{rest}{unknown}{room}{died}"

@@ -162,6 +162,11 @@ class TestUntilTheDatabaseMayStart:
     def test_an_engine_that_dies_behind_the_database_is_started_again(self) -> None:
         assert reported(world(), "serving", state="dead", hot_warm_seconds=12.5).state == "dead"
 
+    def test_what_an_engine_that_died_said_is_told(self) -> None:
+        progress = reported(world(), "serving", state="dead", message="its log ends: Bus error")
+        assert progress.text.endswith("; its log ends: Bus error")
+        assert progress.numbers["message"] == "its log ends: Bus error"
+
     def test_the_deadline_is_that_of_everything(self) -> None:
         ports = world(limits={**orders().limits.model_dump(), "prewarm_deadline_minutes": 60})
         slow = {"eta_seconds": 9000, "hot_eta_seconds": 60, "elapsed_seconds": 300}
