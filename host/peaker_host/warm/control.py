@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, Dict, List, Optional
@@ -28,7 +29,7 @@ _START_TIMEOUT_SECONDS = 10.0
 _END_TIMEOUT_SECONDS = 10.0
 _ENGINE_BEGINS = "--- an engine begins ---\n"
 _LAST_WORDS_CHARACTERS = 500
-NO_WORD = "it left no word in its log: it was killed, as by the kernel when memory runs out"
+KILLED = "it was killed, as by the kernel when memory runs out"
 
 
 def start(
@@ -84,7 +85,8 @@ def start_engine(
     Raises PrewarmNotStarted.
     """
     log_path = settings.run_path(run_id, "prewarm.log")
-    with open(log_path, "a", encoding="utf-8") as log:
+    # A disk that is full is the engine's to name.
+    with contextlib.suppress(OSError), open(log_path, "a", encoding="utf-8") as log:
         log.write(_ENGINE_BEGINS)
     given = ["--settings", settings_path] if settings_path else []
     pid = processes.start_detached([*package_command(), *given, *argv], log_path)
@@ -160,7 +162,7 @@ def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> No
 
 def _why_dead(log_path: str) -> str:
     said = _last_words(log_path)
-    return f"its log ends: {said}" if said else NO_WORD
+    return f"its log ends: {said} (if that is no error, {KILLED})" if said else f"its log is empty: {KILLED}"
 
 
 def _last_words(log_path: str) -> str:
