@@ -133,6 +133,19 @@ def test_one_that_is_stopped_while_it_waits_can_be_answered_no_more(cloud: Workf
     assert_refused(cloud, cloud.finish(another), "ApprovalRefused", "enough")
 
 
+def test_one_that_is_redriven_after_its_question_was_closed_waits_for_nobody(cloud: WorkflowCloud) -> None:
+    """roll_back has closed it: its new token would be stored nowhere, and the run would wait for half a day."""
+    cluster = cloud.cluster(limits=ALWAYS)
+    execution, run = waiting(cloud, cluster)
+    cloud.client("stepfunctions").stop_execution(executionArn=execution)
+    approvals(cloud).close(cluster.name, run, "stopped", cloud.cloud.clock.now(), "by hand")
+    cloud.client("stepfunctions").redrive_execution(executionArn=execution)
+    assert_refused(
+        cloud, cloud.finish(execution), "ApprovalExpired", f"the question of {run} is closed (stopped)"
+    )
+    assert cloud.made_by_peaker(cluster) == []
+
+
 def waiting_again(cloud: WorkflowCloud, cluster: Cluster, before: str) -> tuple[str, str]:
     """The next run finds that the execution of the one before has ended, and asks."""
     execution = cloud.start("scale_out", {"cluster": cluster.name})

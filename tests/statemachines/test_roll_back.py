@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,21 +15,32 @@ ENOUGH = 1_000  # failures, more than an execution meets before it is stopped
 
 
 def stopped(
-    cloud: WorkflowCloud, workflow: str, given: dict[str, Any], handler: str, waits_for: str
+    cloud: WorkflowCloud,
+    workflow: str,
+    given: dict[str, Any],
+    handler: str,
+    waits_for: str,
+    after: str | None = None,
 ) -> dict[str, Any]:
     """An execution that waits in the step of that handler and is stopped there; the event's detail.
 
-    The clock is slow from the first failure on, so that the step's attempts do not run out before it is stopped.
+    The clock is slow from the first failure on, so that the step's attempts do not run out before it is stopped. With
+    `after` only calls after the first one of that handler fail.
     """
     stepfunctions, clock = cloud.client("stepfunctions"), cloud.cloud.clock
     fault = cloud.cloud.faults.add(
         f"lambda:{handler}", waits_for, "on purpose", times=ENOUGH, on_use=lambda: clock.set(scale=1)
     )
+    if after is not None:
+        fault.times = 0
+        cloud.cloud.faults.add(
+            f"lambda:{after}", "Throttled", "once", on_use=lambda: setattr(fault, "times", ENOUGH)
+        )
     usual = clock.scale
     arn = cloud.start(workflow, given)
     state = "".join(part.capitalize() for part in handler.split("_"))
     # Stopped while it waits to try again: a function that runs at the stop runs to its end, on AWS too.
-    cloud.eventually(lambda: state in cloud.states_now(arn) and fault.times < ENOUGH)
+    cloud.eventually(lambda: state in cloud.states_now(arn) and 0 < fault.times < ENOUGH)
     stepfunctions.stop_execution(executionArn=arn, cause="pressed Stop in the console")
     fault.times = 0
     clock.set(scale=usual)
@@ -136,3 +148,36 @@ def test_a_stopped_execution_never_touches_the_run_that_followed(cloud: Workflow
     assert not cloud.lease_is_free(cluster)
     assert cloud.last_state(cloud.run("roll_back", later)) == "RolledBack"
     assert cloud.health(cluster)[peak] == "healthy"
+
+
+def test_a_redrive_takes_nothing_away_that_the_run_has_brought_into_service(cloud: WorkflowCloud) -> None:
+    """Stopped in the evening, parked at night, and in the morning somebody presses Redrive."""
+    cluster = cloud.cluster(retirement={"idle_seconds": 60, "park": "always"})
+    given = {"cluster": cluster.name}
+    detail = stopped(cloud, "scale_out", given, "next_members", "Throttled", after="record_receipt")
+    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
+    [run] = cloud.runs(cluster)
+    assert (before := cloud.receipt(run))["outcome"] == "rolled_forward"
+    cloud.cloud.clock.set(now=cloud.cloud.clock.now() + timedelta(hours=3))
+    cloud.set_load(cluster, 50, 1)
+    assert cloud.last_state(cloud.run("scale_in", given)) == "ReplicaParked"
+    stands = cloud.made_by_peaker(cluster)
+    cloud.client("stepfunctions").redrive_execution(executionArn=detail["executionArn"])
+    ended = cloud.finish(detail["executionArn"])
+    assert cloud.made_by_peaker(cluster) == stands
+    assert (cloud.last_state(ended), ended["error"]) == ("LeaseNotAcquired", "LeaseHeld")
+    assert f"{run} has ended" in ended["cause"]
+    assert cloud.receipt(run) == before
+    assert cloud.lease_is_free(cluster)
+
+
+def test_a_redrive_of_a_stopped_retirement_changes_no_receipt(cloud: WorkflowCloud) -> None:
+    cluster, peak = peak_cluster(cloud)
+    detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "select_idle_replicas", "Throttled")
+    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
+    before = [cloud.receipt(run) for run in cloud.runs(cluster) if run.startswith("scale-in")]
+    cloud.client("stepfunctions").redrive_execution(executionArn=detail["executionArn"])
+    assert cloud.last_state(cloud.finish(detail["executionArn"])) == "LeaseNotAcquired"
+    assert [cloud.receipt(run) for run in cloud.runs(cluster) if run.startswith("scale-in")] == before
+    assert cloud.health(cluster)[peak] == "healthy"
+    assert cloud.lease_is_free(cluster)

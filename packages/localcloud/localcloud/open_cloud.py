@@ -182,6 +182,15 @@ class OpenCloud:
         self.on_close(restore)
         return original
 
+    def add(self, owner: Any, name: str, addition: Any) -> None:
+        """Give moto an attribute that it lacks until the cloud closes. Raises LocalCloudError when it has it by now."""
+        if hasattr(owner, name):
+            raise LocalCloudError(
+                f"moto has {getattr(owner, '__name__', owner)}.{name} by now: is it moto 5.2.5?"
+            )
+        setattr(owner, name, addition)
+        self.on_close(lambda: delattr(owner, name))
+
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call this when the cloud closes; the last one registered goes first."""
         self._callbacks.append(callback)

@@ -136,6 +136,11 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "BaseExecutionWorkerCommunication.terminated": "self",
         "BaseExecutionWorkerCommunication._reflect_execution_status": "self",
         "Execution.stop": "self stop_date error cause",
+        "Execution._get_start_execution_worker": "self",
+    },
+    "moto.stepfunctions.parser.backend.execution_worker": {
+        "ExecutionWorker._get_evaluation_entrypoint": "self",
+        "ExecutionWorker._get_evaluation_environment": "self",
     },
     "moto.stepfunctions.parser.models": {
         "StepFunctionsParserBackend.start_execution": "self state_machine_arn name execution_input trace_header",

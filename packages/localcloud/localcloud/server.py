@@ -56,6 +56,7 @@ CONTROL_EXTENSIONS = (
     "stepfunctions.executions",
     "stepfunctions.histories",
     "stepfunctions.listing",
+    "stepfunctions.redrives",
     "functions.invocations",
     "cloudwatch.alarms",
     "events.schedules",

@@ -71,7 +71,8 @@ class StepInput(Contract):
 class RequestedStep(StepInput):
     """AcquireLease: the request itself comes along.
 
-    `fence` asks for a new token; with `unfinished_only` a run that has ended meanwhile gets none.
+    `fence` asks for a new token; with `unfinished_only` a run that has ended meanwhile gets none, as one has whose
+    stopped execution somebody redrives.
     """
 
     request: ExecutionInput

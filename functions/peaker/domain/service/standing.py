@@ -29,6 +29,7 @@ def standing_of(
     instance_id: str,
     row: ReplicaRow | None,
     *,
+    run_id: str,
     promoted: bool,
     serving: Mapping[str, TargetHealth],
     warming: Mapping[str, TargetHealth],
@@ -39,8 +40,10 @@ def standing_of(
     The point of no return is the row `in_service`, which RampTraffic writes once the replica has its full share and
     the serving group calls it healthy. Two replicas stay although it was not written yet: one that has reached that
     point, and one that gets reads while too few others serve, since none may be taken from those (I3).
+
+    One that is parked was in service after `run_id` had built it. A run that was to return it parks it again.
     """
-    if row is not None and row.state in _SERVED:
+    if row is not None and _has_served(row, run_id):
         return Standing(
             True, f"{instance_id} is {row.state.value} by the ledger", recorded=True, admitted=True
         )
@@ -54,6 +57,10 @@ def standing_of(
             f"{instance_id} gets reads and {others} others serve, fewer than min_replicas {min_replicas} (I3)",
         )
     return Standing(False, f"{instance_id} was never in service, and {others} others serve")
+
+
+def _has_served(row: ReplicaRow, run_id: str) -> bool:
+    return row.state in _SERVED or (row.state is ReplicaState.PARKED and row.run_id == run_id)
 
 
 def _is_healthy(group: Mapping[str, TargetHealth], instance_id: str) -> bool:

@@ -6,16 +6,20 @@ from peaker.domain.report.approval_question import approval_question
 from peaker.domain.runs.approval import ApprovalAsked, ApprovalRow
 from peaker.domain.runs.run import AskStep, Summary
 from peaker.ports import Ports
+from peaker_contract.errors import ApprovalExpired
 
 
 def ask_approval(ports: Ports, step: AskStep) -> Summary:
-    """The state waits on until the token comes back. Raises ApprovalPending where another run was faster.
+    """The state waits on until the token comes back. Raises ApprovalPending where another run was faster, and
+    ApprovalExpired where the question of this run is closed: its stopped execution was redriven, and nobody can answer.
 
     A second try has a new token and tells nobody again, unless it is not known that anybody was told. The token of a
     try that a later one overtook is dead, and its message is not sent.
     """
     asked = step.approval
     standing = ports.approvals.ask(_row(step, asked))
+    if standing.answer != "waiting":
+        raise ApprovalExpired(f"{step.cluster}: the question of {step.run_id} is closed ({standing.answer})")
     if standing.told_at is not None or standing.task_token != step.task_token:
         return Summary(text=f"{standing.text}; the operators were told")
     question = approval_question(asked, step.run_id, step.cluster, ports.environment)

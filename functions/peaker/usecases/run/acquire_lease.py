@@ -47,7 +47,7 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
     outcome = ports.ledger.run(step.run_id).outcome
     if step.unfinished_only and outcome not in UNFINISHED_OUTCOMES:
         give_back(ports, holder)
-        raise LeaseHeld(f"{step.run_id} has ended meanwhile as {outcome}; there is nothing to undo")
+        raise LeaseHeld(f"{step.run_id} has ended meanwhile as {outcome}; a new run is a new start")
     return LeaseAcquired(
         text=f"{step.run_id} holds the lease of {step.cluster} (token {holder.fencing_token})",
         run_id=step.run_id,

@@ -97,6 +97,7 @@ def _standing(ports: Ports, run: RunRow, replica: RunReplica) -> Standing:
     return standing_of(
         replica.instance_id,
         ports.ledger.replicas(run.cluster).get(replica.instance_id),
+        run_id=run.run_id,
         promoted=ramp is not None and ramp.promoted,
         serving=ports.endpoint.health(settings),
         warming=ports.endpoint.warming_health(settings),

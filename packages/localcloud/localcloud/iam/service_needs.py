@@ -343,7 +343,11 @@ NEEDS: dict[str, Needs] = {
     "lambda:Invoke": _function("InvokeFunction"),
     **for_each(_function, ("GetFunction", "GetFunctionConfiguration", "GetPolicy"), "lambda"),
     **for_each(_machine, ("StartExecution", "ListExecutions", "DescribeStateMachine"), "stepfunctions"),
-    **for_each(_execution, ("DescribeExecution", "StopExecution", "GetExecutionHistory"), "stepfunctions"),
+    **for_each(
+        _execution,
+        ("DescribeExecution", "StopExecution", "RedriveExecution", "GetExecutionHistory"),
+        "stepfunctions",
+    ),
     "stepfunctions:DescribeStateMachineForExecution": _execution("DescribeStateMachineForExecution"),
     "events:PutEvents": _put_events,
     **for_each(_rule, ("PutRule", "DescribeRule", "EnableRule", "DisableRule"), "events"),

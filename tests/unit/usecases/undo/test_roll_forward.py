@@ -88,6 +88,24 @@ def test_a_replica_in_service_stays_also_while_it_is_not_healthy(ports: FakePort
     assert ports.compute.terminated == []
 
 
+@pytest.mark.parametrize(
+    ("state", "stays"),
+    [(ReplicaState.DRAINING, True), (ReplicaState.PARKED, True), (ReplicaState.BUILDING, False)],
+)
+def test_one_that_has_served_stays_whatever_became_of_it_since(
+    ports: FakePorts, state: ReplicaState, stays: bool
+) -> None:
+    """Of a batch one member resists its undo for hours; meanwhile the one that served is parked by its own rule."""
+    holder = holder_of(leased(ports, "RampTraffic"))
+    ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, state, NOON))
+    if not stays:
+        taken_away(ports)
+        return
+    assert undone(ports).outcome == "rolled_forward"
+    assert (ports.compute.terminated, ports.storage.deleted) == ([], [])
+    assert ports.ledger.replicas("orders")[NEW].state is state
+
+
 def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(ports: FakePorts) -> None:
     given = leased(ports, "RampTraffic")
     ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))

@@ -252,14 +252,14 @@ def _install_executions(cloud: OpenCloud) -> None:
             is_new = len(self.describe_state_machine(state_machine_arn).executions) > known
         if is_new:
             # It may have ended by now, which has an event of its own.
-            _announce(cloud, execution, ended=False)
+            announce(cloud, execution, ended=False)
         return execution
 
     def terminated(self: Any) -> None:
         if self.execution.exec_status != ExecutionStatus.RUNNING:
             return  # stopped before; the worker has only now come to its end
         original_reflect(self)
-        _announce(cloud, self.execution)
+        announce(cloud, self.execution)
 
     def stop(self: Any, stop_date: Any, error: str | None, cause: str | None) -> None:
         if self.exec_status != ExecutionStatus.RUNNING:
@@ -270,7 +270,7 @@ def _install_executions(cloud: OpenCloud) -> None:
         if self.exec_worker is not None and self.exec_worker.env is not None:
             original_stop(self, stop_date=stop_date, error=error, cause=cause)
         cloud.clock.wake()
-        _announce(cloud, self)
+        announce(cloud, self)
         for child in _children(self):
             child.stop(stop_date=stop_date, error=error, cause=cause)
 
@@ -333,7 +333,7 @@ def _abort_running(cloud: OpenCloud) -> None:
         execution.stop(cloud.clock.now(), "LocalCloudClosed", "The local cloud was closed.")
 
 
-def _announce(cloud: OpenCloud, execution: Any, *, ended: bool = True) -> None:
+def announce(cloud: OpenCloud, execution: Any, *, ended: bool = True) -> None:
     """The `Step Functions Execution Status Change` event, shaped as AWS shapes it."""
     if cloud.closing.is_set():
         return

@@ -1,0 +1,59 @@
+"""An execution that did not end well goes on where it stood, under its own name and with its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cloud_rig.control import Control, control, eventually
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=300) as opened:
+        yield opened
+
+
+KEEP = {"Type": "Pass", "Assign": {"kept": "{% $states.input.text %}"}, "Next": "Pause"}
+PAUSE = {"Type": "Wait", "Seconds": 900, "Next": "Give"}
+GIVE = {"Type": "Pass", "Output": {"kept": "{% $kept %}", "given": "{% $states.input.text %}"}, "End": True}
+
+
+def entered(aws: Control, execution: str) -> list[str]:
+    events = aws.stepfunctions.get_execution_history(executionArn=execution)["events"]
+    return [
+        event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event
+    ]
+
+
+def test_a_stopped_execution_goes_on_at_the_state_that_was_stopped(aws: Control) -> None:
+    execution = aws.start(
+        aws.machine({"Keep": KEEP, "Pause": PAUSE, "Give": GIVE}), {"text": "a"}, name="run-1"
+    )
+    eventually(lambda: "Pause" in entered(aws, execution))
+    aws.stepfunctions.stop_execution(executionArn=execution, error="Cancelled", cause="by hand")
+    assert "redriveDate" in aws.stepfunctions.redrive_execution(executionArn=execution)
+    described = aws.stepfunctions.describe_execution(executionArn=execution)
+    assert (described["status"], described["name"]) == ("RUNNING", "run-1")
+    assert not {"stopDate", "error", "cause"} & set(described)
+    assert aws.ended(execution)["output"] == {"kept": "a", "given": "a"}
+    assert entered(aws, execution) == ["Keep", "Pause", "Pause", "Give"]
+
+
+def test_one_that_failed_is_at_its_end_again(aws: Control) -> None:
+    execution = aws.start(aws.machine({"No": {"Type": "Fail", "Error": "No", "Cause": "on purpose"}}))
+    aws.ended(execution)
+    aws.stepfunctions.redrive_execution(executionArn=execution)
+    assert aws.ended(execution)["error"] == "No"
+    assert entered(aws, execution) == ["No", "No"]
+
+
+def test_one_that_ended_well_or_runs_is_refused(aws: Control) -> None:
+    execution = aws.start(aws.machine({"Pause": {"Type": "Wait", "Seconds": 300, "End": True}}))
+    for _ in ("while it runs", "at its end"):
+        with pytest.raises(ClientError, match="ExecutionNotRedrivable"):
+            aws.stepfunctions.redrive_execution(executionArn=execution)
+        aws.ended(execution)
