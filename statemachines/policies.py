@@ -104,16 +104,26 @@ def standard_of_calls(waits: Sequence[Retrier] = ()) -> tuple[Retrier, Retrier]:
 # On every state that waits for a person's answer: its States.Timeout is that nobody answered, which asks nobody again.
 STANDARD_OF_QUESTIONS = (_aws_busy(), _no_answer_of_the_function())
 
-# On every state that starts another workflow. What fails inside of that is its own affair.
+# On every state that starts another workflow. What fails inside of that (States.TaskFailed) is its own affair. AWS's
+# guide names the first; a throttled start has no error of its own, and AWS's workflows retry it as the third. The
+# others are spellings met elsewhere: a name that never comes costs nothing, one that lacks costs a build.
 STANDARD_OF_STARTS = (
     Retrier(
-        ("StepFunctions.ExecutionLimitExceededException", "StepFunctions.SdkClientException"),
+        (
+            "StepFunctions.ExecutionLimitExceeded",
+            "StepFunctions.ExecutionLimitExceededException",
+            "StepFunctions.AWSStepFunctionsException",
+            "StepFunctions.SdkClientException",
+            "StepFunctions.SfnException",
+            "StepFunctions.ThrottlingException",
+        ),
         interval_seconds=10,
-        max_attempts=6,
+        max_attempts=10,
         backoff_rate=2,
         max_delay_seconds=120,
         jitter=True,
-        reason="The account's executions are used up, or Step Functions does not answer, for a while.",
+        reason="The account's executions or its rate of starts, which all workflows share, are used up, or Step "
+        "Functions does not answer, for a while; a second start of the same name is the same one.",
     ),
 )
 

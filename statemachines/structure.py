@@ -41,20 +41,33 @@ TRANSIENT_LAMBDA_ERRORS = frozenset(
         "Sandbox.Timedout",
     }
 )
-# Names that Step Functions and the Lambda and Step Functions integrations raise themselves.
-SERVICE_ERRORS = TRANSIENT_LAMBDA_ERRORS | frozenset(
+# What a start of another workflow may be refused with for a while, its rate being the account's (policies.py).
+TRANSIENT_START_ERRORS = frozenset(
     {
-        "States.ALL",
-        "States.DataLimitExceeded",
-        "States.HeartbeatTimeout",
-        "States.Permissions",
-        "States.QueryEvaluationError",
-        "States.Runtime",
-        "States.TaskFailed",
-        "States.Timeout",
+        "StepFunctions.AWSStepFunctionsException",
+        "StepFunctions.ExecutionLimitExceeded",
         "StepFunctions.ExecutionLimitExceededException",
         "StepFunctions.SdkClientException",
+        "StepFunctions.SfnException",
+        "StepFunctions.ThrottlingException",
     }
+)
+# Names that Step Functions and the Lambda and Step Functions integrations raise themselves.
+SERVICE_ERRORS = (
+    TRANSIENT_LAMBDA_ERRORS
+    | TRANSIENT_START_ERRORS
+    | frozenset(
+        {
+            "States.ALL",
+            "States.DataLimitExceeded",
+            "States.HeartbeatTimeout",
+            "States.Permissions",
+            "States.QueryEvaluationError",
+            "States.Runtime",
+            "States.TaskFailed",
+            "States.Timeout",
+        }
+    )
 )
 _CALLEES = "correct its call or start, or add the function to peaker_contract/catalogue.py"
 # An execution that has as many fails at once, without its undo (Step Functions quotas).
@@ -196,15 +209,14 @@ def unguarded_tasks(machine: Mapping[str, Any]) -> list[str]:
 
 
 def untried_again(machine: Mapping[str, Any]) -> list[str]:
-    """A Lambda task that gives up at an error which is no fault of its function."""
+    """A task that gives up at an error which is no fault of its function or of the workflow that it starts."""
     problems = []
     for state in states(machine):
-        if ":lambda:invoke" not in str(state.body.get("Resource", "")):
-            continue
+        resource = str(state.body.get("Resource", ""))
+        transient = TRANSIENT_LAMBDA_ERRORS if ":lambda:invoke" in resource else frozenset()
+        transient |= TRANSIENT_START_ERRORS if resource == START_EXECUTION_AND_WAIT else frozenset()
         retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
-        problems += [
-            f"{state.place}: does not retry {name}" for name in sorted(TRANSIENT_LAMBDA_ERRORS - retried)
-        ]
+        problems += [f"{state.place}: does not retry {name}" for name in sorted(transient - retried)]
     return problems
 
 

@@ -247,6 +247,18 @@ def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: Wor
     assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "undo_incomplete"
 
 
+@pytest.mark.parametrize("code", ["ThrottlingException", "ExecutionLimitExceeded"])
+def test_starts_of_child_workflows_that_are_throttled_end_no_member(cloud: WorkflowCloud, code: str) -> None:
+    """Another team's burst of starts empties the bucket that the account has for all of them."""
+    cluster = cloud.cluster()
+    execution = cloud.start("scale_out", {"cluster": cluster.name})
+    fault = cloud.cloud.faults.add("stepfunctions:StartExecution", code, "Rate exceeded", times=8)
+    ended = cloud.finish(execution)
+    assert cloud.last_state(ended) == "ReplicaInService", ended
+    assert fault.times == 0
+    assert len(cloud.runs(cluster)) == 1
+
+
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.every_state)])
 def test_what_fails_after_the_replica_is_in_service_takes_nothing_away(
     cloud: WorkflowCloud, when: Literal["before", "after"]

@@ -113,6 +113,18 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "does not retry Lambda.ClientExecutionTimeoutException",
     ),
     (
+        "transient",
+        broken(
+            *TASK,
+            value={
+                **GOOD["States"]["DrainReplica"],
+                "Resource": "arn:aws:states:::states:startExecution.sync:2",
+                "Retry": [{"ErrorEquals": ["StepFunctions.SdkClientException"]}],
+            },
+        ),
+        "does not retry StepFunctions.AWSStepFunctionsException",
+    ),
+    (
         "asked",
         broken(
             *TASK,

@@ -114,6 +114,7 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "Timestamp._get_wait_seconds": "self env",
     },
     f"{TASK_SERVICE}.state_task_service_sfn": {
+        "StateTaskServiceSfn._from_error": "self env ex",
         "StateTaskServiceSfn._build_sync_resolver": (
             "self env resource_runtime_part normalised_parameters state_credentials"
         ),

@@ -216,6 +216,29 @@ def test_a_child_that_fails_fails_its_parent(aws: Control) -> None:
     assert aws.run(states)["output"] == "Broken"
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("ExecutionLimitExceeded", "StepFunctions.ExecutionLimitExceeded"),
+        ("ThrottlingException", "StepFunctions.AWSStepFunctionsException"),
+    ],
+)
+def test_a_nested_start_that_is_refused_has_the_name_that_aws_gives(
+    aws: Control, code: str, name: str
+) -> None:
+    child = aws.machine({"Give": {"Type": "Pass", "End": True}})
+    execution = aws.start(
+        aws.machine(
+            {
+                "Pause": {"Type": "Wait", "Seconds": 300, "Next": "Child"},
+                "Child": task("states:startExecution.sync:2", {"StateMachineArn": child, "Input": {}}),
+            }
+        )
+    )
+    aws.cloud.faults.add("stepfunctions:StartExecution", code, "Rate exceeded")
+    assert aws.ended(execution)["error"] == name
+
+
 def test_dates_in_a_result_are_text(aws: Control) -> None:
     create = task(
         "aws-sdk:ec2:createVolume", {"AvailabilityZone": "us-east-1a", "Size": 1, "VolumeType": "gp3"}

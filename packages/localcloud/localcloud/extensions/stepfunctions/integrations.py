@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore import xform_name
-from botocore.exceptions import UnknownServiceError
+from botocore.exceptions import ClientError, UnknownServiceError
 from botocore.model import ServiceModel
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ ERROR_SERVICE = {
     "ssm": "Ssm",
     "sts": "Sts",
 }
+# Of StartExecution the guide names the first; an error that its model does not have, such as a throttled call's, comes
+# under the last name. Moto adds "Exception" to any code.
+LIMIT_OF_EXECUTIONS, NOT_MODELLED = (
+    "StepFunctions.ExecutionLimitExceeded",
+    "StepFunctions.AWSStepFunctionsException",
+)
 NO_ERROR_TYPE = "The cause could not be determined because Lambda did not return an error type."
 
 
@@ -58,6 +64,9 @@ def install_integrations(cloud: OpenCloud) -> None:
     )
     from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
         StateTaskServiceLambda,
+    )
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
+        StateTaskServiceSfn,
     )
 
     def service_name(self: Any, boto_service_name: str | None = None) -> str:
@@ -94,6 +103,7 @@ def install_integrations(cloud: OpenCloud) -> None:
         return ERROR_SERVICE.get(service.lower(), service[:1].upper() + service[1:])
 
     cloud.patch(StateTaskServiceLambda, "_from_error", _typed_errors(StateTaskServiceLambda._from_error))
+    cloud.patch(StateTaskServiceSfn, "_from_error", _named_as_aws_does(StateTaskServiceSfn._from_error))
     cloud.patch(StateTaskService, "_get_boto_service_name", service_name)
     cloud.patch(StateTaskService, "_get_boto_service_action", action_name)
     cloud.patch(StateTaskService, "_normalise_parameters", normalise_parameters)
@@ -116,6 +126,30 @@ def _typed_errors(original: Callable[[Any, Any, Exception], Any]) -> Callable[[A
                 "error": "Lambda.Unknown",
                 "cause": f"{NO_ERROR_TYPE} Returned payload: {ex.payload}",
             }
+        return event
+
+    return from_error
+
+
+def _named_as_aws_does(
+    original: Callable[[Any, Any, Exception], Any],
+) -> Callable[[Any, Any, Exception], Any]:
+    """What a nested start was refused with."""
+    from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
+
+    modelled = {shape.name for shape in _operation("stepfunctions", "start_execution").error_shapes}
+
+    def from_error(self: Any, env: Any, ex: Exception) -> Any:
+        event = original(self, env, ex)
+        code = ex.response["Error"]["Code"] if isinstance(ex, ClientError) else ""
+        if code == "ExecutionLimitExceeded":
+            name = LIMIT_OF_EXECUTIONS
+        elif code and code not in modelled:
+            name = NOT_MODELLED
+        else:
+            return event
+        event.error_name = CustomErrorName(name)
+        event.event_details["taskFailedEventDetails"] |= {"error": name}
         return event
 
     return from_error
