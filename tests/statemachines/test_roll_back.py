@@ -89,6 +89,17 @@ def test_a_build_that_was_stopped_leaves_nothing(cloud: WorkflowCloud, handler: 
     assert "pressed Stop in the console" in json.dumps(receipt["failure"])
 
 
+def test_a_build_that_another_workflow_started_is_undone_like_any(cloud: WorkflowCloud) -> None:
+    """A release's own workflow starts it and associates the executions; then somebody stops it."""
+    cluster = cloud.cluster()
+    parent = "arn:aws:states:us-east-1:123456789012:execution:release:2026-11"
+    given = {"cluster": cluster.name, "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID": parent}
+    detail = stopped(cloud, "scale_out", given, "prepare_donor", "HostCommandRunning")
+    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.lease_is_free(cluster)
+
+
 def test_an_execution_whose_event_never_came_is_found_by_the_periodic_look(cloud: WorkflowCloud) -> None:
     """This cloud has no rule: the event of the stop is lost."""
     cluster = cloud.cluster()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from peaker.domain.contract import Contract
 from peaker.domain.instants import from_iso
@@ -20,6 +20,8 @@ LONGEST_REASON = 256
 # CloudWatch's state reason has up to 1,023 characters.
 LONGEST_TRIGGER_TEXT = 2048
 _LONGEST_SHOWN = 60
+# By it Step Functions links an execution to the one that started it (`associateWithParent` of CDK). It is not for us.
+_LINK_TO_PARENT = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
 # By operation: the fields that belong to the other one, and why.
 _OF_THE_OTHER: Mapping[Operation, Mapping[str, str]] = {
     "scale_in": {
@@ -62,6 +64,13 @@ class ExecutionInput(Contract):
     ready_by: Annotated[str, AfterValidator(_instant)] | None = None
     reason: Annotated[Line, Field(max_length=LONGEST_REASON)] | None = None
     trigger: Trigger = Trigger()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_link(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {name: value for name, value in given.items() if name != _LINK_TO_PARENT}
 
     @property
     def why(self) -> str:

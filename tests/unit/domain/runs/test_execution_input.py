@@ -28,6 +28,21 @@ def test_the_input_gets_its_defaults() -> None:
     assert (found.mode, found.count, found.trigger.kind) == ("act", 1, "manual")
 
 
+LINK = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
+
+
+def test_the_link_to_the_workflow_that_started_it_is_no_field_of_ours() -> None:
+    """Step Functions' console shows the parent of an execution by it; CDK adds it with `associateWithParent`."""
+    assert parse_execution_input({**GOOD, LINK: "arn:aws:states:us-east-1:1:execution:sale:1"}) == (
+        parse_execution_input(GOOD)
+    )
+    assert validated("scale_out", {**GOOD, LINK: "arn"}).request == parse_execution_input(GOOD)
+    with pytest.raises(InvalidRequest, match="trigger"):
+        parse_execution_input({**GOOD, "trigger": {LINK: "arn"}})
+    with pytest.raises(InvalidRequest, match=LINK.lower()):
+        parse_execution_input({**GOOD, LINK.lower(): "arn"})
+
+
 @pytest.mark.parametrize(
     ("workflow", "given", "fields"),
     WRONG_INPUTS,
