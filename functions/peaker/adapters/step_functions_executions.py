@@ -19,8 +19,12 @@ from peaker.domain.runs.run_execution import (
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
+    from mypy_boto3_stepfunctions.type_defs import PaginatorConfigTypeDef
 
 ROLL_BACK = "roll_back"
+# The longest; without it a page has 100. Hours of hourly starts for hundreds of clusters stand before an older run,
+# each look of the sweep asks for each run that is at work, and the account has few calls a second.
+_LONG_PAGES: PaginatorConfigTypeDef = {"PageSize": 1000}
 
 
 class StepFunctionsExecutions:
@@ -34,7 +38,7 @@ class StepFunctionsExecutions:
         if not tells_its_start(run):
             return Unknown(f"{run.run_id} does not tell when its execution began")
         pages = self._client.get_paginator("list_executions").paginate(
-            stateMachineArn=self._prefix + operation_of(run)
+            stateMachineArn=self._prefix + operation_of(run), PaginationConfig=_LONG_PAGES
         )
         with translated("states:ListExecutions"):
             for page in pages:
@@ -49,7 +53,7 @@ class StepFunctionsExecutions:
 
     def being_rolled_back(self) -> frozenset[str]:
         pages = self._client.get_paginator("list_executions").paginate(
-            stateMachineArn=self._prefix + ROLL_BACK, statusFilter="RUNNING"
+            stateMachineArn=self._prefix + ROLL_BACK, statusFilter="RUNNING", PaginationConfig=_LONG_PAGES
         )
         with translated("states:ListExecutions"):
             running = [one["executionArn"] for page in pages for one in page["executions"]]

@@ -44,8 +44,8 @@ class StepFunctions:
         assert name == "list_executions"
         return self
 
-    def paginate(self, **given: str) -> Any:
-        assert given == {"stateMachineArn": MACHINE}
+    def paginate(self, **given: Any) -> Any:
+        assert given == {"stateMachineArn": MACHINE, "PaginationConfig": {"PageSize": 1000}}
         for page in self._pages:
             self.read += 1
             yield {"executions": page}
