@@ -18,6 +18,10 @@ from stacks.constructs.cluster_widgets import (
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.naming import Names
 
+# What is to come at each schedule is missing also before it has come for the first time: where a cluster was just
+# deployed such an alarm goes off, and ends with the first schedule. INSUFFICIENT_DATA in its place would page nobody
+# through the services that take only ALARM, just when the forecast stops.
+NEW = "A cluster that was just deployed: wait for one schedule."
 # A forecast is stale when this many scheduled ones in a row did not arrive.
 MISSED_FORECASTS = 3
 # Nobody looks for leftovers when this many looks in a row did not come: a quarter of an hour.
@@ -56,7 +60,7 @@ class ClusterAlarms(Construct):
             self,
             "Stale",
             name=self._names.cluster_alarm(cluster.name, "forecast-stale"),
-            summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row.",
+            summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row. {NEW}",
             runbook="forecast-stale",
             metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "SampleCount", period),
             threshold=1,
@@ -89,7 +93,7 @@ class ClusterAlarms(Construct):
             self,
             "Silent",
             name=self._names.cluster_alarm(cluster.name, "sweep-silent"),
-            summary=f"Nobody looks for what stopped runs of {cluster.name} leave behind.",
+            summary=f"Nobody looks for what stopped runs of {cluster.name} leave behind. {NEW}",
             runbook="sweep-silent",
             metric=sweep_metric(self._names, cluster, Metric.LEFTOVERS, "SampleCount"),
             threshold=1,
@@ -117,7 +121,7 @@ class ClusterAlarms(Construct):
             self,
             "NotReserved",
             name=self._names.cluster_alarm(cluster.name, "capacity-not-reserved"),
-            summary=f"Room for an event of {cluster.name} is to be had nowhere, or nobody looked for it.",
+            summary=f"Room for an event of {cluster.name} is to be had nowhere, or nobody looked for it. {NEW}",
             runbook="capacity-not-reserved",
             metric=capacity_metric(self._names, cluster, Metric.CAPACITY_NOT_RESERVED, "Maximum"),
             evaluation_periods=LOOKS_WITHOUT_ROOM,

@@ -272,6 +272,22 @@ def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
     assert alarm["EvaluationPeriods"] == 3
 
 
+def test_an_alarm_that_goes_off_before_the_first_schedule_says_so(prod: Assembly) -> None:
+    """All periods before a cluster's deployment lack points; its operator must not roll the stack back."""
+    breaching = {
+        name: alarm
+        for name, alarm in alarms(prod).items()
+        if "-orders-" in name and alarm.get("TreatMissingData") == "breaching"
+    }
+    assert {name.removeprefix("peaker-prod-orders-") for name in breaching} == {
+        "capacity-not-reserved", "forecast-stale", "sweep-silent"
+    }  # fmt: skip
+    for name, alarm in breaching.items():
+        assert "just deployed: wait for one schedule" in alarm["AlarmDescription"]
+        runbook = (RUNBOOKS / f"{name.removeprefix('peaker-prod-orders-')}.md").read_text()
+        assert runbook.splitlines()[2].startswith("The cluster was deployed just now: wait")
+
+
 def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -> None:
     dashboards = {one["DashboardName"]: one for one in assembly.properties("AWS::CloudWatch::Dashboard")}
     ours, prefix = f"Peaker/{assembly.environment}", f"peaker-{assembly.environment}"
