@@ -20,6 +20,7 @@ from localcloud.simulated.hosts import After
 
 # Stands for an id of the host itself.
 FROM_THE_HOST = "from the host"
+DEFAULT_HEALTH_PORT = 9200
 DONOR_UUID = "0d0d0d0d-0000-11f1-8000-000000000001"
 
 # A document that is not here is done, and has no numbers to tell.
@@ -190,15 +191,16 @@ class SimulatedAnswers:
         self._databases: set[str] = set()
         self._bare = bare
         self._packages: set[str] = set()
-        self._responders: set[str] = set()
+        # The port at which each listens.
+        self._responders: dict[str, int] = {}
         # Documents that hosts had begun when they went down.
         self._begun: set[tuple[str, str]] = set()
         self._lost: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def answers_probes(self, instance_id: str) -> bool:
-        """Whether the health responder was started on this host."""
-        return instance_id in self._responders
+    def answers_probes(self, instance_id: str, port: int) -> bool:
+        """Whether the health responder was started on this host, and listens at this port."""
+        return self._responders.get(instance_id) == port
 
     def went_down(self, instance_id: str) -> None:
         """The host goes down: nobody works on what it had begun, and its prewarm has ended."""
@@ -235,9 +237,9 @@ class SimulatedAnswers:
                 asked = (instance_id, environment.get("SSM_Command", ""))
                 return Answer({"at_work": asked not in self._lost})
             if document == "prepare_base":
-                return self._prepare_base(instance_id, environment.get("SSM_Mode", "prepare"))
+                return self._prepare_base(instance_id, environment)
             if document == "start_database":
-                self._responders.add(instance_id)
+                self._responders[instance_id] = health_port(environment)
                 self._databases.add(instance_id)
             if document == "stop_database":
                 self._databases.discard(instance_id)
@@ -258,7 +260,8 @@ class SimulatedAnswers:
                 return Answer({**HEALTHY[document], "lag_seconds": lag})
             return Answer(own(HEALTHY.get(document, {}), instance_id))
 
-    def _prepare_base(self, instance_id: str, mode: str) -> Answer:
+    def _prepare_base(self, instance_id: str, environment: Mapping[str, str]) -> Answer:
+        mode = environment.get("SSM_Mode", "prepare")
         first, prepared = HEALTHY["prepare_base"], instance_id in self._responders
         there = [{**step, "state": "already there"} for step in first["steps"]]
         own = {"server_id": int(instance_id[-6:], 16), "source_host": "10.77.1.10"}
@@ -273,7 +276,7 @@ class SimulatedAnswers:
             )
         if mode == "check":
             return Answer({"changed": False, "steps": there, **own})
-        self._responders.add(instance_id)
+        self._responders[instance_id] = health_port(environment)
         return Answer({"changed": False, "steps": there} if prepared else first)
 
     def _start_engine(self, document: str, instance_id: str, run_id: str) -> Answer:
@@ -345,6 +348,11 @@ def filled(report: Mapping[str, Any]) -> dict[str, Any]:
         "hot_warm_seconds": report["elapsed_seconds"] if report["state"] == "done" else None,
         "hot_eta_seconds": report["eta_seconds"],
     }
+
+
+def health_port(environment: Mapping[str, str]) -> int:
+    """Where a responder listens: where its document says, else at the host package's own default."""
+    return int(environment.get("SSM_HealthPort", DEFAULT_HEALTH_PORT))
 
 
 def own(result: Mapping[str, Any], instance_id: str) -> dict[str, Any]:

@@ -280,8 +280,8 @@ SCALE_OUT = (
     F(
         Phase.CREATE,
         "assemble_storage",
-        "Proves each volume on the host, mounts nothing",
-        RECORDED,
+        "Proves each volume on the host and looks at the image's server, mounts nothing",
+        STEP,
         ("assemble_storage",),
         steps=(S("AssembleStorage", Part.STORAGE, BUILD),),
     ),

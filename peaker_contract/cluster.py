@@ -91,7 +91,8 @@ class ClusterBlock(Settings):
         examples=[6],
     )
     image_id: ImageId = Field(
-        description="Image that replicas boot from: SSM Agent, MySQL, no data.",
+        description="Image that replicas boot from: SSM agent, `engine` with its systemd unit, no data "
+        "([base-replica.md](base-replica.md#the-image-of-the-peak-replicas)).",
         examples=["ami-0b0d0000000000001"],
     )
     instance_type: InstanceTypeName = Field(
@@ -224,6 +225,11 @@ class ClusterBlock(Settings):
     def instance_types(self) -> tuple[str, ...]:
         """The types that replicas may have, in the order in which capacity is asked for."""
         return (self.instance_type, *self.fallback_instance_types)
+
+    @property
+    def host_parameters(self) -> dict[str, str]:
+        """What a document tells a host of its cluster, whatever else it does there."""
+        return {"Engine": self.engine, "HealthPort": str(self.read_endpoint.health_port)}
 
     def volume(self, name: str) -> VolumeSettings:
         """The volume of that name; KeyError when the cluster has none."""

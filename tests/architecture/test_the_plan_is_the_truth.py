@@ -25,6 +25,8 @@ PLANNED = {
 # What protects while it is built, and therefore today's; knee_seconds is time for a search and planned with the rest.
 PROTECTING = {"gates", "limits"}
 PLANNED_AMONG_GATES = "knee_seconds"
+# What hosts are told: engine and health port, which are those of the read endpoint as it is now.
+TOLD_TO_HOSTS = {"host_parameters"}
 # What a run decides by before it has a plan, or what becomes of a replica that is built.
 NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
@@ -76,7 +78,7 @@ def _is_settings_call(node: ast.AST) -> bool:
 def _is_allowed(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
     parent = parents[node]
     if isinstance(parent, ast.Attribute):
-        return parent.attr in PROTECTING
+        return parent.attr in PROTECTING | TOLD_TO_HOSTS
     if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name):
         return parent.func.id in LOOKS_AT_THE_FLEET
     return isinstance(parent, ast.Assign)

@@ -36,7 +36,7 @@ from peaker_host.fill.request import parse_fill
 from peaker_host.health import policy, process, sample, serving_floor
 from peaker_host.health.server import HealthServer
 from peaker_host.layouts import lvm_reports, md_examine
-from peaker_host.machine import devices, files, manifest
+from peaker_host.machine import devices, files, image_server, manifest
 from peaker_host.machine.errors import (
     DirectApiRefused,
     HostError,
@@ -606,6 +606,10 @@ def _paths(case: Any) -> Any:
     return data_paths.refuse_outside(server(case), "mysql", ["/var/lib/mysql"], ["/", "/var/lib/mysql"])
 
 
+UNIT_SHOWN = "Id=mysqld.service\nLoadState=loaded\nExecStart={ path=/usr/sbin/mysqld ; argv[]=/usr/sbin/mysqld --a=1 ; pid=0 }\n"
+PRINTED_DEFAULTS = "mysqld would have been started with the following arguments:\n--datadir=/srv/mysql --log-error=/srv/e.log \n"
+
+
 def _programs() -> Iterator[EntryPoint]:
     own = (HostError,)
     room = "peaker_host.prove"
@@ -632,6 +636,17 @@ def _programs() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "mdadm --examine", TEXT, lambda case: md_examine.parse_examine("/dev/nvme1n1", case), (EXAMINED,), own,
         ("peaker_host.layouts.md_examine.parse_examine",),
+    )  # fmt: skip
+    room = "peaker_host.machine.image_server"
+    yield EntryPoint(
+        "a unit as systemctl shows it", TEXT,
+        lambda case: image_server.known_units(saying(case), image_server.UNITS), (UNIT_SHOWN,), own,
+        (f"{room}._unit_shown", f"{room}.known_units"),
+    )  # fmt: skip
+    yield EntryPoint(
+        "the options of an image's server", TEXT,
+        lambda case: image_server.ImageServer(saying(case), image_server.ServerUnit("mysql"), ("mysqld",)).options(),
+        (PRINTED_DEFAULTS,), own, (f"{room}.ImageServer.options", f"{room}._options"),
     )  # fmt: skip
     room = "peaker_host.layouts.lvm_reports"
     yield EntryPoint("pvs", JSON_TEXT, lvm_reports.parse_pvs, (PVS,), own, (f"{room}.parse_pvs",))

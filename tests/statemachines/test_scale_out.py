@@ -104,6 +104,17 @@ def test_the_receipt_has_every_step_its_numbers_the_cost_and_the_lead(
     assert receipt["forecast_lead"]["seconds_alarm_to_serving"] > 0
 
 
+def test_a_replica_answers_at_the_clusters_own_health_port(cloud: WorkflowCloud) -> None:
+    """The settings say 9201. A host whose image knows nothing of the cluster listens at 9200 unless it is told."""
+    endpoint = {"kind": "nlb", "port": 3306, "listener_port": 13306, "health_port": 9201}
+    cluster = cloud.cluster(read_endpoint=endpoint)
+    cloud.set_load(cluster, 150, 2)
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    assert execution["status"] == "SUCCEEDED", execution
+    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
+    assert {port for _, port, _ in cloud.plane.endpoints.probes} >= {9201}
+
+
 def test_plan_mode_returns_the_plan_and_writes_nothing(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
     execution = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan", "count": 2})

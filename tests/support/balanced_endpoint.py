@@ -11,7 +11,7 @@ DEREGISTRATION_DELAY_SECONDS = 30
 PREFIX = "peaker-local"
 
 
-def make_balanced_endpoint(elbv2: Any, name: str, listener_port: int, **probes: int) -> dict[str, str]:
+def make_balanced_endpoint(elbv2: Any, name: str, listener_port: int, **probes: int | str) -> dict[str, str]:
     """ARNs by their names in the settings; `probes` are the health check's figures under ELBv2's names."""
     given = f"{PREFIX}-{name}"
     serving, warming = (_target_group(elbv2, f"{given}{which}", probes) for which in ("", "-w"))
@@ -30,16 +30,13 @@ def make_balanced_endpoint(elbv2: Any, name: str, listener_port: int, **probes: 
     }
 
 
-def _target_group(elbv2: Any, name: str, probes: dict[str, int]) -> str:
+def _target_group(elbv2: Any, name: str, probes: dict[str, int | str]) -> str:
     group = elbv2.create_target_group(
         Name=name,
         Protocol="TCP",
         Port=3306,
         VpcId=VPC,
-        HealthCheckProtocol="HTTP",
-        HealthCheckPort="9200",
-        HealthCheckPath="/",
-        **probes,
+        **{"HealthCheckProtocol": "HTTP", "HealthCheckPort": "9200", "HealthCheckPath": "/", **probes},
     )["TargetGroups"][0]["TargetGroupArn"]
     delay = {"Key": "deregistration_delay.timeout_seconds", "Value": str(DEREGISTRATION_DELAY_SECONDS)}
     elbv2.modify_target_group_attributes(TargetGroupArn=group, Attributes=[delay])

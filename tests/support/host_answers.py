@@ -11,6 +11,7 @@ from lab.simulated_hosts import (
     SimulatedAnswers,
     as_run_result,
     document_of,
+    health_port,
     own,
     without_a_parameter,
 )
@@ -28,6 +29,7 @@ class HostAnswers:
         self.asked: list[tuple[str, str]] = []
         self.hosts: SimulatedAnswers | None = None
         self.before_answering: Callable[[str, str], None] | None = None  # with the document and the host
+        self._responders: dict[str, int] = {}
         self._scripted: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
 
@@ -45,9 +47,15 @@ class HostAnswers:
         with self._lock:
             self.asked.append((document, instance_id))
             answer = self._scripted_answer(document, instance_id)
+            if document == "start_database" and (answer is None or answer.get("ok", True)):
+                self._responders[instance_id] = health_port(environment)
         if answer is None and self.hosts is not None:
             return self.hosts(instance_id, argv, environment)
         return as_run_result(document, own(answer or HEALTHY[document], instance_id))
+
+    def answers_probes(self, instance_id: str, port: int) -> bool:
+        """At the port that its start was told. Hosts that a test made itself are prepared for any."""
+        return self._responders.get(instance_id, port) == port
 
     def script(self, document: str, *answers: Mapping[str, Any], instance_id: str | None = None) -> None:
         """These answers come first, one per call; each is laid over the healthy one."""

@@ -187,7 +187,7 @@ class WorkflowCloud:
         With `kms_key_arns` its data volumes are under the first of those keys.
         """
         name = self._next_name()
-        endpoint = self._read_endpoint(name)
+        endpoint = self._read_endpoint(name, changes.get("read_endpoint", {}).get("health_port", 9200))
         cluster = self._cluster(name, endpoint, changes, size_gib)
         self._put_into_service(cluster, cluster.base_id)
         self.eventually(lambda: self.health(cluster).get(cluster.base_id) == "healthy")
@@ -223,12 +223,13 @@ class WorkflowCloud:
         arns = (balanced.get(f"{which}_arn", "") for which in BALANCED)
         return Cluster(name, source, base, *arns, settings)
 
-    def _read_endpoint(self, name: str) -> dict[str, str]:
+    def _read_endpoint(self, name: str, health_port: int) -> dict[str, str]:
         """ARNs by their names in the settings: the serving group, the warming group, the listener."""
         endpoint = make_balanced_endpoint(
             self.client("elbv2"),
             name,
             next(LISTENER_PORTS),
+            HealthCheckPort=str(health_port),
             HealthCheckIntervalSeconds=5,
             HealthCheckTimeoutSeconds=2,
             HealthyThresholdCount=2,
@@ -515,6 +516,7 @@ def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterato
     """Open a cloud with everything deployed; nothing is left of it afterwards."""
     answers = HostAnswers()
     plane = simulated_dataplane(answers)
+    plane.endpoints.responds = answers.answers_probes
     settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05, lambda_preload=PURE)
     with LocalCloud(plane, state_dir, clock_scale=clock_scale, settings=settings) as cloud:
         # Thousands of requests: a line per request, flushed, would cost a fifth of the time.

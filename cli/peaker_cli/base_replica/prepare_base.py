@@ -180,8 +180,7 @@ def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str,
     return {
         **given,
         "RunId": f"prepare-base-{settings.name}",
-        "Engine": settings.engine,
-        "HealthPort": str(settings.read_endpoint.health_port),
+        **settings.host_parameters,
         "Filesystems": ",".join(
             dict.fromkeys(f"{one.mount_point}={one.filesystem}" for one in settings.volumes)
         ),

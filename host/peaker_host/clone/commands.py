@@ -7,6 +7,7 @@ from typing import Any, Dict
 from peaker_host.clone.request import CloneRequest, parse_clone
 from peaker_host.machine.arguments import host_name, port, positive_int
 from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
 
 
 def _request(context: Context) -> CloneRequest:
@@ -20,11 +21,12 @@ def _start_clone(context: Context) -> Dict[str, Any]:
     from peaker_host.warm.control import start_once
 
     given, request = context.arguments, _request(context)
+    settings = settled(context, [member.mount_point for member in request.members])
     argv = ["clone_database", "--run-id", request.run_id]
     argv += ["--volumes", given.volumes, "--layout", given.layout]
     argv += ["--donor-host", request.donor.host, "--donor-port", str(request.donor.port)]
     argv += ["--rate-mib-per-s", str(request.rate_mib_per_s)]
-    return start_once(context.settings, context.processes, request.run_id, argv, given.settings)
+    return start_once(settings, context.processes, request.run_id, argv, given.settings)
 
 
 def _clone_database(context: Context) -> Dict[str, Any]:
@@ -59,7 +61,7 @@ COMMANDS = (
         "Start a clone of the donor in the background, or say that it runs; report_prewarm says how far it is",
         _EXAMPLE,
         _start_clone,
-        _OF_A_CLONE,
+        (*_OF_A_CLONE, *OF_THE_CLUSTER),
     ),
     Command(
         "clone_database",

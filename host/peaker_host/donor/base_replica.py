@@ -8,11 +8,10 @@ is it made on this server alone, outside the binary log.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import admin_client
@@ -37,11 +36,12 @@ from peaker_host.health.process import listening_addresses
 from peaker_host.health.serving_floor import read_health
 from peaker_host.health.unit import UNIT, install_health_service, unit_text
 from peaker_host.machine.errors import BaseNotPrepared, HostError
-from peaker_host.machine.files import read_json, read_text, write_atomically
+from peaker_host.machine.files import read_json, read_text
+from peaker_host.machine.host_json import to_decide, write_decided
+from peaker_host.machine.image_server import UNITS
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 
-_UNITS = ("mysql", "mysqld", "mariadb")
 _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
 
 
@@ -173,7 +173,7 @@ def _with_facts(settings: Settings, path: str, processes: Processes, facts: Serv
         settings = replace(settings, datadir=facts.datadir)
     if "mysql_service" in written:
         return settings
-    units = dict.fromkeys((settings.mysql_service, *_UNITS))
+    units = dict.fromkeys((settings.mysql_service, *UNITS))
     active = [
         unit for unit in units if not processes.run(["systemctl", "is-active", unit], check=False).exit_code
     ]
@@ -183,23 +183,12 @@ def _with_facts(settings: Settings, path: str, processes: Processes, facts: Serv
 def _write_settings(settings: Settings, path: str) -> Step:
     """host.json keeps what others wrote; what differs from the defaults comes to it, and what the cluster's settings
     decide wins."""
-    written, decided = read_json(path) or {}, _to_decide(settings, path)
+    decided = to_decide(settings, path)
     if not decided:
-        return Step("host settings", THERE, f"{path} says what is so" if written else "the defaults are so")
-    text = json.dumps({**written, **decided}, indent=1) + "\n"
-    write_atomically(path, text)
+        said = f"{path} says what is so" if read_json(path) else "the defaults are so"
+        return Step("host settings", THERE, said)
+    write_decided(path, decided)
     return Step("host settings", DONE, f"{path}: {_named(decided)}")
-
-
-def _to_decide(settings: Settings, path: str) -> Dict[str, Any]:
-    """What host.json is to say, and does not."""
-    written, default = read_json(path) or {}, asdict(Settings())
-    return {
-        name: value
-        for name, value in asdict(settings).items()
-        if name in ("engine", "health_port", "datadir", "mysql_service")
-        and value != written.get(name, default[name])
-    }
 
 
 def _named(values: Dict[str, Any]) -> str:
@@ -207,7 +196,7 @@ def _named(values: Dict[str, Any]) -> str:
 
 
 def _look_at_settings(settings: Settings, path: str) -> str:
-    if decided := _to_decide(settings, path):
+    if decided := to_decide(settings, path):
         raise Refusal(f"{path} does not say {_named(decided)}", PREPARE)
     return f"{path} says what is so"
 

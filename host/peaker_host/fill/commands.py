@@ -7,6 +7,8 @@ from typing import Any, Dict
 from peaker_host.fill.request import FillRequest, parse_fill
 from peaker_host.machine.arguments import positive
 from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
+from peaker_host.machine.replication_login import refuse_without_login
 
 
 def _request(context: Context) -> FillRequest:
@@ -24,11 +26,13 @@ def _request(context: Context) -> FillRequest:
 def _start_fill(context: Context) -> Dict[str, Any]:
     from peaker_host.fill.control import start_fill
 
-    arguments = context.arguments
+    arguments, request = context.arguments, _request(context)
+    settings = settled(context, [member.mount_point for member in request.members])
+    refuse_without_login(settings)
     return start_fill(
-        context.settings,
+        settings,
         context.processes,
-        _request(context),
+        request,
         arguments.volumes,
         arguments.snapshots,
         arguments.settings,
@@ -79,7 +83,7 @@ COMMANDS = (
         "Start a direct fill in the background, or say that it runs; report_prewarm says how far it is",
         _EXAMPLE,
         _start_fill,
-        _OF_A_FILL,
+        (*_OF_A_FILL, *OF_THE_CLUSTER),
     ),
     Command(
         "fill_volumes",

@@ -7,6 +7,7 @@ from typing import Any, Dict
 
 from peaker_host.machine.arguments import absolute_paths, positive
 from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
 from peaker_host.machine.replication_login import refuse_without_login
 from peaker_host.machine.stacks import stack_document
 
@@ -15,12 +16,13 @@ def _assemble_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.assemble import assemble
     from peaker_host.machine import manifest
 
-    refuse_without_login(context.settings)
     arguments = context.arguments
     stacks = manifest.parse_stacks(arguments.layout)
     members = manifest.parse_volumes(arguments.volumes, {one.mount_point for one in stacks})
+    settings = settled(context, [member.mount_point for member in members])
+    refuse_without_login(settings)
     made = assemble(
-        context.settings,
+        settings,
         context.processes,
         arguments.run_id,
         members,
@@ -66,6 +68,7 @@ COMMANDS = (
                 default="",
             ),
             Parameter("--wait-seconds", "how long a volume may take to appear", positive, 120.0),
+            *OF_THE_CLUSTER,
         ),
     ),
     Command(

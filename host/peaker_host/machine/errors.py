@@ -21,6 +21,10 @@ class InvalidHostSettings(HostError):
     """host.json is not readable JSON or holds an unknown or wrongly typed field."""
 
 
+class ImageUnfit(HostError):
+    """The server of the image cannot become a replica of this cluster. The message says what to do with the image."""
+
+
 class UnreadableFile(HostError):
     """A file that this package or the server wrote is damaged or of another form; the message says what to do."""
 

@@ -7,6 +7,7 @@ from typing import Any, Dict
 from peaker_host.health.commands import health_policy
 from peaker_host.machine.arguments import count, host_name, positive, positive_int, server_id
 from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
 
 
 def _start_database(context: Context) -> Dict[str, Any]:
@@ -14,7 +15,7 @@ def _start_database(context: Context) -> Dict[str, Any]:
 
     arguments = context.arguments
     return launch.start_database(
-        context.settings,
+        settled(context),
         context.processes,
         arguments.run_id,
         arguments.server_id,
@@ -83,6 +84,7 @@ COMMANDS = (
             Parameter("--server-id", "unique in the cluster, 1 to 4294967295", server_id),
             Parameter("--health", "what the health responder goes by, JSON", health_policy, {}),
             Parameter("--timeout-seconds", "until it answers", positive, 1800.0),
+            *OF_THE_CLUSTER,
         ),
     ),
     Command(

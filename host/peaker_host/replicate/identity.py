@@ -21,11 +21,11 @@ from peaker_host.machine.errors import (
     UnclearAnswer,
 )
 from peaker_host.machine.files import read_text, write_atomically
+from peaker_host.machine.image_server import OPTIONS_FILE
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import parsed_json, understood
 
-OPTIONS_FILE = "zz-peaker.cnf"
 # The second one is there while SET PERSIST writes, and is read first then.
 PERSISTED_FILES = ("mysqld-auto.cnf", "mysqld-auto.cnf.backup")
 # What a donor may have persisted that is the donor's own, or that decides how a copy comes up. MySQL persists an

@@ -6,11 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from host_bench import RUN_ID, Host
+from host_bench import RUN_ID, Host, Volume
 
 
 def assemble(host: Host, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    return host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", "[]")
+    asked = (
+        "--volumes",
+        host.request(Volume("vol-0e57000000000000a", "", host.root)),
+        "--wait-seconds",
+        "0.01",
+    )
+    return host.call(capsys, "assemble_storage", "--run-id", RUN_ID, *asked)
 
 
 def test_a_mariadb_image_without_the_replication_login_is_refused_before_the_prewarm(
@@ -27,7 +33,7 @@ def test_with_the_login_it_goes_on_to_the_volumes(host: Host, capsys: pytest.Cap
     login: Path = host.root / "replication.json"
     login.write_text(json.dumps({"user": "repl", "password": "secret"}))
     host.configure(engine="mariadb", replication_credentials_file=str(login))
-    assert assemble(host, capsys)["error"] == "InvalidArgument", "no volume was given"
+    assert assemble(host, capsys)["error"] == "DeviceNotFound", "nothing is attached here"
 
 
 @pytest.mark.parametrize("engine", ["mysql", "mariadb"])
@@ -52,4 +58,4 @@ def test_a_login_that_nobody_understands_is_refused_before_the_prewarm(
 
 def test_the_copy_of_a_mysql_brings_its_own(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.configure(replication_credentials_file=str(host.root / "replication.json"))
-    assert assemble(host, capsys)["error"] == "InvalidArgument", "no volume was given"
+    assert assemble(host, capsys)["error"] == "DeviceNotFound", "nothing is attached here"

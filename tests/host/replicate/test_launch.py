@@ -111,8 +111,9 @@ class TestStartDatabase:
         programs: ScriptedProcesses,
         capsys: pytest.CaptureFixture[str],
         timeout_seconds: int = 5,
+        *more: str,
     ) -> dict[str, Any]:
-        limits = ("--server-id", "7", "--timeout-seconds", str(timeout_seconds))
+        limits = ("--server-id", "7", "--timeout-seconds", str(timeout_seconds), *more)
         command = ("start_database", "--run-id", RUN_ID, *limits)
         cli.main(["--settings", str(host.settings_path), *command], programs)
         result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -195,6 +196,24 @@ class TestStartDatabase:
             assert "server_id from COMMAND_LINE" in result["message"]
             last = [" ".join(argv) for argv, _ in ready.calls if argv[0] == "systemctl"][-1]
             assert last == "systemctl stop mysql"
+
+    @pytest.mark.real
+    def test_the_responder_listens_where_the_settings_say_also_on_a_replica_that_returns_after_they_changed(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shown = "Id=mysql.service\nLoadState=loaded\nExecStart={ argv[]=/usr/sbin/mysqld ; pid=0 }\n"
+        ready.on("systemctl show", answer=shown).on("--version", answer="Ver 8.4.3")
+        ready.on(
+            "--print-defaults",
+            answer=lambda _: f"mysqld\n--datadir={host.settings.datadir} --peaker_reads_this=1",
+        )
+        unit = Path(host.settings.unit_dir) / "peaker-health.service"
+        assert self.start(host, ready, capsys)["ok"]
+        assert "health --port 9200" in unit.read_text()
+        assert self.start(host, ready, capsys, 5, "--engine", "mysql", "--health-port", "9201")["ok"]
+        assert "health --port 9201" in unit.read_text()
+        assert json.loads(host.settings_path.read_text())["health_port"] == 9201
+        assert ready.said("systemctl", "restart", "peaker-health.service")
 
     @pytest.mark.real
     def test_a_server_that_the_image_started_is_stopped_before_the_volumes_come_over_its_files(

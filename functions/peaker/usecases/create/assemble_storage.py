@@ -1,4 +1,4 @@
-"""AssembleStorage: the host sees its volumes, whole and not mounted."""
+"""AssembleStorage: the host sees its volumes, whole and not mounted, and has a server that can run on them."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
         "RunId": step.run_id,
         "Volumes": json.dumps(volumes, separators=(",", ":")),
         "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
+        **ports.clusters.settings(step.cluster).host_parameters,
     }
     numbers = run_host_command(ports, step, "assemble_storage", instance_id, parameters)
     return Summary(text=f"{len(volumes)} volumes seen by {instance_id}", numbers=numbers)

@@ -38,10 +38,12 @@ def health_policy(settings: ClusterSettings) -> str:
 
 def start_parameters(ports: Ports, step: StepInput, instance_id: str) -> dict[str, str]:
     """Of start_database, whether it is the copy's first start or a later one."""
+    settings = ports.clusters.settings(step.cluster)
     return {
         "RunId": builder_of(ports.ledger.run(step.run_id)),
         "ServerId": str(server_id(instance_id)),
-        "Health": health_policy(ports.clusters.settings(step.cluster)),
+        "Health": health_policy(settings),
+        **settings.host_parameters,
     }
 
 

@@ -62,6 +62,7 @@ def _start_fill(
         "Volumes": json.dumps(volumes, separators=(",", ":")),
         "Snapshots": json.dumps(snapshots, separators=(",", ":")),
         "RequestsPerSecond": str(max(1, int(DIRECT_REQUESTS_PER_SECOND / max(1, at_once)))),
+        **ports.clusters.settings(step.cluster).host_parameters,
     }
     numbers = run_host_command(ports, step, "start_fill", instance_id, parameters, repeat=True)
     return Summary(
@@ -86,6 +87,7 @@ def _start_clone(
         "DonorHost": ports.compute.instance(donor.instance_id).private_ip,
         "DonorPort": str(approved_build(ports, step).database_port),
         "RateMibPerS": str(planned.clone_mib_per_s),
+        **ports.clusters.settings(step.cluster).host_parameters,
     }
     numbers = run_host_command(ports, step, "start_clone", instance_id, parameters, repeat=True)
     return Summary(

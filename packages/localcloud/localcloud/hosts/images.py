@@ -63,7 +63,8 @@ class ImageRecipe:
         """Changes when one of our own files did."""
         digest = hashlib.sha256(str(_MYSQL_UID).encode())
         for path, target in _own_files(self.engine):
-            digest.update(f"{target}\0".encode() + path.read_bytes() + b"\0")
+            link = os.readlink(path) if path.is_symlink() else ""
+            digest.update(f"{target}\0{link}\0".encode() + path.read_bytes() + b"\0")
         return digest.hexdigest()
 
 
@@ -217,8 +218,9 @@ def _install_own_files(recipe: ImageRecipe, root: Path) -> None:
         target = root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
-        shutil.copyfile(source, target)
-        target.chmod(0o755 if name.startswith("usr/bin/") else 0o644)
+        shutil.copyfile(source, target, follow_symlinks=False)
+        if not target.is_symlink():
+            target.chmod(0o755 if name.startswith("usr/bin/") else 0o644)
         files.append(name)
     _add_mysql_user(root)
     for name in ("etc/mysql/conf.d", "etc/systemd/system", "var/lib/peaker", "opt/peaker"):

@@ -141,9 +141,9 @@ def find_unit(layout: Layout, name: str) -> Unit:
         path = directory / full
         if path.exists():
             unit = parse_unit(path.resolve().name, path)
-            for parent in layout.unit_directories:
-                for drop_in in sorted((parent / f"{full}.d").glob("*.conf")):
-                    unit.settings.update(parse_unit(full, drop_in).settings)
+            places = [parent / f"{one}.d" for parent in layout.unit_directories for one in {full, unit.name}]
+            for drop_in in [file for place in places for file in sorted(place.glob("*.conf"))]:
+                unit.settings.update(parse_unit(full, drop_in).settings)
             return unit
     raise ServiceError(f"Unit {full} could not be found.", _UNKNOWN_UNIT)
 
@@ -237,7 +237,7 @@ class Services:
             unit = find_unit(self._layout, name)
         except ServiceError:
             return {
-                "Id": name,
+                "Id": name if name.endswith(".service") else f"{name}.service",
                 "LoadState": "not-found",
                 "ActiveState": "inactive",
                 "SubState": "dead",
@@ -247,11 +247,12 @@ class Services:
         running = state is not None and active == "active"
         return {
             "Id": unit.name,
-            "LoadState": "loaded",
+            "LoadState": "masked" if unit.path.resolve() == Path(os.devnull) else "loaded",
             "ActiveState": active,
             "SubState": {"active": "running", "failed": "failed"}.get(active, "dead"),
             "MainPID": str(state.pid) if running and state else "0",
             "FragmentPath": str(unit.path),
+            "ExecStart": _as_shown(unit.last("ExecStart")),
         }
 
     def log_path(self, unit_name: str) -> Path:
@@ -450,6 +451,12 @@ def parse_command(command: str) -> tuple[list[str], bool, bool]:
     marks = prefix.group() if prefix else ""
     argv = [word.replace("$$", "$") for word in shlex.split(command[len(marks) :])]
     return argv, "-" in marks, "+" in marks or "!" in marks
+
+
+def _as_shown(command: str) -> str:
+    """An Exec line as `systemctl show` prints it."""
+    argv = parse_command(command)[0]
+    return f"{{ path={argv[0]} ; argv[]={' '.join(argv)} ; ignore_errors=no ; pid=0 }}" if argv else ""
 
 
 def _environment(unit: Unit) -> dict[str, str]:

@@ -17,13 +17,14 @@ from localcloud.simulated.hosts import SimulatedHosts
 
 class SimulatedReadEndpoints:
     """ReadEndpoints in memory. A probe is answered from `health` (by address and port); without an entry
-    there, a host that is up and whose responder runs (`responds`) answers 200 and everything else does not answer."""
+    there, a host that is up and whose responder listens there (`responds`) answers 200, everything else not
+    at all."""
 
     def __init__(self, hosts: SimulatedHosts) -> None:
         self._hosts = hosts
         self.taken_ports: set[int] = set()
         self.health: dict[tuple[str, int], int | None] = {}
-        self.responds: Callable[[str], bool] = lambda _instance_id: True
+        self.responds: Callable[[str, int], bool] = lambda _instance_id, _port: True
         self.probes: list[tuple[str, int, str]] = []
         self.closed: list[tuple[str, str, int]] = []
         self._specs: dict[str, ReadEndpointSpec] = {}
@@ -72,7 +73,7 @@ class SimulatedReadEndpoints:
             if (address, port) in self.health:
                 return self.health[(address, port)]
         instance_id = self._hosts.up_at(address)
-        return 200 if instance_id is not None and self.responds(instance_id) else None
+        return 200 if instance_id is not None and self.responds(instance_id, port) else None
 
     def close(self) -> None:
         with self._lock:

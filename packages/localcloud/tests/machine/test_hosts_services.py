@@ -207,6 +207,29 @@ def test_show_prints_properties(units: Units, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "active\nLoadState=not-found\nMainPID=0\n"
 
 
+def test_show_tells_a_units_own_name_its_command_and_whether_it_is_masked(
+    units: Units, layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units.write("mariadb", "ExecStart=/bin/sleep 60")
+    (layout.unit_directories[1] / "mysql.service").symlink_to("mariadb.service")
+    (layout.unit_directories[0] / "mysqld.service").symlink_to("/dev/null")
+    for name in ("mysql", "mysqld"):
+        assert units.run("show", "--property=Id,LoadState,ExecStart", name) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Id=mariadb.service", "LoadState=loaded"]
+    assert lines[2].startswith("ExecStart={ path=/bin/sleep ; argv[]=/bin/sleep 60 ; ")
+    assert lines[4] == "LoadState=masked"
+
+
+def test_a_drop_in_of_a_unit_holds_under_each_of_its_names(units: Units, layout: Layout) -> None:
+    units.write("mariadb", "ExecStart=/bin/sleep 60")
+    (layout.unit_directories[1] / "mysql.service").symlink_to("mariadb.service")
+    drop_in = layout.unit_directories[0] / "mariadb.service.d" / "volumes.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Unit]\nConditionPathIsMountPoint=/nowhere\n")
+    assert (units.run("start", "mysql"), units.run("is-active", "mysql")) == (0, 3)
+
+
 def test_status_shows_the_end_of_the_log(units: Units, capsys: pytest.CaptureFixture[str]) -> None:
     units.write("web", "ExecStart=/bin/sh -c 'echo one; echo two; echo three; exec sleep 60'")
     units.run("start", "web")

@@ -456,6 +456,27 @@ def test_the_host_is_told_its_volumes_by_id(ports: FakePorts) -> None:
     assert all(one["volume_id"].startswith("vol-") for one in given)
 
 
+def test_the_host_is_told_the_clusters_engine_and_health_port_before_anything_is_read(
+    ports: FakePorts,
+) -> None:
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    answer(ports, "assemble_storage", members=[], bytes=1)
+    assemble_storage(ports, step(ports, "AssembleStorage"))
+    sent = ports.commands.parameters[-1]
+    assert (sent["Engine"], sent["HealthPort"]) == ("mysql", "9200")
+
+
+def test_an_image_whose_server_cannot_become_a_replica_ends_the_build_before_the_prewarm(
+    ports: FakePorts,
+) -> None:
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    answer(ports, "assemble_storage", ok=False, error="ImageUnfit", message="systemd has none of the units")
+    with pytest.raises(errors.HostCommandFailed, match="ImageUnfit: systemd has none of the units"):
+        assemble_storage(ports, step(ports, "AssembleStorage"))
+
+
 def test_the_prewarm_is_reported_and_its_deadline_kept(ports: FakePorts) -> None:
     snapshotted(ports)
     given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump())

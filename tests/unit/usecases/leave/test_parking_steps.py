@@ -379,7 +379,8 @@ def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: Fa
     await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
     answers(ports, "start_database", server_uuid="its-own", read_only=True)
     start_database(ports, back(ports, "StartDatabase"))
-    assert ports.commands.parameters[-1]["RunId"] == RUN_ID
+    sent = ports.commands.parameters[-1]
+    assert (sent["RunId"], sent["Engine"], sent["HealthPort"]) == (RUN_ID, "mysql", "9200")
     finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
     finish(ports, "StartReplication", io_running=True, sql_running=True)
     finish(ports, "WaitForCatchUp", samples=[0, 0, 0])

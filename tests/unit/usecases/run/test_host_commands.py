@@ -84,7 +84,13 @@ def test_a_command_that_did_not_succeed_fails_with_what_is_known(
     step = leased(ports, "StartDatabase")
     ports.commands.results["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
     with pytest.raises(HostCommandFailed, match="start_database: Execution Timed Out on"):
-        run_host_command(ports, step, "start_database", BASE, {**RUN, "ServerId": "7", "Health": "{}"})
+        run_host_command(
+            ports,
+            step,
+            "start_database",
+            BASE,
+            {**RUN, "ServerId": "7", "Health": "{}", "Engine": "mysql", "HealthPort": "9200"},
+        )
 
 
 def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:

@@ -112,6 +112,7 @@ def test_the_host_is_told_its_donor_its_volumes_and_how_much_it_may_take() -> No
     assert {one["name"] for one in json.loads(sent["Volumes"])} == {"data", "log"}
     assert sent["DonorHost"] == ports.compute.instance(donor).private_ip
     assert (sent["DonorPort"], sent["RateMibPerS"]) == ("3306", "700")
+    assert (sent["Engine"], sent["HealthPort"]) == ("mysql", "9200")
     assert said.numbers["cloned_from"] == donor
 
 

@@ -98,6 +98,7 @@ def test_the_host_is_told_each_volumes_own_snapshot() -> None:
     assert set(json.loads(sent["Snapshots"])) == {"data", "log"}
     assert set(json.loads(sent["Snapshots"]).values()) == set(ports.storage.snapshots)
     assert (sent["Method"], sent["RequestsPerSecond"]) == ("hot", "900")
+    assert (sent["Engine"], sent["HealthPort"]) == ("mysql", "9200")
 
 
 def test_each_member_of_a_set_is_filled_from_its_own_snapshot_and_the_host_is_told_their_one_place() -> None:
