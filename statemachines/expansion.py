@@ -35,9 +35,12 @@ from statemachines.source import (
 
 FOLDER = Path(__file__).resolve().parent
 ASL_FOLDER = FOLDER.parent / "build" / "asl"
-LAMBDA_INVOKE = "arn:aws:states:::lambda:invoke"
+# An integration of another partition than the execution's ends it, past every Catch: the stack says which it is.
+PARTITION = "Partition"
+_STATES = f"arn:${{{PARTITION}}}:states:::"
+LAMBDA_INVOKE = f"{_STATES}lambda:invoke"
 LAMBDA_INVOKE_AND_WAIT_FOR_TOKEN = f"{LAMBDA_INVOKE}.waitForTaskToken"
-START_EXECUTION_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
+START_EXECUTION_AND_WAIT = f"{_STATES}states:startExecution.sync:2"
 
 Asl = dict[str, Any]
 

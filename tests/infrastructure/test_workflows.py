@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from environments.schema import ENVIRONMENTS_DIRECTORY, Environment
 from peaker_contract.catalogue import FUNCTIONS
+from stacks import application
 from stacks.constructs import workflow
 from stacks.constructs.workflow import WorkflowError, checked_definition
 from stacks.control_plane_stack import pascal_case
@@ -38,7 +41,7 @@ def spoilt(monkeypatch: pytest.MonkeyPatch, folder: Path, *path: str, value: Any
 
 def test_a_definition_comes_with_what_it_calls() -> None:
     definition, wanted = checked_definition("prewarm", CALLEES)
-    assert wanted == {"StartPrewarmArn", "ReportPrewarmArn"}
+    assert wanted == {"Partition", "StartPrewarmArn", "ReportPrewarmArn"}
     assert json.loads(definition) == MACHINES["prewarm"]
 
 
@@ -113,6 +116,29 @@ def test_definitions_are_inlined_and_every_placeholder_is_substituted(assembly: 
         definition = json.loads(properties["DefinitionString"])
         assert definition in MACHINES.values()
         assert placeholders(definition) == set(properties["DefinitionSubstitutions"])
+
+
+def test_a_workflow_names_its_own_partition(assembly: Assembly) -> None:
+    """One of another ends the execution past every Catch, and the undo's as well."""
+    for properties in assembly.properties("AWS::StepFunctions::StateMachine"):
+        assert properties["DefinitionSubstitutions"]["Partition"] == "aws"
+
+
+def test_nothing_in_govcloud_is_of_the_commercial_partition(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A deployment there is healthy but for its first run, which fails in its first task: so is its undo."""
+    text = (ENVIRONMENTS_DIRECTORY / "prod.yaml").read_text(encoding="utf-8")
+    document = yaml.safe_load(
+        text.replace("us-east-1", "us-gov-west-1").replace("arn:aws:", "arn:aws-us-gov:")
+    )
+    settings = Environment.parse(document, "prod.yaml")
+    monkeypatch.setattr(application, "load_environment", lambda name, now: settings)
+    application.build_app(
+        environment="prod", output=tmp_path, context={"bundle": "sources"}, checked=False
+    ).synth()
+    for stack, template in Assembly("prod", tmp_path).templates.items():
+        assert "arn:aws:" not in json.dumps(template), stack
 
 
 def test_workflows_log_everything_and_trace(assembly: Assembly) -> None:

@@ -58,7 +58,7 @@ def drained(folder: Path, *lines: str) -> dict[str, Any]:
 
 def test_a_call_gets_its_resource_its_payload_and_its_timeout(tmp_path: Path) -> None:
     state = drained(tmp_path, "payload: {host: replica}")
-    assert state["Resource"] == "arn:aws:states:::lambda:invoke"
+    assert state["Resource"] == "arn:${Partition}:states:::lambda:invoke"
     assert state["Arguments"] == {
         "FunctionName": "${DrainReplicaArn}",
         "Payload": {
@@ -96,7 +96,7 @@ def test_a_question_gets_a_token_for_each_try_and_its_timeout_is_no_reason_to_as
 """,
     )
     state = expanded(tmp_path, asks)["States"]["DrainReplica"]
-    assert state["Resource"] == "arn:aws:states:::lambda:invoke.waitForTaskToken"
+    assert state["Resource"] == "arn:${Partition}:states:::lambda:invoke.waitForTaskToken"
     assert state["Arguments"]["Payload"] == {
         "run_id": "{% $identity.run_id %}",
         "cluster": "{% $identity.cluster %}",

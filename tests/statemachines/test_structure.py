@@ -54,7 +54,7 @@ GOOD: dict[str, Any] = {
         "DrainReplica": {
             "Type": "Task",
             "Comment": "Drains.",
-            "Resource": "arn:aws:states:::lambda:invoke",
+            "Resource": "arn:${Partition}:states:::lambda:invoke",
             "Arguments": {
                 "FunctionName": "${DrainReplicaArn}",
                 "Payload": {"operation": "scale_in", "step": "DrainReplica"},
@@ -130,7 +130,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
             *TASK,
             value={
                 **GOOD["States"]["DrainReplica"],
-                "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+                "Resource": "arn:${Partition}:states:::lambda:invoke.waitForTaskToken",
                 "Retry": [{"ErrorEquals": ["Throttled", "States.Timeout"]}],
             },
         ),
@@ -142,7 +142,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
             *TASK,
             value={
                 **GOOD["States"]["DrainReplica"],
-                "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+                "Resource": "arn:${Partition}:states:::lambda:invoke.waitForTaskToken",
                 "Retry": [{"ErrorEquals": ["Throttled"]}],
             },
         ),
@@ -168,8 +168,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "integrations",
-        broken(*TASK, "Resource", value="arn:aws:states:::aws-sdk:ec2:terminateInstances"),
-        "machine.DrainReplica: calls arn:aws:states:::aws-sdk:ec2:terminateInstances, for which no permission",
+        broken(*TASK, "Resource", value="arn:${Partition}:states:::aws-sdk:ec2:terminateInstances"),
+        "machine.DrainReplica: calls arn:${Partition}:states:::aws-sdk:ec2:terminateInstances, for which no permission",
+    ),
+    (
+        "integrations",
+        broken(*TASK, "Resource", value="arn:aws:states:::lambda:invoke"),
+        "machine.DrainReplica: calls arn:aws:states:::lambda:invoke, for which no permission",
     ),
     (
         "events",
@@ -242,7 +247,12 @@ def test_roll_back_waits_for_every_function_of_the_workflows_that_may_have_been_
 
 def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:
     wanted = set().union(*(structure.placeholders(one) for one in MACHINES.values()))
-    wanted -= {"PrewarmStateMachineArn", "AddReplicaStateMachineArn", "RemoveReplicaStateMachineArn"}
+    wanted -= {
+        "PrewarmStateMachineArn",
+        "AddReplicaStateMachineArn",
+        "RemoveReplicaStateMachineArn",
+        "Partition",
+    }
     functions = {f"{one.pascal_name}Arn" for one in FUNCTIONS}
     by_schedule = {
         *(

@@ -101,6 +101,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     f"{ASL_COMPONENT}.common.string.string_expression": {
         "StringJSONata._eval_body": "self env",
     },
+    f"{ASL_COMPONENT}.common.error_name.error_equals_decl": {
+        "ErrorEqualsDecl._eval_body": "self env",
+    },
     f"{ASL_COMPONENT}.common.retry.retrier_decl": {
         "RetrierDecl._eval_body": "self env",
     },
@@ -112,6 +115,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     },
     f"{ASL_COMPONENT}.state.wait.wait_function.timestamp": {
         "Timestamp._get_wait_seconds": "self env",
+    },
+    f"{TASK_SERVICE}.resource": {
+        "Resource._eval_runtime_part": "self env",
     },
     f"{TASK_SERVICE}.state_task_service_sfn": {
         "StateTaskServiceSfn._from_error": "self env ex",

@@ -266,6 +266,21 @@ def test_sdk_errors_have_the_names_that_aws_gives(aws: Control) -> None:
     assert aws.run({"Ask": parameter})["error"] == "Ssm.ParameterNotFoundException"
 
 
+def test_an_integration_of_another_partition_ends_the_execution_past_its_catch(aws: Control) -> None:
+    """As in AWS GovCloud, of a definition that was written for commercial regions: here the other way round."""
+    everything = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]
+    again = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "MaxAttempts": 3}]
+    ask = task("aws-sdk:ec2:describeVpcs", {}, Retry=again, Catch=everything)
+    elsewhere = {**ask, "Resource": "arn:aws-us-gov:states:::aws-sdk:ec2:describeVpcs"}
+    ended = aws.run({"Ask": elsewhere, "Caught": {"Type": "Succeed"}})
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.Runtime")
+    assert ended["cause"].endswith(
+        "The resource belongs to a different partition from the running execution. "
+        "Expected 'aws', was 'aws-us-gov'"
+    )
+    assert history(aws, ended["executionArn"]).count("TaskFailed") == 1
+
+
 def test_a_function_answers_with_its_payload_or_with_its_class_of_error(aws: Control) -> None:
     function = aws.function(
         "class ReplicaLagging(Exception): pass\n"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from botocore.exceptions import BotoCoreError, ClientError
+from moto.utilities.utils import get_partition
 
 from localcloud.extensions.cloudformation.resource_type import Made, Request
 from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES
@@ -64,9 +65,8 @@ class Stacks:
             if any(stack.name == name and not stack.deleted for stack in self._stacks.values()):
                 raise _error("AlreadyExistsException", f"Stack [{name}] already exists")
             settings = self._cloud.settings
-            arn = (
-                f"arn:aws:cloudformation:{settings.region}:{settings.account_id}:stack/{name}/{uuid.uuid4()}"
-            )
+            place = f"{get_partition(settings.region)}:cloudformation:{settings.region}:{settings.account_id}"
+            arn = f"arn:{place}:stack/{name}/{uuid.uuid4()}"
             stack = Stack(name, arn, template, body, parameters, tags, self._cloud.clock.now(), protected)
             self._scope(stack, template)
             self._stacks[arn] = stack
@@ -284,7 +284,7 @@ class Stacks:
             raise validation_error(f"Parameters: [{', '.join(missing)}] must have values")
         pseudo = {
             "AWS::AccountId": settings.account_id,
-            "AWS::Partition": "aws",
+            "AWS::Partition": get_partition(settings.region),
             "AWS::Region": settings.region,
             "AWS::StackId": stack.id,
             "AWS::StackName": stack.name,

@@ -52,6 +52,8 @@ LIMIT_OF_EXECUTIONS, NOT_MODELLED = (
     "StepFunctions.ExecutionLimitExceeded",
     "StepFunctions.AWSStepFunctionsException",
 )
+# What no Catch and no Retry sees, also where it says States.ALL (Step Functions guide, "Error names").
+PAST_EVERY_CATCH = frozenset({"States.DataLimitExceeded", "States.Runtime"})
 NO_ERROR_TYPE = "The cause could not be determined because Lambda did not return an error type."
 
 
@@ -102,6 +104,7 @@ def install_integrations(cloud: OpenCloud) -> None:
     def error_service(service: str) -> str:
         return ERROR_SERVICE.get(service.lower(), service[:1].upper() + service[1:])
 
+    _install_partitions(cloud)
     cloud.patch(StateTaskServiceLambda, "_from_error", _typed_errors(StateTaskServiceLambda._from_error))
     cloud.patch(StateTaskServiceSfn, "_from_error", _named_as_aws_does(StateTaskServiceSfn._from_error))
     cloud.patch(StateTaskService, "_get_boto_service_name", service_name)
@@ -109,6 +112,55 @@ def install_integrations(cloud: OpenCloud) -> None:
     cloud.patch(StateTaskService, "_normalise_parameters", normalise_parameters)
     cloud.patch(StateTaskService, "_normalise_response", normalise_response)
     cloud.patch(StateTaskServiceAwsSdk, "_normalise_service_error_name", staticmethod(error_service))
+
+
+def _install_partitions(cloud: OpenCloud) -> None:
+    """A task whose integration is of another partition ends its execution, whatever the state catches."""
+    from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import ErrorEqualsDecl
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import Resource
+    from moto.utilities.utils import get_partition
+
+    placed, equals = Resource._eval_runtime_part, ErrorEqualsDecl._eval_body
+
+    def in_its_partition(self: Any, env: Any) -> Any:
+        expected = get_partition(env.aws_execution_details.region)
+        if self.partition != expected:
+            raise _runtime_error(
+                env,
+                "The resource belongs to a different partition from the running execution. "
+                f"Expected '{expected}', was '{self.partition}'",
+            )
+        return placed(self, env)
+
+    def but_for_the_runtimes_own(self: Any, env: Any) -> None:
+        name = env.stack[-1].error_name
+        equals(self, env)
+        env.stack[-1] = env.stack[-1] and name not in PAST_EVERY_CATCH
+
+    cloud.patch(Resource, "_eval_runtime_part", in_its_partition)
+    cloud.patch(ErrorEqualsDecl, "_eval_body", but_for_the_runtimes_own)
+
+
+def _runtime_error(env: Any, cause: str) -> Exception:
+    from moto.stepfunctions.parser.api import HistoryEventType
+    from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
+        FailureEvent,
+        FailureEventException,
+    )
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import (
+        StatesErrorNameType,
+    )
+
+    kind = StatesErrorNameType.StatesRuntime
+    details: Any = {"taskFailedEventDetails": {"error": kind.to_name(), "cause": cause}}
+    event = FailureEvent(
+        env=env,
+        error_name=StatesErrorName(typ=kind),
+        event_type=HistoryEventType.TaskFailed,
+        event_details=details,
+    )
+    return FailureEventException(failure_event=event)
 
 
 def _typed_errors(original: Callable[[Any, Any, Exception], Any]) -> Callable[[Any, Any, Exception], Any]:
