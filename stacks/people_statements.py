@@ -50,6 +50,7 @@ def _read(names: Names) -> list[Statement]:
         "ec2:DescribeSnapshots",
         "cloudwatch:GetMetricData",
         "cloudwatch:ListMetrics",
+        "elasticloadbalancing:DescribeListeners",
         "elasticloadbalancing:DescribeTargetHealth",
         "states:ListStateMachines",
         "ssm:ListCommands",
@@ -194,7 +195,7 @@ def _doctor(names: Names) -> list[Statement]:
         ),
         *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"),
         *("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),
-        *(f"elasticloadbalancing:Describe{what}" for what in ("Listeners", "LoadBalancers", "TargetGroups")),
+        *(f"elasticloadbalancing:Describe{what}" for what in ("LoadBalancers", "TargetGroups")),
         "events:ListRules",
         "servicequotas:GetAWSDefaultServiceQuota",
     )

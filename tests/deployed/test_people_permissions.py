@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
+from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.domain.runs.run import run_id
 from peaker_cli.approval.command import answered
 from peaker_cli.control_plane import ControlPlane
@@ -27,6 +28,7 @@ from cloud_rig.resources import IMAGE, SUBNET_A
 from environments.schema import load_environment
 from localcloud.simulated_dataplane import simulated_dataplane
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import NlbEndpointSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
 from stacks.rights.role_statements import policy_document
@@ -205,6 +207,19 @@ def test_an_operator_signs_the_address_of_the_host_package(people: dict[str, Con
         people["read"].client("s3").get_object(**package)
     with pytest.raises(ClientError, match="not authorized to perform: s3:GetObject"):
         people["operate"].client("s3").get_object(**{**package, "Key": "another-product.zip"})
+
+
+@pytest.mark.parametrize("who", SETS)
+def test_whoever_reads_sees_the_share_of_reads(people: dict[str, ControlPlane], who: str) -> None:
+    """`peaker status` asks for the listener's weights and the health of its groups; nothing is deployed here."""
+    settings = deployed_settings()
+    arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:listener/net/peaker-local-orders/0123/4567"
+    assert isinstance(settings.read_endpoint, NlbEndpointSettings)
+    endpoint = settings.read_endpoint.model_copy(update={"listener_arn": arn})
+    with pytest.raises(Exception, match="ListenerNotFound"):
+        read_endpoints(people[who].client).read_shares(
+            settings.model_copy(update={"read_endpoint": endpoint})
+        )
 
 
 def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(
