@@ -46,6 +46,19 @@ def _endpoint_hears_of_the_bad_in_time(read_endpoint: AnyEndpoint, health: Healt
         )
 
 
+def _its_balancer_reaches_every_zone(
+    subnets: Mapping[str, str], read_endpoint: AnyEndpoint
+) -> Iterator[Fault]:
+    """Nor does one that is elsewhere: a target in a zone that is not the load balancer's gets nothing."""
+    for zone in subnets:
+        if isinstance(read_endpoint, NlbEndpoint) and re.search(r"-[0-9]+-", zone):
+            yield Fault(
+                ("subnets", zone),
+                "no network load balancer reaches local and Wavelength zones: take a read endpoint of kind route53, "
+                f"or leave {zone} out",
+            )
+
+
 def _instance_type_is_known(instance_type: str, accept_unlisted_instance_type: bool) -> Iterator[Fault]:
     if not accept_unlisted_instance_type and instance_type not in aws_names.instance_types():
         yield Fault(
@@ -177,6 +190,7 @@ def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
 FILE_RULES: tuple[Rule, ...] = (
     *CLUSTER_RULES,
     _endpoint_hears_of_the_bad_in_time,
+    _its_balancer_reaches_every_zone,
     _instance_type_is_known,
     _fallback_types_are_known,
 )

@@ -143,7 +143,8 @@ class ClusterBlock(Settings):
     subnets: Mapping[ZoneName, SubnetId] = Field(
         min_length=1,
         max_length=20,
-        description="Where replicas may be made: one subnet per zone, all of `region`.",
+        description="Where replicas may be made: one subnet per zone, all of `region`. Behind `nlb` no local or "
+        "Wavelength zone.",
         examples=[{"us-east-1a": "subnet-0b0d000000000001a"}],
     )
     volumes: tuple[VolumeSettings, ...] = Field(

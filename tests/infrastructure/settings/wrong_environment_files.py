@@ -151,8 +151,13 @@ _SUBNETS = [
     _wrong("no subnet id", "c.subnets.eu-west-1a", "10.0.1.0/24", "must be a subnet id such as subnet-0123456789abcdef0"),
     _wrong("subnet in two zones", "c.subnets.eu-west-1b", "subnet-0c0d00000000000a1", "for eu-west-1a already"),
     _wrong("several subnets of a zone", "c.subnets.eu-west-1a", ["subnet-0c0d00000000000a1"], "must be text"),
-    _wrong("rate in a local zone", "c.subnets.eu-west-1-lon-1a", "subnet-0c0d00000000000d1",
-           "is not sold in local and Wavelength zones (eu-west-1-lon-1a)", "c.initialization_rate_mib_per_s"),
+    WrongFile("local zone behind a load balancer",
+              {"c.subnets.eu-west-1-lon-1a": "subnet-0c0d00000000000d1", "c.initialization_rate_mib_per_s": LEFT_OUT},
+              _shown("c.subnets.eu-west-1-lon-1a"),
+              "no network load balancer reaches local and Wavelength zones: take a read endpoint of kind route53"),
+    WrongFile("rate in a local zone",
+              {"d.subnets.eu-west-1-lon-1a": "subnet-0c0d00000000000d1", "d.initialization_rate_mib_per_s": 200},
+              _shown("d.initialization_rate_mib_per_s"), "is not sold in local and Wavelength zones (eu-west-1-lon-1a)"),
 ]
 _VOLUMES = [
     _wrong("no volume", "c.volumes", [], "must have at least 1: add one"),

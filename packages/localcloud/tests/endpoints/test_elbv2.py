@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.ec2.models import ec2_backends
 
 from cloud_rig.resources import SUBNET_A, ResourceCloud, eventually
 from localcloud.dataplane import ReadEndpointSpec
@@ -117,6 +120,18 @@ def test_the_arns_of_a_network_load_balancer_say_so(reads: Reads) -> None:
     assert ":listener/net/orders-reads/" in reads.listener
     [told] = reads.aws.elbv2.describe_load_balancers(LoadBalancerArns=[reads.balancer])["LoadBalancers"]
     assert (told["LoadBalancerArn"], told["Type"]) == (reads.balancer, "network")
+
+
+def test_a_network_load_balancer_takes_no_subnet_of_a_local_zone(aws: ResourceCloud) -> None:
+    """ELB guide, "Availability Zones for your Network Load Balancer": "You can't specify a subnet in a Local Zone"."""
+    [vpc] = aws.ec2.describe_subnets(SubnetIds=[SUBNET_A])["Subnets"]
+    local = ec2_backends[vpc["OwnerId"]]["us-east-1"].get_subnet(SUBNET_A)
+    boston = copy(local._availability_zone)
+    boston.name = "us-east-1-bos-1a"
+    with patch.object(local, "_availability_zone", boston), pytest.raises(ClientError) as error:
+        aws.elbv2.create_load_balancer(Name="boston", Type="network", Scheme="internal", Subnets=[SUBNET_A])
+    assert code_of(error) == "InvalidConfigurationRequest"
+    assert [one["LoadBalancerName"] for one in aws.elbv2.describe_load_balancers()["LoadBalancers"]] == []
 
 
 def test_a_listener_on_a_taken_port_is_refused_with_the_port(reads: Reads) -> None:

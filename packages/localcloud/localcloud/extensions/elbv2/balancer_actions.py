@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 
 WEIGHT_RANGE = (0, 999)
+
+
+def _is_local(subnet: Any) -> bool:
+    """us-west-2-lax-1a and us-east-1-wl1-bos-wlz-1, not us-east-1a."""
+    return re.search(r"-[0-9]+-", subnet.availability_zone) is not None
 
 
 def _check_weights(actions: Iterable[Mapping[str, Any]] | None) -> None:
@@ -100,6 +106,12 @@ def _install_backend_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
         """The ARN of a network load balancer says so, and a role's rights with it; moto calls all of them `app`."""
         made = original_create_balancer(self, *args, **kwargs)
         if made.type == "network":
+            if local := sorted({one.availability_zone for one in made.subnets if _is_local(one)}):
+                self.load_balancers.pop(made.arn)
+                raise ELBClientError(
+                    "InvalidConfigurationRequest",
+                    f"A network load balancer takes no subnet in a Local Zone: {', '.join(local)}",
+                )
             moto_arn, made.arn = made.arn, made.arn.replace(":loadbalancer/app/", ":loadbalancer/net/")
             self.load_balancers[made.arn] = self.load_balancers.pop(moto_arn)
             self.tagging_service.copy_tags(moto_arn, made.arn)
