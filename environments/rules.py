@@ -49,13 +49,21 @@ def _endpoint_hears_of_the_bad_in_time(read_endpoint: AnyEndpoint, health: Healt
 def _its_balancer_reaches_every_zone(
     subnets: Mapping[str, str], read_endpoint: AnyEndpoint
 ) -> Iterator[Fault]:
-    """Nor does one that is elsewhere: a target in a zone that is not the load balancer's gets nothing."""
+    """A target in a zone that is not the load balancer's gets nothing."""
+    if not isinstance(read_endpoint, NlbEndpoint):
+        return
     for zone in subnets:
-        if isinstance(read_endpoint, NlbEndpoint) and re.search(r"-[0-9]+-", zone):
+        if re.search(r"-[0-9]+-", zone):
             yield Fault(
                 ("subnets", zone),
                 "no network load balancer reaches local and Wavelength zones: take a read endpoint of kind route53, "
                 f"or leave {zone} out",
+            )
+        elif read_endpoint.subnets is not None and zone not in read_endpoint.subnets:
+            yield Fault(
+                ("read_endpoint", "subnets"),
+                f"must have a subnet in each zone of the cluster's subnets, got none in {zone}: a replica there would "
+                "get no reads",
             )
 
 
@@ -97,12 +105,18 @@ def _name_fits(begin: str, name: str) -> Iterator[Fault]:
         )
 
 
-def _zones_lie_in_the_region(region: str, subnets: Mapping[str, str]) -> Iterator[Fault]:
-    for zone in subnets:
+def _zones_lie_in_the_region(
+    region: str, subnets: Mapping[str, str], read_endpoint: AnyEndpoint
+) -> Iterator[Fault]:
+    balanced = read_endpoint.subnets if isinstance(read_endpoint, NlbEndpoint) else None
+    for at, zone in (
+        *((("subnets", zone), zone) for zone in subnets),
+        *((("read_endpoint", "subnets", zone), zone) for zone in balanced or ()),
+    ):
         if not re.fullmatch(
             rf"{re.escape(region)}([a-z]|-[a-z]+-[0-9]+[a-z]|-wl[0-9]+-[a-z]+-wlz-[0-9]+)", zone
         ):
-            yield Fault(("subnets", zone), f"must be a zone of the region {region}, got {zone}")
+            yield Fault(at, f"must be a zone of the region {region}, got {zone}")
 
 
 def _budget_pays_for_a_replica(

@@ -90,7 +90,10 @@ class Functions(Settings):
 class Network(Settings):
     """The VPC that the clusters are in."""
 
-    vpc_id: VpcId = Field(description="The VPC.", examples=["vpc-0b0d0000000000001"])
+    vpc_id: VpcId = Field(
+        description="The VPC. Fixed once a cluster behind `nlb` is deployed: its target groups cannot change it.",
+        examples=["vpc-0b0d0000000000001"],
+    )
     subnet_ids: tuple[SubnetId, ...] | None = Field(
         default=None,
         min_length=1,
@@ -114,7 +117,9 @@ class Environment(Settings):
     """One deployment of Peaker: an account, a region, and the clusters that it looks after."""
 
     environment: EnvironmentName = Field(
-        description="Name of the environment, and of its file.", examples=["prod"]
+        description="Name of the environment, and of its file. Once per account, in whatever region: roles and the "
+        "boundary are named by it.",
+        examples=["prod"],
     )
     account: Annotated[
         str, text(r"^[0-9]{12}$", 'the 12 digits of an AWS account, in quotes, such as "123456789012"')

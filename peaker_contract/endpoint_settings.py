@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
-from peaker_contract.field_types import MOST_REPLICAS, Fault, Number, Port, Settings, refuse, text
+from peaker_contract.field_types import (
+    MOST_REPLICAS,
+    Fault,
+    Number,
+    Port,
+    Settings,
+    SubnetId,
+    ZoneName,
+    refuse,
+    text,
+)
 
 # Longer waits than this outlast the retries of DrainReplica and ConfirmIdle: 1000 of them, at most 30 s apart.
 LONGEST_WAIT_SECONDS = 28_800
@@ -20,6 +30,10 @@ ROUTE53_PROPAGATION_SECONDS = 60
 ROUTE53_LONGEST_CHECK_MINUTES = 5
 
 _PORT = "Port that MySQL answers on at every replica."
+_FIXED_ONCE_DEPLOYED = (
+    "Fixed once deployed, because AWS changes no target group's port: remove the cluster and deploy it anew, or "
+    "deploy another one under a new name."
+)
 _HEALTH_PORT = "Port of the replicas' health responder (HTTP); another than `port`."
 _SOURCE_SERVES_READS = "Whether the health responder of a source answers good."
 
@@ -37,12 +51,26 @@ class NlbEndpoint(Settings):
     """An internal Network Load Balancer, which Peaker makes; clients connect to `listener_port`."""
 
     kind: Literal["nlb"] = Field(description="Kind of read endpoint.", examples=["nlb"])
-    port: Port = Field(description=_PORT, examples=[3306])
+    port: Port = Field(
+        description=f"{_PORT} {_FIXED_ONCE_DEPLOYED}",
+        examples=[3306],
+    )
     listener_port: Port = Field(
         description="Port of the load balancer that clients connect to.", examples=[3306]
     )
     health_port: Port = Field(description=_HEALTH_PORT, examples=[9200])
     source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
+    subnets: Mapping[ZoneName, SubnetId] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=20,
+        exclude=True,
+        description="Where the load balancer is, one subnet per zone. Without it: `network.subnet_ids`, or else the "
+        "cluster's `subnets`; then a change of those is one of the load balancer's. A zone that it leaves ends the "
+        "connections of all replicas there, base replicas too; another subnet of a zone is refused by AWS, and with it "
+        "the deployment.",
+        examples=[{"us-east-1a": "subnet-0b0d000000000001a"}],
+    )
 
     @model_validator(mode="after")
     def _has_ports_of_its_own(self) -> Self:

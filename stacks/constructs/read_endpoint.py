@@ -7,7 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from environments.schema import Cluster
+from environments.schema import Cluster, Environment
 from peaker_contract.endpoint_settings import NlbEndpoint
 from stacks.constructs.acknowledgements import acknowledge_no_access_log, acknowledge_no_route_table
 from stacks.constructs.retention import kept_once_created
@@ -17,6 +17,14 @@ HEALTH_PATH = "/health"
 LONGEST_DEREGISTRATION_DELAY_SECONDS = 3600
 # Two groups of the same replicas share new connections by these; a ramp moves them.
 SERVING_WEIGHT, WARMING_WEIGHT = 999, 1
+
+
+def _subnet_ids(settings: Environment, cluster: Cluster, endpoint: NlbEndpoint) -> list[str]:
+    """Its own, the environment's, or those that replicas are made in; by zone."""
+    if endpoint.subnets is None and settings.network.subnet_ids:
+        return list(settings.network.subnet_ids)
+    by_zone = endpoint.subnets or cluster.subnets
+    return [by_zone[zone] for zone in sorted(by_zone)]
 
 
 class ReadEndpoint(Construct):
@@ -35,7 +43,7 @@ class ReadEndpoint(Construct):
         super().__init__(scope, construct_id)
         settings = names.environment
         zones = sorted(cluster.subnets)
-        subnet_ids = list(settings.network.subnet_ids or (cluster.subnets[zone] for zone in zones))
+        subnet_ids = _subnet_ids(settings, cluster, endpoint)
         name = names.read_endpoint(cluster.name)
         vpc = ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=settings.network.vpc_id, availability_zones=zones

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+from pydantic import TypeAdapter
+
 from environments.schema import Cluster, load_environment
+from peaker_contract.endpoint_settings import ReadEndpoint
 from peaker_contract.names import cluster_stack
+from stacks import application
 from tests.infrastructure.conftest import Assembly
 
 
@@ -68,6 +74,37 @@ def test_read_endpoint_is_an_internal_tcp_load_balancer(assembly: Assembly) -> N
         "TCP",
         13306 if assembly.environment == "local" else 3306,
     )
+
+
+def test_a_load_balancer_stays_where_its_own_subnets_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A person names a larger subnet for replicas: the load balancer's would be refused, and readers cut."""
+    before = load_environment("prod")
+    [cluster] = before.clusters
+    full, larger = (
+        dict(cluster.subnets),
+        {zone: f"subnet-0b0d0000000000f{zone[-1]}0" for zone in cluster.subnets},
+    )
+    document = cluster.model_dump(mode="json") | {"subnets": larger}
+    document["read_endpoint"] |= {"subnets": full}
+    moved = cluster.model_copy(
+        update={
+            "subnets": larger,
+            "read_endpoint": TypeAdapter(ReadEndpoint).validate_python(document["read_endpoint"]),
+        }
+    )
+    settings = before.model_copy(update={"clusters": (moved,)})
+    monkeypatch.setattr(application, "load_environment", lambda name, now: settings)
+    application.build_app(
+        environment="prod", output=tmp_path, context={"bundle": "sources"}, checked=False
+    ).synth()
+    synthesized = Assembly("prod", tmp_path)
+    [balancer] = synthesized.properties("AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert balancer["Subnets"] == [full[zone] for zone in sorted(full)]
+    deployed = json.loads(resolved(settings_parameter(synthesized)["Value"]))
+    assert deployed["subnets"] == larger
+    assert "subnets" not in deployed["read_endpoint"]
 
 
 def test_new_connections_go_to_the_proven_replicas_and_a_few_through_the_warming_group(

@@ -16,6 +16,11 @@ from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53Endpoi
 ENDPOINT = Area("read endpoint")
 # What the responder on the hosts answers at (peaker_host/health/server.py).
 HEALTH_PATH = "/health"
+NOT_IN_USE = "Target.NotInUse"
+_OTHER_ZONE = (
+    "name a subnet of the replica's zone in read_endpoint.subnets, and deploy: the load balancer is in others"
+)
+_UNHEALTHY = "docs/runbooks/empty-read-endpoint.md; systemctl status peaker-health on the host"
 _DEPLOY = "deploy the stack again: npx cdk deploy -c env={environment} '**'"
 
 
@@ -166,7 +171,7 @@ def _serving(settings: ClusterSettings, facts: EndpointFacts, base: Sequence[str
             told = ("is not behind the read endpoint", register)
         else:
             why = f"{one.state.value} at the read endpoint {one.reason}".rstrip()
-            told = (why, "docs/runbooks/empty-read-endpoint.md; systemctl status peaker-health on the host")
+            told = (why, _OTHER_ZONE if one.reason.startswith(NOT_IN_USE) else _UNHEALTHY)
         if healthy:
             yield ENDPOINT.warns(name, *told)
         else:

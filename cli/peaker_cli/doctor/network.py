@@ -82,7 +82,8 @@ def look_at_network(settings: ClusterSettings, facts: NetworkFacts, room: int) -
     else:
         known = facts.subnets
         found += [
-            _subnet(zone, name, known.get(name), room) for zone, name in sorted(settings.subnets.items())
+            _subnet(zone, name, known.get(name), room, facts)
+            for zone, name in sorted(settings.subnets.items())
         ]
     if isinstance(facts.groups, Unknown):
         return [*found, NETWORK.unknown("security groups", facts.groups)]
@@ -96,7 +97,7 @@ def look_at_network(settings: ClusterSettings, facts: NetworkFacts, room: int) -
     ]
 
 
-def _subnet(zone: str, name: str, subnet: Subnet | None, room: int) -> Finding:
+def _subnet(zone: str, name: str, subnet: Subnet | None, room: int, facts: NetworkFacts) -> Finding:
     check, wrong = f"subnet {name}", "set subnets to the zone's own subnet, and deploy"
     if subnet is None:
         return NETWORK.refuses(check, f"there is no {name}", wrong)
@@ -104,6 +105,9 @@ def _subnet(zone: str, name: str, subnet: Subnet | None, room: int) -> Finding:
         return NETWORK.refuses(check, f"{name} is in {subnet.zone}, the settings say {zone}", wrong)
     detail = f"{zone}, {subnet.free} free addresses of {subnet.cidr}"
     remedy = "free addresses, or name a larger subnet of that zone"
+    if isinstance(facts.balancer_subnets, Sequence) and name in facts.balancer_subnets:
+        # Else the deployment would give the load balancer another subnet of a zone that it is in, which AWS refuses.
+        remedy += f", with {zone}: {name} in read_endpoint.subnets, where the load balancer stays"
     numbers = {"free": subnet.free, "wanted": room}
     if not subnet.free and room:
         return NETWORK.refuses(check, f"{detail}: no replica can start there", remedy, **numbers)

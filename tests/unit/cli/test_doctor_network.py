@@ -70,6 +70,15 @@ def test_a_subnet_is_where_it_should_be_and_has_room(
     assert (line.verdict.value, detail in line.detail) == (verdict, True), line
 
 
+@pytest.mark.parametrize(("balancer_subnets", "stays"), [((A, B), True), ((B,), False), (None, False)])
+def test_a_larger_subnet_leaves_the_load_balancer_where_it_is(
+    balancer_subnets: tuple[str, ...] | None, stays: bool
+) -> None:
+    full = {**SUBNETS, A: replace(SUBNETS[A], free=0)}
+    line = looked(subnets=full, balancer_subnets=balancer_subnets)[f"subnet {A}"]
+    assert (f"with us-east-1a: {A} in read_endpoint.subnets" in line.remedy) == stays
+
+
 def test_a_subnet_and_a_group_that_are_not_there() -> None:
     assert looked(subnets={B: SUBNETS[B]})[f"subnet {A}"].verdict.value == "refuse"
     found = looked(groups={})

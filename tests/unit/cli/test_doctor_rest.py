@@ -92,6 +92,11 @@ class TestTheReadEndpoint:
         assert found["i-2"].verdict.value == "warn"
         assert "503" in found["i-2"].detail
 
+    def test_one_in_a_zone_that_the_load_balancer_is_not_in(self) -> None:
+        reason = "Target.NotInUse Target is in an Availability Zone that is not enabled for the load balancer"
+        line = self.looked(health={BASE: TargetHealth(TargetState.UNUSED, reason)})[BASE]
+        assert (line.verdict.value, "read_endpoint.subnets" in line.remedy) == ("refuse", True)
+
     def test_a_zone_that_is_gone_or_does_not_hold_the_name(self) -> None:
         assert self.by_name(zone=None)["hosted zone"].verdict.value == "refuse"
         assert self.by_name(zone=HostedZone("ders.example"))["hosted zone"].verdict.value == "refuse"

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cloud_rig.control import TRUST, Control, eventually, packed, unique
-from cloud_rig.resources import SUBNET_A, ResourceCloud, open_cloud
+from cloud_rig.resources import SUBNET_A, SUBNET_B, ResourceCloud, open_cloud
 from localcloud.extensions.cloudformation.resources import INERT, RESOURCE_TYPES
 from localcloud.extensions.cloudformation.template import Scope, TemplateError, creation_order, resolve
 
@@ -564,6 +564,44 @@ def test_the_weights_of_a_listener_and_a_groups_attributes_change_in_place(
         assert len(described["LoadBalancerArns"]) == 1
     assert sum(spec.listener_port == 21307 for spec in opened.plane.endpoints.specs.values()) == 1
     assert delete(aws, name)["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_a_load_balancer_changes_its_subnets_in_place_but_not_that_of_a_zone(aws: Control) -> None:
+    vpc = aws.ec2.describe_subnets(SubnetIds=[SUBNET_A])["Subnets"][0]["VpcId"]
+    other = aws.ec2.create_subnet(VpcId=vpc, CidrBlock="10.77.8.0/24", AvailabilityZone="us-east-1a")
+
+    def balancer(*subnets: str) -> dict[str, Any]:
+        properties = {"Type": "network", "Scheme": "internal", "Name": "stays", "Subnets": list(subnets)}
+        return {"Balancer": {"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": properties}}
+
+    name = create(aws, balancer(SUBNET_A))
+    settled(aws, name)
+    made = listed(aws, name)[0]["PhysicalResourceId"]
+    assert update(aws, name, balancer(SUBNET_A, SUBNET_B))["StackStatus"] == "UPDATE_COMPLETE"
+    refused = update(aws, name, balancer(other["Subnet"]["SubnetId"], SUBNET_B))
+    assert refused["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "already associated with the load balancer" in refused["StackStatusReason"]
+    assert listed(aws, name)[0]["PhysicalResourceId"] == made
+    delete(aws, name)
+
+
+def test_what_keeps_its_given_name_cannot_be_replaced(aws: Control) -> None:
+    def group(port: int, name: str = "keeps-its-name") -> dict[str, Any]:
+        properties = {
+            "Name": name, "Protocol": "TCP", "Port": port, "VpcId": "vpc-0a770000000000001", "TargetType": "instance",
+            "HealthCheckProtocol": "HTTP", "HealthCheckPort": "9200",
+        }  # fmt: skip
+        return {"Group": {"Type": "AWS::ElasticLoadBalancingV2::TargetGroup", "Properties": properties}}
+
+    name = create(aws, group(3306))
+    settled(aws, name)
+    refused = update(aws, name, group(3307))
+    assert refused["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "custom-named resource requires replacing. Rename keeps-its-name" in refused["StackStatusReason"]
+    kept = aws.elbv2.describe_target_groups(Names=["keeps-its-name"])["TargetGroups"][0]
+    assert kept["Port"] == 3306
+    assert update(aws, name, group(3307, "has-another"))["StackStatus"] == "UPDATE_COMPLETE"
+    delete(aws, name)
 
 
 def test_a_protected_stack_is_not_deleted(aws: Control) -> None:

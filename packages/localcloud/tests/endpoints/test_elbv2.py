@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.ec2.models import ec2_backends
 
-from cloud_rig.resources import SUBNET_A, ResourceCloud, eventually
+from cloud_rig.resources import SUBNET_A, SUBNET_B, ResourceCloud, eventually
 from localcloud.dataplane import ReadEndpointSpec
 from localcloud.extensions.ec2.network import VPC_ID
 
@@ -132,6 +132,32 @@ def test_a_network_load_balancer_takes_no_subnet_of_a_local_zone(aws: ResourceCl
         aws.elbv2.create_load_balancer(Name="boston", Type="network", Scheme="internal", Subnets=[SUBNET_A])
     assert code_of(error) == "InvalidConfigurationRequest"
     assert [one["LoadBalancerName"] for one in aws.elbv2.describe_load_balancers()["LoadBalancers"]] == []
+
+
+def test_a_zone_gives_its_subnet_up_before_it_takes_another(reads: Reads) -> None:
+    vpc = reads.aws.ec2.describe_subnets(SubnetIds=[SUBNET_A])["Subnets"][0]["VpcId"]
+    larger = reads.aws.ec2.create_subnet(VpcId=vpc, CidrBlock="10.77.9.0/24", AvailabilityZone="us-east-1a")
+    other = larger["Subnet"]["SubnetId"]
+    with pytest.raises(
+        ClientError, match="The Availability Zone 'us-east-1a' corresponding to the new subnet"
+    ):
+        reads.aws.elbv2.set_subnets(LoadBalancerArn=reads.balancer, Subnets=[other])
+    for subnets in ([SUBNET_A, SUBNET_B], [SUBNET_B], [SUBNET_B, other]):
+        reads.aws.elbv2.set_subnets(LoadBalancerArn=reads.balancer, Subnets=subnets)
+        [told] = reads.aws.elbv2.describe_load_balancers(LoadBalancerArns=[reads.balancer])["LoadBalancers"]
+        assert sorted(zone["SubnetId"] for zone in told["AvailabilityZones"]) == sorted(subnets)
+
+
+def test_a_target_in_a_zone_that_the_load_balancer_leaves_gets_nothing(reads: Reads) -> None:
+    reads.aws.elbv2.set_subnets(LoadBalancerArn=reads.balancer, Subnets=[SUBNET_A, SUBNET_B])
+    left, stays = reads.replica(), reads.aws.launched(SubnetId=SUBNET_B)
+    reads.register(stays)
+    eventually(lambda: reads.state(stays) == "healthy")
+    reads.aws.elbv2.set_subnets(LoadBalancerArn=reads.balancer, Subnets=[SUBNET_B])
+    eventually(lambda: reads.health()[left] == ("unused", "Target.NotInUse"))
+    eventually(lambda: {one.instance_id for one in reads.endpoint.targets if one.weight} == {stays})
+    reads.aws.elbv2.set_subnets(LoadBalancerArn=reads.balancer, Subnets=[SUBNET_A, SUBNET_B])
+    eventually(lambda: reads.state(left) == "healthy")
 
 
 def test_a_listener_on_a_taken_port_is_refused_with_the_port(reads: Reads) -> None:

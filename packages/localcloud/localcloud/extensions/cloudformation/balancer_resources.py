@@ -11,10 +11,8 @@ from localcloud.extensions.cloudformation.resource_type import (
     tag_list,
 )
 
-TARGET_GROUP_FIXED = (
-    *("Name", "Port", "Protocol", "ProtocolVersion", "TargetType", "VpcId"),
-    *("IpAddressType", "HealthCheckProtocol"),
-)
+TARGET_GROUP_FIXED = ("Name", "Port", "Protocol", "ProtocolVersion", "TargetType", "VpcId", "IpAddressType")
+BALANCER_FIXED = ("Name", "Type", "Scheme")
 
 
 def attribute_list(request: Request, key: str) -> list[dict[str, str]]:
@@ -31,9 +29,7 @@ def _create_balancer(request: Request) -> Made:
         Tags=tag_list(request),
     )["LoadBalancers"][0]
     arn = answer["LoadBalancerArn"]
-    attributes = attribute_list(request, "LoadBalancerAttributes")
-    if attributes:
-        request.client("elbv2").modify_load_balancer_attributes(LoadBalancerArn=arn, Attributes=attributes)
+    _put_attributes(request, arn)
     made = {
         "DNSName": answer["DNSName"],
         "LoadBalancerFullName": arn.split("loadbalancer/", 1)[1],
@@ -42,6 +38,20 @@ def _create_balancer(request: Request) -> Made:
         "CanonicalHostedZoneID": answer.get("CanonicalHostedZoneId", ""),
     }
     return Made(arn, made)
+
+
+def _put_attributes(request: Request, arn: str) -> None:
+    attributes = attribute_list(request, "LoadBalancerAttributes")
+    if attributes:
+        request.client("elbv2").modify_load_balancer_attributes(LoadBalancerArn=arn, Attributes=attributes)
+
+
+def _update_balancer(request: Request, made: Made) -> Made:
+    """In place, with its address, listeners and targets."""
+    kept = (*BALANCER_FIXED, "LoadBalancerAttributes", "Tags")
+    call(request, "elbv2", "set_subnets", *kept, LoadBalancerArn=made.physical_id)
+    _put_attributes(request, made.physical_id)
+    return made
 
 
 def _delete_balancer(request: Request, made: Made) -> None:
@@ -110,7 +120,9 @@ TYPES: dict[str, ResourceType] = {
     "AWS::ElasticLoadBalancingV2::Listener": ResourceType(
         _create_listener, _delete_listener, _update_listener, ("LoadBalancerArn",)
     ),
-    "AWS::ElasticLoadBalancingV2::LoadBalancer": ResourceType(_create_balancer, _delete_balancer),
+    "AWS::ElasticLoadBalancingV2::LoadBalancer": ResourceType(
+        _create_balancer, _delete_balancer, _update_balancer, BALANCER_FIXED
+    ),
     "AWS::ElasticLoadBalancingV2::TargetGroup": ResourceType(
         _create_target_group, _delete_target_group, _update_target_group, TARGET_GROUP_FIXED
     ),

@@ -120,7 +120,10 @@ def _delete_instance_profile(request: Request, made: Made) -> None:
 TYPES: dict[str, ResourceType] = {
     "AWS::IAM::InstanceProfile": ResourceType(_create_instance_profile, _delete_instance_profile),
     "AWS::IAM::ManagedPolicy": ResourceType(
-        _create_managed_policy, _delete_managed_policy, _update_managed_policy, ("ManagedPolicyName", "Roles")
+        _create_managed_policy,
+        _delete_managed_policy,
+        _update_managed_policy,
+        ("ManagedPolicyName", "Description", "Path"),
     ),
     "AWS::IAM::Policy": ResourceType(delete=_delete_policy, **named(_put_policy, "PolicyName")),
     "AWS::IAM::Role": ResourceType(_create_role, _delete_role, _update_role, ("RoleName", "Path")),

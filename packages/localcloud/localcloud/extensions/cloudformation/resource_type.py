@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,21 @@ class ResourceType:
     create: Callable[[Request], Made]
     delete: Callable[[Request, Made], None]
     update: Callable[[Request, Made], Made] | None = None
-    update_replaces: tuple[str, ...] = ()  # a change of these properties replaces the resource all the same
+    # A change of these properties replaces the resource all the same, which one that keeps its given name (the first
+    # of them) refuses.
+    update_replaces: tuple[str, ...] = ()
+
+    def require_another_name(self, properties: Mapping[str, Any], replacing: Sequence[str]) -> None:
+        """The new one is made before the old one goes, which has the name. Raises TemplateError.
+
+        `replacing` are those of `update_replaces` that change; without any the type is only here not changed in place.
+        """
+        named_by = next(iter(self.update_replaces), "")
+        if replacing and named_by not in replacing and properties.get(named_by):
+            raise TemplateError(
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                f"Rename {properties[named_by]} and update the stack again."
+            )
 
 
 def call(request: Request, service: str, action: str, *ignored: str, **overrides: Any) -> dict[str, Any]:

@@ -203,12 +203,13 @@ class Stacks:
         if made is None:
             raise StackFailed(f"{entry.logical_id} was never made")
         update = kind.update
-        replaced = any(entry.properties.get(key) != properties.get(key) for key in kind.update_replaces)
-        if update is None or replaced:
-            # The new one may want the old one's name, so the old one goes first (AWS would refuse).
+        replacing = [key for key in kind.update_replaces if entry.properties.get(key) != properties.get(key)]
+        if update is None or replacing:
+            # A type that is not changed in place here, and is on AWS, wants the old one's name: that goes first.
             old = self._request(stack, entry, entry.properties)
 
             def replace(request: Request) -> Made:
+                kind.require_another_name(properties, replacing)
                 kind.delete(old, made)
                 return kind.create(request)
 

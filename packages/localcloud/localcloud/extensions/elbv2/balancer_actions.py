@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from moto.elbv2.exceptions import ELBClientError
-from moto.elbv2.models import ELBv2Backend, FakeAction, FakeTargetGroup
+from moto.elbv2.models import AvailabilityZone, ELBv2Backend, FakeAction, FakeTargetGroup
 
 from localcloud.extensions.elbv2.balancers import Balancers
 from localcloud.extensions.elbv2.targets import (
@@ -24,6 +24,18 @@ WEIGHT_RANGE = (0, 999)
 def _is_local(subnet: Any) -> bool:
     """us-west-2-lax-1a and us-east-1-wl1-bos-wlz-1, not us-east-1a."""
     return re.search(r"-[0-9]+-", subnet.availability_zone) is not None
+
+
+def _refuse_other_subnets(enabled: Iterable[Any], wanted: Iterable[Any]) -> None:
+    taken = {subnet.availability_zone: subnet.id for subnet in enabled}
+    for subnet in wanted:
+        if taken.setdefault(subnet.availability_zone, subnet.id) != subnet.id:
+            raise ELBClientError(
+                "InvalidConfigurationRequest",
+                "You cannot specify an additional subnet from an Availability Zone that is already associated with the "
+                f"load balancer. The Availability Zone '{subnet.availability_zone}' corresponding to the new subnet "
+                f"'{subnet.id}' is already associated with the load balancer.",
+            )
 
 
 def _check_weights(actions: Iterable[Mapping[str, Any]] | None) -> None:
@@ -102,6 +114,16 @@ def _install_backend_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
                 group.load_balancer_arns.append(listener.load_balancer_arn)
         return listener
 
+    def set_subnets(self: Any, arn: str, subnets: list[str], subnet_mappings: list[dict[str, Any]]) -> Any:
+        """Of a network load balancer one zone is enough, and a zone gives its subnet up before it takes another."""
+        balancer = self.load_balancers.get(arn)
+        if balancer is None or balancer.type != "network":
+            return original_set_subnets(self, arn, subnets, subnet_mappings)
+        wanted = [self.ec2_backend.get_subnet(one) for one in subnets]
+        _refuse_other_subnets(balancer.subnets, wanted)
+        balancer.subnets = wanted
+        return [AvailabilityZone(subnet) for subnet in wanted]
+
     def create_load_balancer(self: Any, *args: Any, **kwargs: Any) -> Any:
         """The ARN of a network load balancer says so, and a role's rights with it; moto calls all of them `app`."""
         made = original_create_balancer(self, *args, **kwargs)
@@ -119,6 +141,7 @@ def _install_backend_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
         return made
 
     original_create_balancer = cloud.patch(ELBv2Backend, "create_load_balancer", create_load_balancer)
+    original_set_subnets = cloud.patch(ELBv2Backend, "set_subnets", set_subnets)
     original_health = cloud.patch(ELBv2Backend, "describe_target_health", describe_target_health)
     original_create_group = cloud.patch(ELBv2Backend, "create_target_group", create_target_group)
     original_create_listener = cloud.patch(ELBv2Backend, "create_listener", create_listener)

@@ -35,6 +35,7 @@ from localcloud.extensions.elbv2.targets import (
     CHECKING,
     DRAINING,
     HEALTHY,
+    NOT_ENABLED,
     NOT_IN_USE,
     REGISTERING,
     STOPPED,
@@ -171,9 +172,19 @@ class Balancers:
 
     def _unused(self, group: Any, member: Member) -> Verdict | None:
         """Why the target gets neither probes nor connections, or None."""
-        if not any(group.arn in weights for _, weights in self._listeners()):
+        before = [listener for listener, weights in self._listeners() if group.arn in weights]
+        if not before:
             return NOT_IN_USE
+        instance = self._instance(group, member)
+        if instance is not None and not any(self._is_enabled(instance, listener) for listener in before):
+            return NOT_ENABLED
         return STOPPED if self._is_stopped(group, member) else None
+
+    def _is_enabled(self, instance: Any, listener: Any) -> bool:
+        """Whether the load balancer is in the instance's zone: balancing over zones reaches no other one."""
+        balancer = self.backend.load_balancers.get(listener.load_balancer_arn)
+        zones = {subnet.availability_zone for subnet in balancer.subnets} if balancer else set()
+        return instance.placement.zone in zones
 
     def _is_stopped(self, group: Any, member: Member) -> bool:
         instance = self._instance(group, member)

@@ -32,6 +32,11 @@ NOT_IN_USE = Verdict(
     "Target.NotInUse",
     "Target group is not configured to receive traffic from the load balancer",
 )
+NOT_ENABLED = Verdict(
+    "unused",
+    "Target.NotInUse",
+    "Target is in an Availability Zone that is not enabled for the load balancer",
+)
 STOPPED = Verdict("unused", "Target.InvalidState", "Target is in the stopped state")
 
 
