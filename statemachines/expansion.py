@@ -35,9 +35,9 @@ from statemachines.source import (
 
 FOLDER = Path(__file__).resolve().parent
 ASL_FOLDER = FOLDER.parent / "build" / "asl"
-# An integration of another partition than the execution's ends it, past every Catch: the stack says which it is.
-PARTITION = "Partition"
-_STATES = f"arn:${{{PARTITION}}}:states:::"
+# An integration of another partition than the execution's ends it, past every Catch: `in_partition` says which it is.
+_PARTITION = "${Partition}"
+_STATES = f"arn:{_PARTITION}:states:::"
 LAMBDA_INVOKE = f"{_STATES}lambda:invoke"
 LAMBDA_INVOKE_AND_WAIT_FOR_TOKEN = f"{LAMBDA_INVOKE}.waitForTaskToken"
 START_EXECUTION_AND_WAIT = f"{_STATES}states:startExecution.sync:2"
@@ -73,6 +73,14 @@ def expand(name: str, folder: Path = FOLDER) -> Asl:
 def as_text(machine: Asl) -> str:
     """As it is deployed, and as people and linters read it."""
     return json.dumps(machine, indent=2, ensure_ascii=False) + "\n"
+
+
+def in_partition(text: str, partition: str) -> str:
+    """A definition's text for this partition, such as `aws-us-gov`.
+
+    No substitution of the template's: cfn-lint holds ARNs of integrations against their pattern as they stand there.
+    """
+    return text.replace(_PARTITION, partition)
 
 
 def write_asl(name: str, machine: Asl, folder: Path = ASL_FOLDER) -> Path:

@@ -18,7 +18,7 @@ from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 from stacks.rights.role_statements import workflow_statements
 from statemachines import structure
-from statemachines.expansion import PARTITION, as_text, expand, write_asl
+from statemachines.expansion import as_text, expand, in_partition, write_asl
 
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
@@ -96,8 +96,10 @@ class Workflow(Construct):
             self,
             "StateMachine",
             state_machine_name=physical_name,
-            definition_body=stepfunctions.DefinitionBody.from_string(definition),
-            definition_substitutions={**called, **child_arns, PARTITION: settings.partition},
+            definition_body=stepfunctions.DefinitionBody.from_string(
+                in_partition(definition, settings.partition)
+            ),
+            definition_substitutions={**called, **child_arns},
             role=role.without_policy_updates(),
             tracing_enabled=True,
             logs=stepfunctions.LogOptions(
