@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from peaker_cli.aws_session import session_of
 
 from cloud_rig.resources import ResourceCloud, open_cloud
 from environments.schema import Environment, load_environment
@@ -19,6 +20,12 @@ from tests.support.forbidden.setting import BeforeDeployment, make_setting
 from tests.support.forbidden.trial import Trial
 
 RECORD = "reads.shop.internal"
+
+
+@pytest.fixture(autouse=True)
+def new_sessions() -> None:
+    """Each test's people are of its own cloud; a command is a process, so that it keeps no other one's keys."""
+    session_of.cache_clear()
 
 
 def environment_with_everything(before: BeforeDeployment) -> Environment:
