@@ -446,7 +446,7 @@ def _shown() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield EntryPoint(
         "an execution's output", JSON_TEXT, _described, ({"outcome": "refused", "error": "E", "reason": "r"},), own,
-        ("peaker_cli.control_plane.ControlPlane.describe",),
+        ("peaker_cli.control_plane._described",),
     )  # fmt: skip
     yield EntryPoint("text on a terminal", TEXT, plain, ("a reason", "orders"), (), ("peaker_cli.plain_text.plain",), _terminal_is_safe)  # fmt: skip
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,16 @@ def nobody_answers() -> str:
     raise CommandFailed("ERROR 2002 (HY000): Can't connect to local MySQL server through socket")
 
 
+@contextmanager
+def responder_without_a_sample() -> Iterator[int]:
+    with answering(HealthServer(listen(["127.0.0.1"], 0), lambda: (503, {"why": "no sample yet"}))) as port:
+        yield port
+
+
 class TestStartDatabase:
     @pytest.fixture
     def responder_port(self) -> Iterator[int]:
-        with answering(
-            HealthServer(listen(["127.0.0.1"], 0), lambda: (503, {"why": "no sample yet"}))
-        ) as port:
+        with responder_without_a_sample() as port:
             yield port
 
     @pytest.fixture
@@ -199,7 +204,7 @@ class TestStartDatabase:
 
     @pytest.mark.real
     def test_the_responder_listens_where_the_settings_say_also_on_a_replica_that_returns_after_they_changed(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str], responder_port: int
     ) -> None:
         shown = "Id=mysql.service\nLoadState=loaded\nExecStart={ argv[]=/usr/sbin/mysqld ; pid=0 }\n"
         ready.on("systemctl show", answer=shown).on("--version", answer="Ver 8.4.3")
@@ -209,10 +214,12 @@ class TestStartDatabase:
         )
         unit = Path(host.settings.unit_dir) / "peaker-health.service"
         assert self.start(host, ready, capsys)["ok"]
-        assert "health --port 9200" in unit.read_text()
-        assert self.start(host, ready, capsys, 5, "--engine", "mysql", "--health-port", "9201")["ok"]
-        assert "health --port 9201" in unit.read_text()
-        assert json.loads(host.settings_path.read_text())["health_port"] == 9201
+        assert f"health --port {responder_port}" in unit.read_text()
+        with responder_without_a_sample() as port:
+            given = ("--engine", "mysql", "--health-port", str(port))
+            assert self.start(host, ready, capsys, 5, *given)["ok"]
+        assert f"health --port {port}" in unit.read_text()
+        assert json.loads(host.settings_path.read_text())["health_port"] == port
         assert ready.said("systemctl", "restart", "peaker-health.service")
 
     @pytest.mark.real
