@@ -35,7 +35,7 @@ from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from peaker_contract.catalogue import FUNCTIONS
 from stacks.naming import Names
-from statemachines.expansion import as_text, placeholder
+from statemachines.expansion import as_text, in_partition, placeholder
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.builders import BY_NAME
 from tests.support.deployed_roles import DeployedRoles, trust
@@ -169,7 +169,7 @@ class WorkflowCloud:
         return arns
 
     def _deploy_workflow(self, name: str, functions: dict[str, str]) -> str:
-        definition = as_text(MACHINES[name])
+        definition = in_partition(as_text(MACHINES[name]), "aws")
         for function, arn in functions.items():
             definition = definition.replace(f"${{{function}Arn}}", arn)
         for child in WORKFLOWS[name]:
