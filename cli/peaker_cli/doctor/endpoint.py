@@ -21,6 +21,10 @@ _OTHER_ZONE = (
     "name a subnet of the replica's zone in read_endpoint.subnets, and deploy: the load balancer is in others"
 )
 _UNHEALTHY = "docs/runbooks/empty-read-endpoint.md; systemctl status peaker-health on the host"
+_FIXED = (
+    "AWS changes no target group's port: set read_endpoint.port to {port} and deploy, or remove the cluster and deploy "
+    "it anew"
+)
 _DEPLOY = "deploy the stack again: npx cdk deploy -c env={environment} '**'"
 
 
@@ -92,7 +96,8 @@ def _target_groups(
             continue
         wrong = list(_differences(endpoint, group))
         if wrong:
-            yield ENDPOINT.refuses(check, "; ".join(wrong), deploy)
+            remedy = deploy if group.port == endpoint.port else _FIXED.format(port=group.port)
+            yield ENDPOINT.refuses(check, "; ".join(wrong), remedy)
         else:
             asked = f"HTTP {group.health_port}{group.health_path}"
             yield ENDPOINT.passes(check, f"targets at port {group.port}, health asked at {asked}")

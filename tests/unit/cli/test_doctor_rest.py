@@ -71,6 +71,12 @@ class TestTheReadEndpoint:
         line = self.looked(groups=groups)["target group"]
         assert (line.verdict.value, detail in line.detail) == ("refuse", True), line
 
+    def test_no_deployment_changes_the_port_of_a_target_group(self) -> None:
+        groups = {"arn:s": replace(SERVING, port=3307), "arn:w": SERVING}
+        remedy = self.looked(groups=groups)["target group"].remedy
+        assert "read_endpoint.port to 3307" in remedy
+        assert "npx cdk deploy" not in remedy
+
     def test_what_is_gone_is_to_be_deployed_again(self) -> None:
         found = self.looked(groups={}, listener=None)
         for check in ("target group", "warming target group", "listener"):
