@@ -103,7 +103,9 @@ def test_a_refusal_ends_in_states_that_are_no_failure() -> None:
         by_name = {state.name: state.body for state in states(MACHINES[name])}
         assert by_name["Refused"]["Type"] == "Succeed"
         for refusal in ("LeaseHeld", "NoIdleReplica", "RetirementRefused", "NoShortage"):
-            for body in by_name.values():
+            for place, body in by_name.items():
+                # Of a run that has ended and was redriven nothing is left to say: its receipt is written.
+                told = {"LeaseNotAcquired"} if place.startswith("Fence") else {"SayRefusal", "RecordRefusal"}
                 for catcher in body.get("Catch", []):
                     if refusal in catcher["ErrorEquals"]:
-                        assert catcher["Next"] in {"SayRefusal", "RecordRefusal"}
+                        assert catcher["Next"] in told

@@ -15,6 +15,7 @@ from peaker.domain.storage.prewarm_progress import pause_seconds
 from peaker_contract import errors
 from peaker_contract.catalogue import FUNCTIONS
 from statemachines import structure
+from statemachines.expansion import START_EXECUTION_AND_WAIT
 from tests.support.workflows import MACHINES
 
 PEAKER = Path(structure.__file__).parents[1] / "functions" / "peaker"
@@ -118,7 +119,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
             *TASK,
             value={
                 **GOOD["States"]["DrainReplica"],
-                "Resource": "arn:aws:states:::states:startExecution.sync:2",
+                "Resource": START_EXECUTION_AND_WAIT,
                 "Retry": [{"ErrorEquals": ["StepFunctions.SdkClientException"]}],
             },
         ),
