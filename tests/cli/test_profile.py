@@ -1,4 +1,4 @@
-"""A profile whose credentials come from a program (a vault, a company's log-in): a prompt each time it runs."""
+"""A profile whose credentials come from a program, through a whole command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.credential_program import credential_program
 from tests.support.deployed_product import CLUSTER, DeployedProduct, peaker_environment
 
 
@@ -13,20 +14,13 @@ from tests.support.deployed_product import CLUSTER, DeployedProduct, peaker_envi
 def test_a_command_asks_for_the_credentials_of_its_profile_once(
     product: DeployedProduct, tmp_path: Path, command: str
 ) -> None:
-    runs = tmp_path / "runs"
-    program = tmp_path / "give"
-    program.write_text(
-        f"#!/bin/sh\necho run >> {runs}\n"
-        'echo \'{"Version": 1, "AccessKeyId": "local", "SecretAccessKey": "local"}\'\n'
-    )
-    program.chmod(0o755)
-    (tmp_path / "config").write_text(f"[profile prod]\ncredential_process = {program}\n")
+    program = credential_program(tmp_path, "local", "local")
     said = product.peaker(
         command,
         CLUSTER,
         "--profile",
         "prod",
-        environment=peaker_environment(AWS_CONFIG_FILE=str(tmp_path / "config")),
+        environment=peaker_environment(AWS_CONFIG_FILE=str(program.config)),
     )
     assert CLUSTER in said.out, said.err
-    assert runs.read_text() == "run\n"
+    assert program.runs == 1

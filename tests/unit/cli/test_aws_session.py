@@ -13,6 +13,8 @@ from botocore.exceptions import ClientError
 from peaker_cli import aws_session
 from peaker_cli.control_plane import ControlPlane
 
+from tests.support.credential_program import credential_program
+
 _GIVEN = """<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
 <AccessKeyId>ASIAROLE</AccessKeyId><SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>
 <Expiration>2199-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
@@ -127,16 +129,9 @@ def test_a_code_that_was_used_is_refused_by_sts(
 
 
 def test_a_program_that_gives_credentials_runs_once(home: Path) -> None:
-    runs = home / "runs"
-    program = home / "give"
-    program.write_text(
-        f"#!/bin/sh\necho run >> {runs}\n"
-        'echo \'{"Version": 1, "AccessKeyId": "AKIAGIVEN", "SecretAccessKey": "secret"}\'\n'
-    )
-    program.chmod(0o755)
-    (home / "config").write_text(f"[profile prod]\ncredential_process = {program}\n")
+    program = credential_program(home, "AKIAGIVEN", "secret")
     assert a_command("prod", lambda _: "none") == "AKIAGIVEN"
-    assert runs.read_text() == "run\n"
+    assert program.runs == 1
 
 
 def test_a_role_is_asked_for_in_the_region_that_the_command_is_in(home: Path) -> None:
