@@ -43,6 +43,15 @@ def test_a_stopped_execution_goes_on_at_the_state_that_was_stopped(aws: Control)
     assert entered(aws, execution) == ["Keep", "Pause", "Pause", "Give"]
 
 
+def test_while_it_runs_again_it_is_listed_by_its_redrive(aws: Control) -> None:
+    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 3000, "End": True}})
+    first, second = (aws.start(machine, name=name) for name in ("first", "second"))
+    aws.stepfunctions.stop_execution(executionArn=first)
+    aws.stepfunctions.redrive_execution(executionArn=first)
+    listed = aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
+    assert [one["executionArn"] for one in listed] == [first, second]
+
+
 def test_one_that_failed_is_at_its_end_again(aws: Control) -> None:
     execution = aws.start(aws.machine({"No": {"Type": "Fail", "Error": "No", "Cause": "on purpose"}}))
     aws.ended(execution)

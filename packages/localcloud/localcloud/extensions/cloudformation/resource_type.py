@@ -56,8 +56,8 @@ class ResourceType:
     create: Callable[[Request], Made]
     delete: Callable[[Request, Made], None]
     update: Callable[[Request, Made], Made] | None = None
-    # A change of these properties replaces the resource all the same, which one that keeps its given name (the first
-    # of them) refuses.
+    # A change of these properties replaces the resource all the same, which one that keeps its given name (`…Name`
+    # among them) refuses.
     update_replaces: tuple[str, ...] = ()
 
     def require_another_name(self, properties: Mapping[str, Any], replacing: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class ResourceType:
 
         `replacing` are those of `update_replaces` that change; without any the type is only here not changed in place.
         """
-        named_by = next(iter(self.update_replaces), "")
+        named_by = next((one for one in self.update_replaces if one.endswith("Name")), "")
         if replacing and named_by not in replacing and properties.get(named_by):
             raise TemplateError(
                 "CloudFormation cannot update a stack when a custom-named resource requires replacing. "

@@ -1,4 +1,4 @@
-"""Executions in the order in which ListExecutions gives them: those that run by their start, others by their end."""
+"""Executions as ListExecutions sorts them: those that run by their start or redrive, others by their end."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def install(cloud: OpenCloud) -> None:
 
 
 def _listed_at(execution: Any) -> datetime:
-    """botocore, `ListExecutions`. Nothing here is redriven."""
-    ended = execution.stop_date if execution.status != "RUNNING" else None
-    return cast(datetime, ended or execution.start_date)
+    """botocore, `ListExecutions`. The redrive's date is of extensions/stepfunctions/redrives.py."""
+    if execution.status != "RUNNING":
+        return cast(datetime, execution.stop_date or execution.start_date)
+    return cast(datetime, getattr(execution, "redrive_date", None) or execution.start_date)

@@ -36,8 +36,9 @@ def install(cloud: OpenCloud) -> None:
         execution = self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
         state = _require_redrivable(execution, cloud)
         _go_on(execution, state)
+        execution.redrive_date = cloud.clock.now()
         announce(cloud, execution, ended=False)
-        return ActionResult({"redriveDate": cloud.clock.now()})
+        return ActionResult({"redriveDate": execution.redrive_date})
 
     cloud.patch(BaseExecutionWorkerCommunication, "terminated", terminated)
     cloud.add(StepFunctionResponse, "redrive_execution", redrive_execution)
