@@ -34,7 +34,11 @@ _FIXED_ONCE_DEPLOYED = (
     "Fixed once deployed, because AWS changes no target group's port: remove the cluster and deploy it anew, or "
     "deploy another one under a new name."
 )
-_HEALTH_PORT = "Port of the replicas' health responder (HTTP); another than `port`."
+_HEALTH_PORT = (
+    "Port of the replicas' health responder (HTTP); another than `port`. A change is asked for as soon as it is "
+    "deployed: run `peaker prepare-base` on each base replica then, and retire peak replicas before, which answer at "
+    "the old one."
+)
 _SOURCE_SERVES_READS = "Whether the health responder of a source answers good."
 
 
