@@ -104,7 +104,7 @@ def test_a_watch_that_is_no_terminal_appends_lines_and_ends_with_ctrl_c(product:
         assert watching.stdout is not None
         lines = [watching.stdout.readline() for _ in range(2)]
         watching.send_signal(signal.SIGINT)
-        _, errors = watching.communicate(timeout=30)
+        _, errors = watching.communicate(timeout=60)
     finally:
         watching.kill()
     assert all("orders: " in line and "at work" in line for line in lines)
@@ -124,7 +124,7 @@ def test_a_watch_on_a_terminal_ends_with_ctrl_c_and_gives_the_cursor_back(produc
         shown = read_terminal(ours, until=b"alarms")
         os.write(ours, b"\x03")
         shown += read_terminal(ours)
-        assert watching.wait(30) == 0
+        assert watching.wait(60) == 0
     finally:
         watching.kill()
         os.close(ours)

@@ -36,7 +36,7 @@ class Volume:
 
 def unmount(point: Path) -> None:
     """Unmount; a process that is just ending may hold the place for a moment."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while subprocess.run(["umount", str(point)], check=False).returncode and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not os.path.ismount(point)

@@ -167,7 +167,7 @@ def test_an_engine_that_is_told_to_end_repeats_nothing(
     while sum(server.asked.values()) < 40 and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     assert json.loads(out.splitlines()[-1])["state"] == "dead"
     before = set(server.asked)
     server.asked.clear()

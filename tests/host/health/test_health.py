@@ -279,7 +279,7 @@ def responder(host: Host, programs: ScriptedProcesses, monkeypatch: pytest.Monke
 
 def ask(url: str) -> tuple[int, dict[str, Any]]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -287,7 +287,7 @@ def ask(url: str) -> tuple[int, dict[str, Any]]:
 
 
 def ask_until(url: str, wanted: int) -> dict[str, Any]:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while True:
         code, body = ask(url)
         if code == wanted:

@@ -248,7 +248,7 @@ class Responder:
         return [int(child) for child in listed if not _runs_a_program(int(child))]
 
     def until(self, wanted: int) -> dict[str, Any]:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             code, body = probe(self.port)
             if code == wanted:
@@ -258,7 +258,7 @@ class Responder:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.communicate(timeout=10)
+        self.process.communicate(timeout=60)
 
 
 def _runs_a_program(pid: int) -> bool:
@@ -334,7 +334,7 @@ def test_both_end_when_either_does(responder: Responder) -> None:
     responder.until(200)
     [child] = responder.children
     os.kill(child, signal.SIGKILL)
-    output, _ = responder.process.communicate(timeout=20)
+    output, _ = responder.process.communicate(timeout=60)
     assert responder.process.returncode == 1, "systemd starts both again"
     assert output is None
 
@@ -342,7 +342,7 @@ def test_both_end_when_either_does(responder: Responder) -> None:
 def test_sigterm_is_a_clean_end_and_frees_the_port(responder: Responder) -> None:
     responder.until(200)
     responder.process.send_signal(signal.SIGTERM)
-    responder.process.communicate(timeout=20)
+    responder.process.communicate(timeout=60)
     assert responder.process.returncode == 0
     for listener in listen(["127.0.0.1"], responder.port):
         listener.close()
@@ -352,8 +352,8 @@ def test_a_killed_process_that_looked_takes_the_other_one_along(responder: Respo
     responder.until(200)
     [child] = responder.children
     responder.process.kill()
-    responder.process.communicate(timeout=20)
-    deadline = time.monotonic() + 20
+    responder.process.communicate(timeout=60)
+    deadline = time.monotonic() + 60
     while Path(f"/proc/{child}").exists() and "zombie" not in Path(f"/proc/{child}/status").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)

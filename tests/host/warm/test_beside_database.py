@@ -107,7 +107,7 @@ def warmed_in_part(host: Host) -> None:
     try:
         await_reading(host, child)
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=30)
+        child.communicate(timeout=60)
     finally:
         child.kill()
 

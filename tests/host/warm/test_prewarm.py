@@ -209,13 +209,13 @@ def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Ca
     child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "100")
     try:
         progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if progress.exists() and json.loads(progress.read_text())["blocks_done"] > 20:
                 break
             time.sleep(0.05)
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=30)
+        child.communicate(timeout=60)
         stopped = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
         assert (stopped["state"], stopped["error"]) == ("dead", "Interrupted")
         done = stopped["blocks_done"]

@@ -37,7 +37,7 @@ class TestSignals:
         try:
             await_reading(host, child)
             child.send_signal(signal.SIGTERM)
-            child.communicate(timeout=30)
+            child.communicate(timeout=60)
         finally:
             child.kill()
         report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
@@ -284,7 +284,7 @@ class TestRemainder:
             try:
                 done = self.awaited(progress, lambda said: said["state"] == "done")
             finally:
-                child.wait(30)
+                child.wait(60)
                 subprocess.run(["umount", str(place)], check=True)
             assert tier(done, "remainder")["done"] == tier(done, "remainder")["blocks"]
             assert done["blocks_done"] == done["blocks_total"]

@@ -107,7 +107,7 @@ def test_readers_that_are_asked_for_under_a_limit_come(
     together, real = threading.Barrier(16), os.preadv
 
     def preadv(*arguments: Any) -> int:
-        together.wait(30)
+        together.wait(60)
         return real(*arguments)
 
     monkeypatch.setattr("peaker_host.warm.reader_pool.os.preadv", preadv)

@@ -99,7 +99,7 @@ def settled(aws: Control, name: str) -> dict[str, Any]:
         stack: dict[str, Any] = aws.cloudformation.describe_stacks(StackName=name)["Stacks"][0]
         return None if stack["StackStatus"].endswith("IN_PROGRESS") else stack
 
-    found: dict[str, Any] = eventually(look, seconds=30)
+    found: dict[str, Any] = eventually(look)
     return found
 
 

@@ -382,7 +382,7 @@ def test_a_stop_interrupts_a_wait(aws: Control) -> None:
     execution = aws.start(aws.machine({"Pause": {"Type": "Wait", "Seconds": 90_000, "End": True}}))
     eventually(lambda: "WaitStateEntered" in history(aws, execution))
     aws.stepfunctions.stop_execution(executionArn=execution)
-    eventually(lambda: "ExecutionAborted" in history(aws, execution), seconds=3)
+    eventually(lambda: "ExecutionAborted" in history(aws, execution), seconds=60)
 
 
 def test_every_change_of_status_is_an_event(aws: Control) -> None:

@@ -57,7 +57,7 @@ def weighted(aws: Control, zone: str, **weights: int) -> None:
 
 def ask(aws: Control, name: str = NAME, kind: str = "A") -> DNSRecord:
     question = DNSRecord.question(name, kind)
-    return DNSRecord.parse(question.send("127.0.0.1", aws.cloud.dns_port, timeout=3))
+    return DNSRecord.parse(question.send("127.0.0.1", aws.cloud.dns_port, timeout=60))
 
 
 def answers(aws: Control, name: str = NAME, kind: str = "A") -> list[str]:

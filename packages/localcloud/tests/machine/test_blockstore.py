@@ -495,7 +495,7 @@ def test_cleanup_removes_all_that_a_killed_owner_left(state_dir: Path) -> None:
         owner.kill()
         owner.wait()
         removed = cleanup(state_dir)
-        assert reader.wait(timeout=10) != 0
+        assert reader.wait(timeout=60) != 0
     assert leftovers(state_dir) == []
     assert any(devices[0] in phrase for phrase in removed)
     assert f"mount {mount_point}" in removed
@@ -520,7 +520,7 @@ def test_the_daemon_ends_with_its_owner(state_dir: Path) -> None:
         assert len(running_daemons(Layout.of(state_dir))) == 1
         owner.kill()
         owner.wait()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while running_daemons(Layout.of(state_dir)) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert running_daemons(Layout.of(state_dir)) == []

@@ -90,7 +90,7 @@ def run(aws: ResourceCloud, instance_id: str, *lines: str) -> str:
             return None
         return dict(aws.ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id))
 
-    answer = eventually(ended, seconds=70)
+    answer = eventually(ended, seconds=120)
     assert answer["Status"] == "Success", answer["StandardErrorContent"]
     return str(answer["StandardOutputContent"])
 
@@ -105,11 +105,11 @@ python3 - <<'PYTHON'
 import urllib.error, urllib.request
 metadata, ttl = "http://169.254.169.254/latest/", "X-aws-ec2-metadata-token-ttl-seconds"
 ask = urllib.request.Request(metadata + "api/token", method="PUT", headers={ttl: "60"})
-token = urllib.request.urlopen(ask, timeout=5).read().decode()
+token = urllib.request.urlopen(ask, timeout=60).read().decode()
 said = urllib.request.Request(metadata + "meta-data/instance-id", headers={"X-aws-ec2-metadata-token": token})
-print(urllib.request.urlopen(said, timeout=5).read().decode())
+print(urllib.request.urlopen(said, timeout=60).read().decode())
 try:
-    urllib.request.urlopen("https://ebs.us-east-1.amazonaws.com/snapshots/snap-0a1b2c3d/blocks", timeout=5)
+    urllib.request.urlopen("https://ebs.us-east-1.amazonaws.com/snapshots/snap-0a1b2c3d/blocks", timeout=60)
 except urllib.error.HTTPError as error:
     print(error.code)
 PYTHON
@@ -191,19 +191,19 @@ def test_the_read_endpoint_reaches_healthy_replicas_and_lets_a_leaving_one_drain
     def who_answers() -> set[str]:
         answers = set()
         for _ in range(12):
-            with socket.create_connection(("127.0.0.1", port), 5) as connection:
+            with socket.create_connection(("127.0.0.1", port), 60) as connection:
                 answers.add(connection.recv(64).decode())
         return answers
 
     names = {i: real.instance(i)["PrivateDnsName"].split(".")[0] for i in replicas}
     real.elbv2.register_targets(TargetGroupArn=group, Targets=[{"Id": i} for i in replicas])
-    eventually(lambda: set(states().values()) == {"healthy"}, seconds=15)
+    eventually(lambda: set(states().values()) == {"healthy"}, seconds=120)
     assert who_answers() == set(names.values())
     leaving, staying = replicas
     real.elbv2.deregister_targets(TargetGroupArn=group, Targets=[{"Id": leaving}])
     assert states() == {leaving: "draining", staying: "healthy"}
     assert who_answers() == {names[staying]}
-    eventually(lambda: list(states()) == [staying], seconds=15)  # 300 s of cloud time
+    eventually(lambda: list(states()) == [staying], seconds=120)  # 300 s of cloud time
 
 
 def test_a_parked_replica_comes_back_with_its_files_its_address_and_its_warm_volume(

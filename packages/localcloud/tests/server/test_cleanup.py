@@ -46,7 +46,7 @@ hosts.launch(HostSpec(instance_id, image_id, host_address, "held"))
 volumes.create_volume("vol-00000000000000001", 1 << 30, VolumeLimits())
 hosts.plug(instance_id, "/dev/sdf", "vol-00000000000000001", volumes.attach("vol-00000000000000001"))
 script = "mkfs.xfs -q /dev/sdf && mount /dev/sdf /mnt && { while date > /mnt/x; do sleep 0.01; done & } && findmnt /mnt"
-result = hosts.start_command(instance_id, ["bash", "-c", script]).wait(30)
+result = hosts.start_command(instance_id, ["bash", "-c", script]).wait(60)
 assert result.exit_code == 0, result
 endpoints.apply(ReadEndpointSpec("orders", port, (Target(instance_id, host_address, 3306),)))
 print("holding", flush=True)
@@ -101,7 +101,7 @@ def test_a_live_server_is_not_cleaned_under_unless_forced(state: Path, holder: s
 
     clean(state, force=True)
 
-    assert holder.wait(5) == -signal.SIGKILL
+    assert holder.wait(60) == -signal.SIGKILL
     assert leftovers(state) == []
 
 

@@ -205,7 +205,7 @@ def test_serve_says_when_it_is_ready_and_stops_on_sigterm(tmp_path: Path) -> Non
         assert line.startswith("local cloud ready http://127.0.0.1:")
         assert ask(f"{line.split()[-1]}/_peaker/health")[1]["status"] == "ready"
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     finally:
         process.kill()
         process.communicate()
