@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from localcloud.extensions.ec2 import state
+from localcloud.extensions.ec2 import ebs_records, state
 from localcloud.extensions.elbv2.lateness import PROMPT, BalancerLateness
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -49,8 +49,9 @@ class ResourceCloud:
         scale, now = self.cloud.clock.scale, time.monotonic()
         self.cloud.clock.set(scale=1e-6)
         try:
-            # EC2 shows late by real seconds.
-            with patch.object(state, "time", SimpleNamespace(monotonic=lambda: now)):
+            # EC2 shows late, and a volume is creating, by real seconds.
+            stopped = SimpleNamespace(monotonic=lambda: now)
+            with patch.object(state, "time", stopped), patch.object(ebs_records, "time", stopped):
                 yield
         finally:
             self.cloud.clock.set(scale=scale)

@@ -247,7 +247,7 @@ def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
             "Resource": "arn:aws:states:::lambda:invoke",
             "Arguments": call,
             "Output": "{% $states.result.Payload %}",
-            "TimeoutSeconds": 20,
+            "TimeoutSeconds": 300,
             "End": True,
         },
     }

@@ -134,7 +134,7 @@ def control_plane(aws: Control) -> dict[str, Any]:
                 "Resource": "arn:aws:states:::lambda:invoke",
                 "Arguments": {"FunctionName": "${CallArn}", "Payload": "{% $states.input %}"},
                 "Output": "{% $states.result.Payload %}",
-                "TimeoutSeconds": 20,
+                "TimeoutSeconds": 300,
                 "End": True,
             }
         },

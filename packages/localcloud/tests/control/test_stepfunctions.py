@@ -30,7 +30,7 @@ def task(resource: str, arguments: Any, **more: Any) -> dict[str, Any]:
         "Type": "Task",
         "Resource": f"arn:aws:states:::{resource}",
         "Arguments": arguments,
-        "TimeoutSeconds": 20,
+        "TimeoutSeconds": 300,
         **ending,
         **more,
     }

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from cloud_rig.resources import IMAGE, SUBNET_B, ResourceCloud, eventually
 from localcloud.extensions.ec2.network import SECURITY_GROUP_ID, SUBNETS, VPC_ID
+from localcloud.extensions.ec2.state import ec2_state
 
 
 def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
@@ -297,9 +298,10 @@ def test_an_instance_in_the_wrong_state_is_refused_and_no_other_is_touched(aws: 
             call(InstanceIds=ids)
         assert code_of(error) == "IncorrectInstanceState"
     assert aws.instance_state(running) == "running"
-    aws.ec2.stop_instances(InstanceIds=[running])
-    with pytest.raises(ClientError) as error:
-        aws.ec2.start_instances(InstanceIds=[running])  # it is stopping
+    with ec2_state(aws.cloud).machine_lock(running):  # holds up the stop
+        aws.ec2.stop_instances(InstanceIds=[running])
+        with pytest.raises(ClientError) as error:
+            aws.ec2.start_instances(InstanceIds=[running])
     assert code_of(error) == "IncorrectInstanceState"
     with pytest.raises(ClientError) as error:
         aws.ec2.stop_instances(InstanceIds=["i-0123456789abcdef0"])

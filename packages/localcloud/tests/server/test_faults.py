@@ -150,7 +150,7 @@ def test_a_state_machine_sees_the_injected_error(aws: Control) -> None:
             "Type": "Task",
             "Resource": "arn:aws:states:::lambda:invoke",
             "Arguments": {"FunctionName": function, "Payload": {}},
-            "TimeoutSeconds": 10,
+            "TimeoutSeconds": 300,
             "Retry": [{"ErrorEquals": ["SnapshotsPending"], "IntervalSeconds": 1, "MaxAttempts": 1}],
             "Output": "{% $states.context.State.RetryCount %}",
             "End": True,
@@ -171,7 +171,7 @@ def test_a_crash_shows_under_each_of_its_names_and_each_can_be_retried(aws: Cont
         "Type": "Task",
         "Resource": "arn:aws:states:::lambda:invoke",
         "Arguments": {"FunctionName": function, "Payload": {}},
-        "TimeoutSeconds": 10,
+        "TimeoutSeconds": 300,
         "End": True,
     }
     others = [each for each in CRASHES if each != crash]
