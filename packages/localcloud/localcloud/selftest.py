@@ -35,6 +35,7 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "LambdaBackend.update_function_configuration": "self function_name qualifier body",
         "LambdaBackend.delete_function": "self function_name qualifier",
         "LambdaBackend.get_function": "self function_name_or_arn qualifier",
+        "LambdaFunction._set_function_code": "self updated_spec",
     },
     "moto.ssm.models": {
         "SimpleSystemManagerBackend.put_parameter": "self name description value ...",

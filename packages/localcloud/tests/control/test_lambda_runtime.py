@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.awslambda_simple.models import lambda_simple_backends
 
-from cloud_rig.control import Control, control, eventually, packed
+from cloud_rig.control import Control, control, eventually, packed, unique
 
 SOURCE = """
 import json, os, sys, time
@@ -269,3 +270,19 @@ def test_an_event_invocation_that_fails_for_the_last_time_goes_to_its_destinatio
     assert record["requestContext"]["condition"] == "RetriesExhausted"
     assert record["responseContext"]["functionError"] == "Unhandled"
     assert record["responsePayload"]["errorMessage"] == "not today"
+
+
+def test_a_package_of_many_functions_is_held_once(aws: Control) -> None:
+    """An environment has about sixty functions of one package of 22 MB."""
+    bucket, package = unique("packages"), packed(SOURCE)
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_object(Bucket=bucket, Key="package.zip", Body=package)
+    code = {"S3Bucket": bucket, "S3Key": "package.zip"}
+    first, second = (aws.function("", Code=code) for _ in range(2))
+    held = [
+        lambda_simple_backends["123456789012"]["us-east-1"].get_function(one).code_bytes
+        for one in (first, second)
+    ]
+    assert held[0] == package
+    assert held[0] is held[1]
+    assert aws.invoke(second, {"action": "context"})[1]["arn"] == second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from localcloud.extensions.functions.lambda_runtime import LambdaRuntime, Outcome, log
@@ -73,10 +73,26 @@ def install(cloud: OpenCloud) -> None:
         runtime.prune(function_name.rsplit(":", 1)[-1])
         return original_delete(self, function_name, *rest, **named)
 
+    _keep_each_package_once(cloud)
     cloud.patch(LambdaSimpleBackend, "invoke", invoke)
     cloud.patch(LambdaSimpleBackend, "update_function_code", update_code)
     cloud.patch(LambdaSimpleBackend, "update_function_configuration", update_configuration)
     cloud.patch(LambdaSimpleBackend, "delete_function", delete)
+
+
+def _keep_each_package_once(cloud: OpenCloud) -> None:
+    """A deployment's functions have one package; moto reads a copy of it, tens of MB, for each of them."""
+    from moto.awslambda.models import LambdaFunction
+
+    packages: dict[str, bytes] = {}
+
+    def set_code(self: Any, updated_spec: dict[str, Any]) -> None:
+        original(self, updated_spec)
+        self.code_bytes = packages.setdefault(self.code_sha_256, self.code_bytes)
+
+    original: Callable[[Any, dict[str, Any]], None] = cloud.patch(
+        LambdaFunction, "_set_function_code", set_code
+    )
 
 
 def _invoke_later(cloud: OpenCloud, runtime: LambdaRuntime, function: Any, body: Any) -> None:

@@ -6,6 +6,7 @@ forked from it, which stay warm. Timeouts are real seconds. Memory size and arch
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -197,7 +198,7 @@ class LambdaRuntime:
         return server.spawn(function.handler, environment, stream)
 
     def _fork_server(self, function: Any) -> ForkServer:
-        digest = hashlib.sha256(function.code_bytes).hexdigest()
+        digest = base64.b64decode(function.code_sha_256).hex()
         with self._starting:
             if self._closed:
                 raise WorkerDied("the local cloud has closed")
