@@ -11,6 +11,7 @@ from peaker_cli.failures import ControlPlaneError
 from rich.console import Console
 
 from demo.day import DemoFailed, DemoOptions, run_day
+from demo.memory import MEMINFO, why_short
 from demo.pace import FASTEST, clock_scale, processor_share
 from demo.trace import TraceError
 from lab.cluster import BringUpError
@@ -58,6 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given.scale is not None and not 10 <= given.scale <= 1000:
         console.print(f"--scale: must be between 10 and 1000, got {given.scale}")
         return 2
+    if (short := why_short(MEMINFO.read_text())) is not None:
+        console.print(f"[yellow]{short}[/]")
     try:
         scale = given.scale or _scale_of_this_machine(console)
         options = DemoOptions(CHECKOUT, given.output, given.trace, scale, given.port)
