@@ -40,7 +40,10 @@ TEAR_DOWN = (
 
 BUILD = frozenset({Method.BUILD})
 RETURN = frozenset({Method.RETURN})
-EITHER = BUILD | RETURN
+REFILL = frozenset({Method.REFILL})
+BACK = RETURN | REFILL
+FROM_DONOR = BUILD | REFILL
+EITHER = BUILD | RETURN | REFILL
 
 F = FunctionDefinition
 S = Step
@@ -192,21 +195,21 @@ SCALE_OUT = (
         "start_parked_replica",
         "Starts the instance of a parked replica",
         (*STEP, *FLEET, P.DESCRIBE_CAPACITY_RESERVATIONS, P.START_INSTANCES),
-        steps=(S("StartParkedReplica", Part.INSTANCE, RETURN),),
+        steps=(S("StartParkedReplica", Part.INSTANCE, BACK),),
     ),
     F(
         Phase.CREATE,
         "await_parked_replica",
         "Asks whether the parked replica runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_MANAGED_HOSTS),
-        steps=(S("AwaitParkedReplica", Part.INSTANCE, RETURN),),
+        steps=(S("AwaitParkedReplica", Part.INSTANCE, BACK),),
     ),
     F(
         Phase.CREATE,
         "choose_donor",
         "Picks the replica to snapshot (I2)",
         (*STEP, *FLEET, P.READ_METRICS),
-        steps=(S("ChooseDonor", Part.DONOR, BUILD),),
+        steps=(S("ChooseDonor", Part.DONOR, FROM_DONOR),),
     ),
     F(
         Phase.RUN,
@@ -215,9 +218,9 @@ SCALE_OUT = (
         (*RECORDED, P.READ_HOST_PACKAGE),
         ("install_host_package",),
         steps=(
-            S("InstallOnDonor", Part.DONOR, BUILD),
+            S("InstallOnDonor", Part.DONOR, FROM_DONOR),
             S("InstallOnReplica", Part.INSTANCE, BUILD, beside=True),
-            S("InstallOnParkedReplica", Part.INSTANCE, RETURN),
+            S("InstallOnParkedReplica", Part.INSTANCE, BACK),
         ),
     ),
     F(
@@ -226,14 +229,14 @@ SCALE_OUT = (
         "Dumps the donor's page list and GTID set",
         (*STEP, P.DESCRIBE_INSTANCES),
         ("prepare_donor",),
-        steps=(S("PrepareDonor", Part.DONOR, BUILD),),
+        steps=(S("PrepareDonor", Part.DONOR, FROM_DONOR),),
     ),
     F(
         Phase.CREATE,
         "create_snapshots",
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
-        steps=(S("CreateSnapshots", Part.SNAPSHOT, BUILD),),
+        steps=(S("CreateSnapshots", Part.SNAPSHOT, FROM_DONOR),),
     ),
     F(
         Phase.CREATE,
@@ -248,6 +251,13 @@ SCALE_OUT = (
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
         steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
+    ),
+    F(
+        Phase.CREATE,
+        "snapshot_own_volumes",
+        "Snapshots the volumes of a parked replica that is to be refilled, and waits for the donor's set",
+        (*RECORDED, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
+        steps=(S("SnapshotOwnVolumes", Part.SNAPSHOT, REFILL),),
     ),
     F(
         Phase.CREATE,
@@ -283,7 +293,7 @@ SCALE_OUT = (
         "Proves each volume on the host and looks at the image's server, mounts nothing",
         STEP,
         ("assemble_storage",),
-        steps=(S("AssembleStorage", Part.STORAGE, BUILD),),
+        steps=(S("AssembleStorage", Part.STORAGE, FROM_DONOR),),
     ),
     F(
         Phase.WARM,
@@ -293,7 +303,7 @@ SCALE_OUT = (
         ("start_prewarm", "start_fill", "start_clone"),
         memory_mib=512,
         timeout_seconds=180,
-        steps=(S("StartPrewarm", Part.HYDRATION, BUILD),),
+        steps=(S("StartPrewarm", Part.HYDRATION, FROM_DONOR),),
     ),
     F(
         Phase.WARM,
@@ -301,7 +311,7 @@ SCALE_OUT = (
         "Asks how far the prewarm has come",
         STEP,
         ("report_prewarm",),
-        steps=(S("ReportPrewarm", Part.HYDRATION, BUILD),),
+        steps=(S("ReportPrewarm", Part.HYDRATION, FROM_DONOR),),
     ),
     F(
         Phase.WARM,
@@ -309,7 +319,7 @@ SCALE_OUT = (
         "Proves that the storage is warm (I5)",
         (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_INSTANCE_TYPES),
         ("verify_storage",),
-        steps=(S("VerifyStorage", Part.BENCHMARK, BUILD),),
+        steps=(S("VerifyStorage", Part.BENCHMARK, FROM_DONOR),),
     ),
     F(
         Phase.JOIN,

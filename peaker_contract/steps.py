@@ -30,10 +30,12 @@ class Phase(StrEnum):
 
 
 class Method(StrEnum):
-    """How a replica comes into service: built from snapshots, or parked before and started again."""
+    """How a replica comes into service: built from snapshots; parked before and started again; or, where it had expired,
+    started again once its volumes are brought up to date by the blocks that have changed."""
 
     BUILD = "build"
     RETURN = "return"
+    REFILL = "refill"
 
 
 class Part(StrEnum):

@@ -246,12 +246,13 @@ def why_too_far_behind(lead: LeadTime) -> str | None:
 class Method(BaseModel):
     """How the next replica comes into service: built anew, or a parked one returned; both in seconds and USD.
 
-    `usd` is what is paid until it serves. The parked one's figures are None when none can come back.
+    `usd` is what is paid until it serves. The parked one's figures are None when none can come back. `refill`: it has
+    expired, and its volumes are brought up to date by the blocks that have changed before its database starts.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    action: Literal["build", "return"]
+    action: Literal["build", "return", "refill"]
     reason: str
     build_seconds: float
     build_usd: float | None
@@ -260,6 +261,11 @@ class Method(BaseModel):
     return_usd: float | None = None
     parked_hours: float | None = None
     rejected: dict[str, str] = {}
+
+    @property
+    def comes_back(self) -> bool:
+        """A parked replica's instance and volumes are taken, none are made."""
+        return self.action != "build"
 
 
 def choose_method(

@@ -204,13 +204,19 @@ class Way(PlanPart):
     @property
     def returns(self) -> str | None:
         """The parked replica that comes back instead of a new one."""
-        return self.method.replica if self.method is not None and _is_return(self.method) else None
+        return _comes_back(self.method)
+
+    @property
+    def refills(self) -> bool:
+        """Its volumes are brought up to date by the blocks that have changed."""
+        return _is_refill(self.method)
 
     @property
     def written_usd(self) -> float:
         """What it costs to write empty volumes: requests, or transfer between zones; 0 of a replica that has none."""
         taken = None if self.choice is None else self.choice.taken
-        return 0.0 if self.returns is not None or taken is None else taken.once_usd or 0.0
+        writes = self.refills or self.returns is None
+        return 0.0 if not writes or taken is None else taken.once_usd or 0.0
 
 
 class ScaleOutPlan(RunPart):
@@ -286,13 +292,23 @@ class ScaleOutPlan(RunPart):
 
     @property
     def builds(self) -> int:
-        """How many members are built anew."""
-        return sum(not _is_return(one.method) for one in self.members)
+        """How many members are built anew, with an instance and volumes of their own."""
+        return sum(_comes_back(one.method) is None for one in self.members)
+
+    @property
+    def from_donor(self) -> int:
+        """How many members are made from the donor's data: built, or refilled."""
+        return self.builds + sum(_is_refill(one.method) for one in self.members)
 
     @property
     def returns(self) -> str | None:
         """The parked replica that comes back instead of a new one."""
-        return self.method.replica if self.method is not None and _is_return(self.method) else None
+        return _comes_back(self.method)
+
+    @property
+    def refills(self) -> bool:
+        """Its volumes are brought up to date by the blocks that have changed."""
+        return _is_refill(self.method)
 
     @property
     def starts_empty(self) -> bool:
@@ -309,8 +325,8 @@ class ScaleOutPlan(RunPart):
 
     @property
     def own_build(self) -> PlannedBuild | None:
-        """`build`; what starts empty is whole before it serves, whatever prewarm.serve_when says."""
-        if self.build is None or not self.starts_empty:
+        """`build`; what a host writes is whole before it serves, whatever prewarm.serve_when says."""
+        if self.build is None or not (self.starts_empty or self.refills):
             return self.build
         whole = self.build.prewarm.model_copy(update={"serve_when": "all", "background_rate_mib_per_s": 0})
         return self.build.model_copy(update={"prewarm": whole})
@@ -320,8 +336,12 @@ class ScaleOutPlan(RunPart):
         return "; ".join(f"{refusal.code}: {refusal.reason}" for refusal in self.refusals)
 
 
-def _is_return(method: Method | None) -> bool:
-    return method is not None and method.action == "return"
+def _comes_back(method: Method | None) -> str | None:
+    return method.replica if method is not None and method.comes_back else None
+
+
+def _is_refill(method: Method | None) -> bool:
+    return method is not None and method.action == "refill"
 
 
 def _compared(comparison: MethodChoice | None, own: MethodChoice | None) -> MethodChoice | None:

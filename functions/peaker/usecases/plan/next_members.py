@@ -22,6 +22,7 @@ from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided
 from peaker.usecases.run.batch_members import handed_to_member, members_of
 from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.catalogue import FROM_DONOR
 from peaker_contract.steps import Method
 
 # A member that fails at its last step and is undone still has the time of another one.
@@ -63,7 +64,7 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
         text=f"{len(ids)} of {batch.wanted} begin: {', '.join(ids)}",
         members=tuple(_given(ports, step, one, member) for one, member in members.items()),
         more=True,
-        snapshots=any(one.method is Method.BUILD for one in members.values()) and not _has_set(ports, step),
+        snapshots=any(one.method in FROM_DONOR for one in members.values()) and not _has_set(ports, step),
         round=step.round + 1,
         outcome="succeeded",
         failure=_NOBODY,
@@ -119,9 +120,13 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
     for offset, planned in enumerate(plan.members):
         number, own = first + offset, plan.of_member(planned.number)
         run_id = member_run_id(run.run_id, number)
-        method = Method.RETURN if own.returns is not None else Method.BUILD
+        method = Method.BUILD if own.method is None else Method(own.method.action)
         member = Member(
-            batch=run.run_id, number=number, method=method, fills=own.starts_empty, clones=own.clones
+            batch=run.run_id,
+            number=number,
+            method=method,
+            fills=own.starts_empty or own.refills,
+            clones=own.clones,
         )
         holder = replace(holder_of(step), run_id=run_id, batch=run.run_id)
         if number == 1:

@@ -69,7 +69,7 @@ def plan_checks(
 
 def _launches(fleet: FleetState, plan: ScaleOutPlan) -> Launches:
     """What the members launch and start; a parked replica's instance counts only once it runs."""
-    returns = [one.method.replica for one in plan.members if one.method and one.method.action == "return"]
+    returns = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
     parked = [fleet.replica(one) for one in returns if one is not None]
     types = tuple(one.instance.instance_type for one in parked if one is not None)
     return Launches(plan.launch_order, plan.builds, types)

@@ -175,8 +175,8 @@ def _with_keys(
     A replica that returns boots from its own root volume, which is among its volumes.
     """
     places: dict[str, list[str]] = {}
-    returned = [one.method.replica for one in plan.members if one.method and one.method.action == "return"]
-    donor = plan.donor if plan.builds else None
+    returned = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
+    donor = plan.donor if plan.from_donor else None
     for like in filter(None, (fleet.replica(one) for one in (*returned, donor) if one)):
         for one in like.volumes:
             if one.kms_key_id:
@@ -257,9 +257,7 @@ def plan_text(plan: ScaleOutPlan) -> str:
     """What would be done, in a line; or why it is refused."""
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
-    returned = [
-        str(one.method.replica) for one in plan.members if one.method and one.method.action == "return"
-    ]
+    returned = [str(one.method.replica) for one in plan.members if one.method and one.method.comes_back]
     back = f"return {', '.join(returned)}" if returned else ""
     zones = ", ".join(
         one.zones[0] if one.zones else "no zone"

@@ -9,8 +9,8 @@ from peaker.domain.runs.ledger import PartT, RunRow
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
+from peaker_contract.catalogue import FROM_DONOR
 from peaker_contract.errors import LedgerInconsistent, NoDonor
-from peaker_contract.steps import Method
 from peaker_contract.tags import ROLE_TAG
 
 
@@ -75,6 +75,6 @@ def clones_alone(ports: Ports, run_id: str) -> bool:
     built = [
         one
         for run_id, one in members_of(ports, batch).items()
-        if run_id in newest and one.method is Method.BUILD
+        if run_id in newest and one.method in FROM_DONOR
     ]
     return bool(built) and all(one.clones for one in built)

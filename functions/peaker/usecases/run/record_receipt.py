@@ -22,7 +22,6 @@ from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, InvalidRequest, NotOwned, UnknownCluster, with_remedy
-from peaker_contract.steps import Method
 
 _SERVES = frozenset({"succeeded", "partly", "rolled_forward"})
 _SERVING_KINDS = {
@@ -137,7 +136,7 @@ def _was_built_from(ports: Ports, run: RunRow, returned: bool) -> bool:
     if batch is None:
         return not returned
     ended = members_of(ports, batch).values()
-    return any(one.state == "in_service" and one.method is Method.BUILD for one in ended)
+    return any(one.state == "in_service" and one.method in FROM_DONOR for one in ended)
 
 
 def _second_set_deleted(job: TearDown) -> list[str]:

@@ -53,7 +53,7 @@ def _start_fill(
 ) -> Summary:
     """Each volume from its own snapshot; all hosts of a batch read the same ones."""
     shared = ports.ledger.resources(shared_run(step))
-    at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).builds
+    at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).from_donor
     volumes = _empty_volumes(ports, step, plan)
     snapshots = {one.name: made_id(shared, ResourceKind.SNAPSHOT, one.name) for one in plan.volumes}
     parameters = {

@@ -49,7 +49,7 @@ def _vcpus(
     """A parked replica that returns was launched by another run: it is known by its id."""
     running = {one.instance_id for one in there.instances}
     launched = sum(one.tags.get(RUN_TAG) in ids for one in there.instances)
-    returns = [one.method.replica for one in plan.members if one.method and one.method.action == "return"]
+    returns = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
     missing = max(0, plan.builds - launched) + sum(one not in running for one in returns)
     quota, each = vcpu_quota(plan.instance_type), vcpus_of(plan.instance_type, vcpus)
     if quota is None or isinstance(each, Unknown):
