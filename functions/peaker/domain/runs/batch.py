@@ -52,9 +52,9 @@ class Batch(RunPart):
 
 
 class Member(RunPart):
-    """One replica of a batch. `method` is how it comes; None for one that is to go. `fills`: its host writes its volumes
-    before anything is mounted, empty ones of a build, old ones of a refill; `clones`: with what the donor's server
-    gives, so that it needs no snapshot.
+    """One replica of a batch. `method` is how it comes; None for one that is to go. `fills`: its host writes its
+    volumes before anything is mounted, empty ones of a build, old ones of a refill; `clones`: with what the donor's
+    server gives, so that it needs no snapshot.
 
     `gone`: of one that was to come nothing is left; one that was to go is parked or retired. `in_service`: it serves,
     or serves again. `refused`: the guard left one alone that was to go. `left`: its undo did not end.
