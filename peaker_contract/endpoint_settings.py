@@ -305,8 +305,8 @@ class RetirementSettings(Settings):
     refill_expired: StrictBool = Field(
         default=False,
         description=(
-            "Whether one that has expired may come back by the blocks that have changed (EBS direct APIs). The snapshots "
-            "that it was made from are kept until it is retired. Needs `prewarm.direct_fill`."
+            "Whether one that has expired may come back by the blocks that have changed (EBS direct APIs). The "
+            "snapshots that it was made from are kept until it is retired. Needs `prewarm.direct_fill`."
         ),
         examples=[False],
     )

@@ -20,6 +20,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
+from peaker_contract.catalogue import FROM_DONOR
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, InvalidRequest, NotOwned, UnknownCluster, with_remedy
 
