@@ -253,7 +253,7 @@ SCALE_OUT = (
         steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
     ),
     F(
-        Phase.CREATE,
+        Phase.WARM,
         "snapshot_own_volumes",
         "Snapshots the volumes of a parked replica that is to be refilled, and waits for the donor's set",
         (*RECORDED, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),

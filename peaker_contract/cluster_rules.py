@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from peaker_contract.endpoint_settings import LONGEST_WAIT_SECONDS, AnyEndpoint, HealthSettings, RampSettings
+from peaker_contract.endpoint_settings import (
+    LONGEST_WAIT_SECONDS,
+    AnyEndpoint,
+    HealthSettings,
+    RampSettings,
+    RetirementSettings,
+)
 from peaker_contract.field_types import Fault
 from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
@@ -22,7 +28,13 @@ from peaker_contract.load_settings import (
     LoadMetricSettings,
     RepeatingEvent,
 )
-from peaker_contract.storage_settings import VolumeSettings, fewest_members, lies_in
+from peaker_contract.storage_settings import (
+    PrewarmSettings,
+    SnapshotSettings,
+    VolumeSettings,
+    fewest_members,
+    lies_in,
+)
 
 Rule = Callable[..., Iterator[Fault]]
 
@@ -233,6 +245,24 @@ def _rate_is_sold_there(
         )
 
 
+def _refills_have_what_they_need(
+    retirement: RetirementSettings,
+    prewarm: PrewarmSettings,
+    snapshots: SnapshotSettings,
+    volumes: Sequence[VolumeSettings],
+) -> Iterator[Fault]:
+    if not retirement.refill_expired:
+        return
+    place = ("retirement", "refill_expired")
+    if not prewarm.direct_fill:
+        yield Fault(place, "needs prewarm.direct_fill: the replicas' role must read blocks of snapshots")
+    if not snapshots.keep:
+        yield Fault(place, "needs snapshots.keep: what has changed shows against a kept set alone")
+    sets = [one.name for one in volumes if one.layout != "single"]
+    if sets:
+        yield Fault(place, f"is for single volumes, and {', '.join(sets)} are of a set (md, LVM)")
+
+
 # Read from one cluster alone.
 CLUSTER_RULES: tuple[Rule, ...] = (
     _max_leaves_room_for_min,
@@ -253,4 +283,5 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     _security_groups_come_once,
     _zones_have_subnets_of_their_own,
     _rate_is_sold_there,
+    _refills_have_what_they_need,
 )

@@ -23,6 +23,7 @@ from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import BinlogsGone
 from peaker_contract.steps import Part
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
@@ -197,8 +198,10 @@ def why_not_worth_parking(
     return f"it could stand for {hours:.1f} h only, least is {LEAST_PARKED_HOURS:g} h ({expiry.reason})"
 
 
-def why_expired(parking: Parking, now: datetime) -> str | None:
+def why_expired(parking: Parking | None, now: datetime) -> str | None:
     """Why a parked replica is not worth its volumes any more; None while it is."""
+    if parking is None:
+        return None
     if parking.spent is not None:
         return parking.spent
     if parking.until is not None and now >= parking.until:
@@ -208,6 +211,29 @@ def why_expired(parking: Parking, now: datetime) -> str | None:
 
 def why_not_returned(replica: Replica, environment: str, now: datetime) -> str | None:
     """Why this parked replica cannot come back now; None when it can."""
+    return _why_not_back(replica, environment) or why_expired(_parking_of(replica), now)
+
+
+def why_not_refilled(replica: Replica, environment: str, now: datetime) -> str | None:
+    """Why the volumes of this parked replica cannot be brought up to date by changed blocks; None when they can.
+
+    What a refill left half done is a mixture of two times, and no list says of what.
+    """
+    parking = _parking_of(replica)
+    lacks_logs = parking is not None and (parking.failed_return or "").endswith(BinlogsGone.__name__)
+    if (why := _why_not_back(replica, environment, lacks_logs)) is not None:
+        return why
+    if parking is not None and parking.mixed:
+        return parking.spent
+    return None if why_expired(parking, now) else "has not expired: it can come back as it is"
+
+
+def _parking_of(replica: Replica) -> Parking | None:
+    return None if replica.ledger_row is None else replica.ledger_row.parking
+
+
+def _why_not_back(replica: Replica, environment: str, failure_mends: bool = False) -> str | None:
+    """`failure_mends`: its last return failed for want of what a refill brings."""
     row, tags = replica.ledger_row, replica.instance.tags
     if row is None or row.parking is None or not replica.is_parked:
         return "is not parked"
@@ -217,9 +243,9 @@ def why_not_returned(replica: Replica, environment: str, now: datetime) -> str |
         return f"its instance is {replica.instance.state}, not stopped"
     if row.parking.incomplete_since is not None:
         return f"a volume of it is missing since {to_iso(row.parking.incomplete_since)}"
-    if row.parking.failed_return is not None:
+    if row.parking.failed_return is not None and not failure_mends:
         return f"an earlier return failed: {row.parking.failed_return}"
-    return why_expired(row.parking, now)
+    return None
 
 
 def returnable(fleet: FleetState, environment: str, now: datetime) -> list[Replica]:

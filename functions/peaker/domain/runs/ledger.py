@@ -25,6 +25,8 @@ class ResourceKind(StrEnum):
     """What a run can make."""
 
     SNAPSHOT = "snapshot"
+    # Of a parked replica's own volumes, before they are refilled; SNAPSHOT is of the donor's, which all members share.
+    OWN_SNAPSHOT = "own_snapshot"
     INSTANCE = "instance"
     VOLUME = "volume"
     ATTACHMENT = "attachment"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
@@ -28,18 +29,47 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     donor = settled(ports, step, Donor)
     if clones_alone(ports, step.run_id):
         return Summary(text=f"none: {donor.instance_id} is cloned over the network", numbers={})
-    earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
-    rows = _intend(ports, step, donor.volumes)
+    job = SetOfVolumes(
+        ResourceKind.SNAPSHOT,
+        donor.instance_id,
+        donor.volumes,
+        {**resource_tags(ports, step), DONOR_TAG: donor.instance_id},
+    )
+    return _summary(take_set(ports, step, job, lambda: require_donor(ports, step)))
+
+
+@dataclass(frozen=True)
+class SetOfVolumes:
+    """Which volumes of an instance (ids by name) are snapshotted at one instant, under which tags; `kind` is that of
+    their rows."""
+
+    kind: ResourceKind
+    instance_id: str
+    volumes: Mapping[str, str]
+    tags: Mapping[str, str]
+
+
+def take_set(
+    ports: Ports, step: StepInput, job: SetOfVolumes, may_take: Callable[[], object]
+) -> dict[str, str]:
+    """The snapshot ids by the names of the volumes. `may_take` is asked right before the call, and raises."""
+    earlier = of_kind(ports.ledger.resources(step.run_id), job.kind)
+    rows = _intend(ports, step, job)
     if any(row.resource_id is None for row in rows.values()):
-        snapshots = _made_earlier(ports, step, earlier) or _make(ports, step, donor)
+        snapshots = _made_earlier(ports, step, job, earlier) or _make(ports, step, job, may_take)
         rows = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
     # All ids are in the ledger by now: whatever the naming meets, no second set is made.
-    return _summary({name: _named(ports, row) for name, row in rows.items()})
+    return {name: _named(ports, row) for name, row in rows.items()}
 
 
-def _made_earlier(ports: Ports, step: StepInput, earlier: Sequence[ResourceRow]) -> list[Snapshot]:
+def _made_earlier(
+    ports: Ports, step: StepInput, job: SetOfVolumes, earlier: Sequence[ResourceRow]
+) -> list[Snapshot]:
     """What EC2 shows of the run's set; nothing only where no call can have made one."""
-    snapshots = ports.storage.snapshots_of_run(step.run_id)
+    sources = set(job.volumes.values())
+    snapshots = [
+        one for one in ports.storage.snapshots_of_run(step.run_id) if one.source_volume_id in sources
+    ]
     if snapshots:
         return snapshots
     if any(row.resource_id is not None for row in earlier):
@@ -49,29 +79,23 @@ def _made_earlier(ports: Ports, step: StepInput, earlier: Sequence[ResourceRow])
     return []
 
 
-def _make(ports: Ports, step: StepInput, donor: Donor) -> list[Snapshot]:
-    require_donor(ports, step)
+def _make(ports: Ports, step: StepInput, job: SetOfVolumes, may_take: Callable[[], object]) -> list[Snapshot]:
+    may_take()
     ports.ledger.require_lease(holder_of(step))
-    return ports.storage.create_snapshots(
-        donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)
-    )
+    return ports.storage.create_snapshots(job.instance_id, list(job.volumes.values()), dict(job.tags))
 
 
 def _summary(made: Mapping[str, str]) -> Summary:
     return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": dict(made)})
 
 
-def _tags(ports: Ports, step: StepInput, donor_id: str) -> dict[str, str]:
-    return {**resource_tags(ports, step), DONOR_TAG: donor_id}
-
-
-def _intend(ports: Ports, step: StepInput, volumes: dict[str, str]) -> dict[str, ResourceRow]:
+def _intend(ports: Ports, step: StepInput, job: SetOfVolumes) -> dict[str, ResourceRow]:
     now = ports.clock.now()
     return {
         name: ports.ledger.intend(
-            holder_of(step), ResourceKind.SNAPSHOT, name, step.step, now, {"source_volume_id": volume_id}
+            holder_of(step), job.kind, name, step.step, now, {"source_volume_id": volume_id}
         )
-        for name, volume_id in volumes.items()
+        for name, volume_id in job.volumes.items()
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.planning.parking import parked_seconds, why_not_returned
+from peaker.domain.planning.parking import parked_seconds, why_not_refilled, why_not_returned
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import Instance
@@ -22,7 +22,8 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     """Rechecks that it may come back. Raises ReturnRefused; CapacityUnavailable when EC2 has no room for it."""
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
-    instance_id = approved_plan(ports, step).returns
+    plan = approved_plan(ports, step)
+    instance_id = plan.returns
     if instance_id is None:
         raise LedgerInconsistent(f"{step.run_id}: the plan returns no parked replica")
     fleet = gather_fleet(ports, settings)
@@ -36,7 +37,7 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     now = ports.clock.now()
     begun = run.part(RunReplica) is not None and replica.ledger_row.state is ReplicaState.BUILDING
     if not begun:
-        why_not = why_not_returned(replica, ports.environment, now)
+        why_not = (why_not_refilled if plan.refills else why_not_returned)(replica, ports.environment, now)
         if why_not is not None:
             raise ReturnRefused(f"{instance_id}: {why_not}")
         back = RunReplica(instance_id=instance_id, builder=replica.ledger_row.run_id, running_since=now)

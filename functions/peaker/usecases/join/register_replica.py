@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.host_results import MountsChecked, typed
+from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.registration import AtTheDoor, changes_since_proof, missing_proofs, mounts_of
@@ -17,8 +18,6 @@ from peaker_contract.steps import Method
 from peaker_contract.way_into_service import states_passed
 
 TARGET_ROW = "read-endpoint"
-# What a return does not pass was proven by the run that built the replica.
-PROVEN_BY_THE_BUILDER = states_passed(Method.BUILD) - states_passed(Method.RETURN)
 
 
 def register_replica(ports: Ports, step: StepInput) -> Summary:
@@ -69,11 +68,15 @@ def _changes(ports: Ports, step: StepInput, settings: ClusterSettings, instance_
 
 
 def _proofs(ports: Ports, run_id: str) -> dict[str, StepRow]:
-    """The run's steps. A replica that returns was proven warm by the run that built it; its volumes never left it."""
-    builder = builder_of(ports.ledger.run(run_id))
+    """The run's steps. What a replica that comes back does not pass was proven by the run that built it; its volumes
+    never left it."""
+    run = ports.ledger.run(run_id)
+    builder, member = builder_of(run), run.part(Member)
+    method = Method.RETURN if member is None or member.method is None else member.method
+    by_builder = states_passed(Method.BUILD) - states_passed(method)
     proven = (
         {}
         if builder == run_id
-        else {row.step: row for row in ports.ledger.steps(builder) if row.step in PROVEN_BY_THE_BUILDER}
+        else {row.step: row for row in ports.ledger.steps(builder) if row.step in by_builder}
     )
     return {**proven, **{row.step: row for row in ports.ledger.steps(run_id)}}

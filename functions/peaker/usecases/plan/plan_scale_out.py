@@ -36,6 +36,7 @@ from peaker.usecases.plan.plan_checks import plan_checks
 from peaker.usecases.plan.shared_limits import admitted_ways, initialization_rate_of_region
 from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.kept_snapshots import bases_of_refills
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
 from peaker_contract.metrics import Metric
@@ -250,7 +251,8 @@ def _kept_gib(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> flo
     if choice.donor is not None:
         planned = float(sum(one.size_gib for one in data_volumes(choice.donor, settings).values()))
     donor = None if choice.donor is None else choice.donor.instance_id
-    return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned)
+    bases = bases_of_refills(ports, settings)
+    return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned, bases)
 
 
 def plan_text(plan: ScaleOutPlan) -> str:

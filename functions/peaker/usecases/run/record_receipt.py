@@ -17,9 +17,9 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
+from peaker.usecases.run.kept_snapshots import bases_of_refills, delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
-from peaker.usecases.run.tear_down import TearDown, delete_snapshots
+from peaker.usecases.run.tear_down import TearDown, delete_own_snapshots, delete_snapshots
 from peaker_contract.catalogue import FROM_DONOR
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, InvalidRequest, NotOwned, UnknownCluster, with_remedy
@@ -104,7 +104,8 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
     if step.batch is not None:
         return notes
     unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
-    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted)]
+    bases = bases_of_refills(ports, settings)
+    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted, bases)]
 
 
 def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:
@@ -117,6 +118,7 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
     for row in rows:
         if row.kind in _SERVING_KINDS and row.is_open:
             ports.ledger.mark(holder, step.run_id, row, ResourceState.KEPT)
+    delete_own_snapshots(TearDown(ports, holder, settings, step.run_id), rows)
     if step.batch is not None:
         return []
     kept = keep_set(ports, holder, run, rows) if _was_built_from(ports, run, returned) else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.host_results import DatabaseStopped
-from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import StepInput
 from peaker.ports import Ports
@@ -15,8 +15,17 @@ from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id
-from peaker.usecases.run.tear_down import TearDown, cancel_commands, remove_targets, tear_down
+from peaker.usecases.run.tear_down import (
+    TearDown,
+    cancel_commands,
+    delete_own_snapshots,
+    remove_targets,
+    tear_down,
+)
+from peaker_contract.catalogue import state_of
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
+
+FILLING_STEP = state_of("start_prewarm")
 
 
 def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) -> str:
@@ -34,6 +43,8 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
         )
         return f"{instance_id} had ended; nothing of it is left"
     _wait(step, remove_targets(job, rows))
+    own = TearDown(ports, holder, settings, step.run_id)
+    _wait(step, delete_own_snapshots(own, rows))
     stopped = _stop(ports, step, instance_id, builder)
     ports.ledger.require_lease(holder)
     parked = _parked_row(ports, step, row, stopped, failure)
@@ -82,6 +93,8 @@ def _parked_row(
     before = row.parking or Parking(now, "", None, now, "nothing is known of its first parking")
     gone = failure.error == BinlogsGone.__name__
     spent = f"the source has purged binary logs that it lacks ({failure.cause})" if gone else before.spent
+    if _was_refilled(ports, step):
+        spent = f"{REFILL_DID_NOT_END}: {step.run_id} failed at {failure.failed_step}"
     parking = replace(
         before,
         gtid_set=before.gtid_set if stopped is None or stopped.gtid_set is None else stopped.gtid_set,
@@ -90,6 +103,11 @@ def _parked_row(
         failed_return=f"{step.run_id}, {failure.failed_step}: {failure.error}",
     )
     return replace(row, state=ReplicaState.PARKED, changed_at=now, parking=parking)
+
+
+def _was_refilled(ports: Ports, step: StepInput) -> bool:
+    """Whether a host may have begun to write its volumes: then nobody knows of what time each block is."""
+    return any(row.step == FILLING_STEP for row in ports.ledger.steps(step.run_id))
 
 
 def _applied_until(

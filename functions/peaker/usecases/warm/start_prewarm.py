@@ -18,8 +18,9 @@ from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Ports
 from peaker.usecases.run.batch_members import require_donor, shared_run
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.kept_snapshots import set_made_from
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id, made_id
+from peaker.usecases.run.run_memory import approved_build, approved_plan, builder_of, host_id, made_id
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, PrewarmFailed, ResourceNotFound, Throttled
 
 # A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
@@ -33,7 +34,7 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     instance_id = host_id(ports, step, "replica")
     if plan.clones:
         return _start_clone(ports, step, plan, planned, instance_id)
-    if plan.starts_empty:
+    if plan.starts_empty or plan.refills:
         return _start_fill(ports, step, plan, planned, instance_id)
     parameters = partial(_parameters, ports, step, planned)
     numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)
@@ -51,25 +52,52 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
 def _start_fill(
     ports: Ports, step: StepInput, plan: ScaleOutPlan, planned: PlannedPrewarm, instance_id: str
 ) -> Summary:
-    """Each volume from its own snapshot; all hosts of a batch read the same ones."""
+    """Each volume from its own snapshot; all hosts of a batch read the same ones. Of a replica that is refilled only
+    blocks that have changed are written."""
     shared = ports.ledger.resources(shared_run(step))
     at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).from_donor
-    volumes = _empty_volumes(ports, step, plan)
+    volumes = _written_volumes(ports, step, plan)
     snapshots = {one.name: made_id(shared, ResourceKind.SNAPSHOT, one.name) for one in plan.volumes}
     parameters = {
         "RunId": step.run_id,
         "Method": planned.method,
         "Volumes": json.dumps(volumes, separators=(",", ":")),
         "Snapshots": json.dumps(snapshots, separators=(",", ":")),
+        **({"Changed": _pairs(ports, step, snapshots)} if plan.refills else {}),
         "RequestsPerSecond": str(max(1, int(DIRECT_REQUESTS_PER_SECOND / max(1, at_once)))),
         **ports.clusters.settings(step.cluster).host_parameters,
     }
     numbers = run_host_command(ports, step, "start_fill", instance_id, parameters, repeat=True)
     return Summary(
-        text=f"direct fill of {len(volumes)} volumes on {instance_id}, {parameters['RequestsPerSecond']} requests/s "
-        "of a snapshot at most",
+        text=f"{'refill' if plan.refills else 'direct fill'} of {len(volumes)} volumes on {instance_id}, "
+        f"{parameters['RequestsPerSecond']} requests/s of a snapshot at most",
         numbers={**numbers, "filled_from": snapshots},
     )
+
+
+def _pairs(ports: Ports, step: StepInput, newest: Mapping[str, str]) -> str:
+    """By volume: what the donor has changed since the set that the replica was made from, and what the replica has
+    written since. At that set both were equal, so that together they name all blocks that can differ.
+
+    Raises PrewarmFailed where that set is gone, or lacks one of the volumes.
+    """
+    builder = builder_of(ports.ledger.run(step.run_id))
+    base = set_made_from(ports, step.cluster, builder)
+    missing = sorted(newest) if base is None else sorted(set(newest) - set(base.snapshots))
+    if base is None or missing:
+        raise PrewarmFailed(
+            f"the snapshots of {', '.join(missing)} that {builder} made its replica from are gone: what has changed "
+            "since cannot be told"
+        )
+    rows = ports.ledger.resources(step.run_id)
+    pairs = {
+        name: [
+            [base.snapshots[name], snapshot],
+            [base.snapshots[name], made_id(rows, ResourceKind.OWN_SNAPSHOT, name)],
+        ]
+        for name, snapshot in newest.items()
+    }
+    return json.dumps(pairs, separators=(",", ":"))
 
 
 def _start_clone(
@@ -82,7 +110,7 @@ def _start_clone(
     manifest = batch.part(SetManifest)
     parameters = {
         "RunId": step.run_id,
-        "Volumes": json.dumps(_empty_volumes(ports, step, plan), separators=(",", ":")),
+        "Volumes": json.dumps(_written_volumes(ports, step, plan), separators=(",", ":")),
         "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
         "DonorHost": ports.compute.instance(donor.instance_id).private_ip,
         "DonorPort": str(approved_build(ports, step).database_port),
@@ -108,9 +136,9 @@ def _refuse_other_engines(donor: Donor, tables: DonorTables) -> None:
         )
 
 
-def _empty_volumes(ports: Ports, step: StepInput, plan: ScaleOutPlan) -> list[dict[str, str]]:
-    """As the host's commands take them."""
-    made = ports.ledger.resources(step.run_id)
+def _written_volumes(ports: Ports, step: StepInput, plan: ScaleOutPlan) -> list[dict[str, str]]:
+    """As the host's commands take them; those of a replica that is refilled are its builder's."""
+    made = ports.ledger.resources(builder_of(ports.ledger.run(step.run_id)))
     return [
         {
             "name": volume.name,
