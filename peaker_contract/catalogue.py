@@ -236,7 +236,10 @@ SCALE_OUT = (
         "create_snapshots",
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
-        steps=(S("CreateSnapshots", Part.SNAPSHOT, FROM_DONOR),),
+        steps=(
+            S("CreateSnapshots", Part.SNAPSHOT, FROM_DONOR),
+            S("SnapshotOwnVolumes", Part.SNAPSHOT, REFILL),
+        ),
     ),
     F(
         Phase.CREATE,
@@ -250,14 +253,10 @@ SCALE_OUT = (
         "await_snapshots",
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
-        steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
-    ),
-    F(
-        Phase.WARM,
-        "snapshot_own_volumes",
-        "Snapshots the volumes of a parked replica that is to be refilled, and waits for the donor's set",
-        (*RECORDED, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
-        steps=(S("SnapshotOwnVolumes", Part.SNAPSHOT, REFILL),),
+        steps=(
+            S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),
+            S("AwaitBothSnapshots", Part.SNAPSHOT, REFILL),
+        ),
     ),
     F(
         Phase.CREATE,

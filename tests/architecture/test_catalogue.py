@@ -16,6 +16,7 @@ from tests.support.workflows import MACHINES
 WAYS = {
     Method.BUILD: (("scale_out", "ChooseDonor"), ("add_replica", "ReserveLimits")),
     Method.RETURN: (("add_replica", "StartParkedReplica"),),
+    Method.REFILL: (("scale_out", "ChooseDonor"), ("add_replica", "StartParkedReplica")),
 }
 
 
@@ -55,8 +56,8 @@ def taken(choice: dict[str, Any], method: Method) -> str:
     [other] = choice["Choices"]
     if "$run.fill = true" in other["Condition"]:
         return str(choice["Default"])
-    assert "$run.method = 'return'" in other["Condition"]
-    return str(other["Next"] if method is Method.RETURN else choice["Default"])
+    assert f"$run.method = '{Method.RETURN}'" in other["Condition"] or Method.REFILL in other["Condition"]
+    return str(other["Next"] if f"$run.method = '{method}'" in other["Condition"] else choice["Default"])
 
 
 def test_every_state_that_calls_a_function_is_in_the_catalogue_and_the_reverse() -> None:

@@ -94,6 +94,13 @@ class HostStep(StepInput):
     host: Literal["donor", "replica"]
 
 
+class SnapshotStep(StepInput):
+    """CreateSnapshots and AwaitSnapshots: of the donor's volumes, which all members share, or of the own volumes of a
+    replica that is to be refilled."""
+
+    of: Literal["donor", "replica"] = "donor"
+
+
 class FailedStep(StepInput):
     """A compensation: what failed comes along."""
 

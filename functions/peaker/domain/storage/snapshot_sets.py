@@ -78,8 +78,8 @@ def surplus_sets(
 ) -> list[SurplusSet]:
     """Which kept sets go: all where none is wanted, older ones of a donor, and those of donors that are gone.
 
-    `unwanted` says why none is wanted. `bases` are the runs of those that a replica was made from which may be refilled:
-    what the donor has changed since shows against such a set alone.
+    `unwanted` says why none is wanted. `bases` are the runs of those that a replica was made from which may be
+    refilled: what the donor has changed since shows against such a set alone.
     `volumes_of_donor` has the ids of the volumes that each donor has now; none means that it is gone.
     """
     newest: dict[str, SnapshotSet] = {}

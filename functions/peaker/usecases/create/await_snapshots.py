@@ -9,7 +9,7 @@ from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, of_kind
-from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run import SnapshotStep, Summary
 from peaker.domain.storage.block_list import BLOCK_BYTES
 from peaker.domain.storage.snapshot_sets import newest_completed
 from peaker.ports import Ports
@@ -20,17 +20,30 @@ from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 PAGES_AT_MOST = 200
 
 
-def await_snapshots(ports: Ports, step: StepInput) -> Summary:
+def await_snapshots(ports: Ports, step: SnapshotStep) -> Summary:
     """Raises SnapshotsPending until all are complete, SnapshotFailed when one ended in error.
 
-    A member of a batch waits for the set that all its members are made from; one that is cloned for none.
+    A member of a batch waits for the set that all its members are made from; one that is cloned for none; one that is
+    to be refilled for its own snapshots, too.
     """
     if clones_alone(ports, shared_run(step)):
         return Summary(text="none: the donor is cloned over the network", numbers={})
-    taken_by = shared_run(step)
-    rows = of_kind(ports.ledger.resources(taken_by), ResourceKind.SNAPSHOT)
-    found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(taken_by)}
-    missing = [row.name for row in rows if row.resource_id not in found]
+    shared = _complete(ports, shared_run(step), ResourceKind.SNAPSHOT)
+    own = _complete(ports, step.run_id, ResourceKind.OWN_SNAPSHOT) if step.of == "replica" else {}
+    sizes = {name: one.full_size_bytes for name, one in shared.items()}
+    copied = _copied(ports, list(shared.values()))
+    return Summary(
+        text=f"{len(shared) + len(own)} snapshots complete, {copied['copy']}",
+        numbers={"full_size_bytes": sizes, **copied},
+    )
+
+
+def _complete(ports: Ports, run_id: str, kind: ResourceKind) -> dict[str, Snapshot]:
+    """The run's snapshots of that kind by the names of their volumes."""
+    rows = of_kind(ports.ledger.resources(run_id), kind)
+    shown = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(run_id)}
+    found = {row.name: shown[str(row.resource_id)] for row in rows if row.resource_id in shown}
+    missing = [row.name for row in rows if row.name not in found]
     failed = [one.snapshot_id for one in found.values() if one.state == "error"]
     if failed:
         raise SnapshotFailed(f"{', '.join(failed)} ended in error; none of the set is usable")
@@ -41,12 +54,7 @@ def await_snapshots(ports: Ports, step: StepInput) -> Summary:
     ]
     if pending:
         raise SnapshotsPending(", ".join(pending))
-    sizes = {row.name: found[str(row.resource_id)].full_size_bytes for row in rows}
-    copied = _copied(ports, [found[str(row.resource_id)] for row in rows])
-    return Summary(
-        text=f"{len(rows)} snapshots complete, {copied['copy']}",
-        numbers={"full_size_bytes": sizes, **copied},
-    )
+    return found
 
 
 def _copied(ports: Ports, made: Sequence[Snapshot]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from peaker.domain.runs.ledger import (
     RunRow,
     of_kind,
 )
-from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run import SnapshotStep, Summary
 from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.snapshot_sets import SnapshotSet, deleted_outside, surplus_sets
 from peaker.ports import Ports
@@ -220,7 +220,7 @@ def _do(ports: Ports, holder: Holder, name: str, act: Any) -> None:
     ports.ledger.start_step(holder, name, now, now + SHORT_LEASE_TIME)
     done: Summary = act(
         ports,
-        StepInput(
+        SnapshotStep(
             run_id=holder.run_id,
             cluster=holder.cluster,
             operation="scale_out",
