@@ -19,6 +19,12 @@ OPERATOR_TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:peaker-local-operator-alarms"
 WORKFLOWS = ("prewarm", "add_replica", "remove_replica", "scale_out", "scale_in", "roll_back")
 
 
+def told(aws: ResourceCloud, url: str) -> set[str]:
+    """The alarms of which the queue has a message; others may go off meanwhile."""
+    received = aws.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+    return {json.loads(json.loads(one["Body"])["Message"])["AlarmName"] for one in received}
+
+
 def test_an_alarm_pages_the_operators(aws: ResourceCloud) -> None:
     queue = unique("pager")
     url = aws.sqs.create_queue(QueueName=queue, Attributes={"Policy": json.dumps(OPEN_QUEUE)})["QueueUrl"]
@@ -26,8 +32,7 @@ def test_an_alarm_pages_the_operators(aws: ResourceCloud) -> None:
     aws.sns.subscribe(TopicArn=OPERATOR_TOPIC, Protocol="sqs", Endpoint=endpoint)
     name = "peaker-local-scale_out-workflow-failed"
     aws.cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="a run failed")
-    received = eventually(lambda: aws.sqs.receive_message(QueueUrl=url).get("Messages"))
-    assert json.loads(json.loads(received[0]["Body"])["Message"])["AlarmName"] == name
+    eventually(lambda: name in told(aws, url))
 
 
 def test_every_alarm_may_reach_the_operators_and_nobody_elses_alarm_does(aws: ResourceCloud) -> None:
@@ -49,8 +54,7 @@ def test_a_page_that_no_mail_server_takes_lies_in_the_topics_queue(aws: Resource
     name = "peaker-local-scale_in-workflow-failed"
     aws.cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="a run failed")
     url = aws.sqs.get_queue_url(QueueName="peaker-local-operator-alarms-undelivered")["QueueUrl"]
-    [kept] = eventually(lambda: aws.sqs.receive_message(QueueUrl=url).get("Messages"))
-    assert json.loads(json.loads(kept["Body"])["Message"])["AlarmName"] == name
+    eventually(lambda: name in told(aws, url))
 
 
 def test_every_rule_may_reach_its_target_and_its_dead_letters(aws: ResourceCloud) -> None:
