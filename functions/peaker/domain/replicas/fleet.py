@@ -26,6 +26,10 @@ _STANDING = frozenset({ReplicaState.BUILDING, ReplicaState.IN_SERVICE, ReplicaSt
 _REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY})
 
 
+# How `Parking.spent` begins of one whose volumes a refill has begun to write, and not ended.
+REFILL_DID_NOT_END = "a refill of it did not end"
+
+
 @dataclass(frozen=True)
 class Parking:
     """What a parked replica has applied, until when it can come back, and what has been learned about that.
@@ -43,6 +47,11 @@ class Parking:
     spent: str | None = None
     failed_return: str | None = None
     incomplete_since: datetime | None = None
+
+    @property
+    def mixed(self) -> bool:
+        """Its volumes are a mixture of two instants: no database starts on them, and no refill trusts them."""
+        return self.spent is not None and self.spent.startswith(REFILL_DID_NOT_END)
 
 
 @dataclass(frozen=True)
