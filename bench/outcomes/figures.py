@@ -71,5 +71,5 @@ def _told(value: str) -> dict[str, object]:
 
 
 def _methods(outcomes: Sequence[Outcome]) -> str:
-    counts = {name: sum(one.method == name for one in outcomes) for name in ("build", "return")}
+    counts = {name: sum(one.method == name for one in outcomes) for name in ("build", "return", "refill")}
     return ", ".join(f"{count} {name}" for name, count in counts.items())

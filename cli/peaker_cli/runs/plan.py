@@ -86,7 +86,8 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     members = plan.get("members") or [{**plan, "number": 1}]
     for member in members:
         if _returns(member):
-            table.add_row("return", f"{member['method']['replica']}, parked{_ready(member, members)}")
+            method = member["method"]
+            table.add_row(method["action"], f"{method['replica']}, parked{_ready(member, members)}")
     for member in members:
         if not _returns(member):
             zone = ", ".join(member["zones"][:1])
@@ -183,7 +184,8 @@ def _batch(plan: dict[str, Any]) -> str:
 
 
 def _returns(plan: dict[str, Any]) -> bool:
-    return bool(plan.get("method")) and plan["method"]["action"] == "return"
+    """Whether a parked replica comes back: as it is, or refilled with what has changed."""
+    return bool(plan.get("method")) and plan["method"]["action"] in ("return", "refill")
 
 
 def _way(method: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
 from peaker.domain.planning.learning.fills import PastFills
-from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.planning.learning.past_steps import SAME_WORK, PastSteps
 from peaker.domain.planning.learning.reading import rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
@@ -41,7 +41,7 @@ from peaker.domain.storage.storage_judgement import knee_share
 from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import Ledger
 from peaker_contract.errors import LedgerInconsistent
-from peaker_contract.steps import Part
+from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import states_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ _CLUSTERS_READ = 200
 _PAST_RUNS = 20
 _SNAPSHOT = states_of(Part.SNAPSHOT)
 _OF_BATCH = states_of(Part.DONOR)
+# What a refill passes as a return does.
+_REFILL_AS_RETURN = states_of(Part.INSTANCE, *SAME_WORK, method=Method.REFILL)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
@@ -167,26 +169,34 @@ class DynamoForecastRecords:
         caught_up: list[float] = []
         return_speeds: list[float] = []
         looks: list[float] = []
-        fills, clones = PastFills(), PastFills()
+        fills, clones, refills = PastFills(), PastFills(), PastFills()
         sizes: dict[str, list[int]] = {}
         returned_sizes: dict[str, list[int]] = {}
         runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
         members = Counter(batch_of(run) for run in runs)
         for run in runs:
             run_id, beside = run.run_id, members[batch_of(run)]
-            fills, clones = with_failed(fills, run, False), with_failed(clones, run, True)
-            back = _returned(run)
-            if run.operation != "scale_out" or not _served(run) or back is None:
+            fills, clones = with_failed(fills, run, "fill"), with_failed(clones, run, "clone")
+            refills = with_failed(refills, run, "refill")
+            method = _method(run)
+            if run.operation != "scale_out" or not _served(run) or method is None:
                 continue
             steps = self._ledger.steps(run_id)
             by_name = {step.step: step for step in steps}
-            if back:
+            if method is not Method.BUILD:
                 # What a batch asked its donor is in the rows of its first member, also where others are built.
                 _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], beside)
                 pools += _pools(steps)
                 own = [one for one in steps if one.step not in _OF_BATCH]
+                if method is Method.REFILL:
+                    # Its database replays a log as a build's does, and is behind by as little: of that it teaches no
+                    # return. Nor does its writing teach fills: beside a few blocks, what is looked up and compared
+                    # takes the time, and in proportion to all bytes it would be hours.
+                    refills = PastFills()
+                    own = [one for one in own if one.step in _REFILL_AS_RETURN]
+                else:
+                    return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 _add_seconds(returned, returned_sizes, own, beside)
-                return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
             written = written_plan(run)
             if written is not None:
@@ -234,6 +244,7 @@ class DynamoForecastRecords:
             first_looks=looks,
             fills=fills,
             clones=clones,
+            refills=refills,
             elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
             sizes=sizes,
             returned_sizes=returned_sizes,
@@ -339,16 +350,18 @@ def _served(run: RunRow) -> bool:
     return run.outcome == "succeeded" if member is None else member.state == "in_service"
 
 
-def _returned(run: RunRow) -> bool | None:
-    """Whether a parked replica came back: it hydrates nothing and is behind by more, and teaches nothing of a build.
+def _method(run: RunRow) -> Method | None:
+    """How its replica came. A parked one that came back hydrates nothing or little, and teaches nothing of a build.
 
-    None of a run whose plan cannot be read, which may have been either.
+    None of a run whose plan cannot be read, which may have been any.
     """
     try:
         plan = run.part(ScaleOutPlan)
     except LedgerInconsistent:
         return None
-    return plan is not None and plan.returns is not None
+    if plan is None or plan.returns is None:
+        return Method.BUILD
+    return Method.REFILL if plan.refills else Method.RETURN
 
 
 def _paid_rate(run: RunRow) -> float | None:

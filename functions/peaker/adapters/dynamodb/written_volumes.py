@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.planning.learning.fills import FillFailed, PastFills
@@ -12,10 +12,19 @@ from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Member, fill_failure
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker_contract.errors import LedgerInconsistent
-from peaker_contract.steps import Part
+from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import states_of
 
 HYDRATION = states_of(Part.HYDRATION)
+
+
+Writing = Literal["fill", "clone", "refill"]
+
+
+def _writing(member: Member) -> Writing:
+    if member.method is Method.REFILL:
+        return "refill"
+    return "clone" if member.clones else "fill"
 
 
 def written_plan(run: RunRow) -> ScaleOutPlan | None:
@@ -33,13 +42,14 @@ def with_filled(fills: PastFills, by_name: Mapping[str, StepRow]) -> PastFills:
     return fills.filled(PastReading(float(size), sum(known))) if known and is_amount(size) else fills
 
 
-def with_failed(fills: PastFills, run: RunRow, clones: bool) -> PastFills:
-    """With the failure of a member that was to be filled so."""
+def with_failed(fills: PastFills, run: RunRow, way: Writing) -> PastFills:
+    """With the failure of a member that was to be filled so. What refuses to compare snapshots refuses no direct fill:
+    neither teaches the other."""
     try:
         member = run.part(Member)
     except LedgerInconsistent:
         return fills
-    failure = None if member is None or member.clones is not clones else fill_failure([member])
+    failure = None if member is None or _writing(member) != way else fill_failure([member])
     return fills if failure is None else fills.not_filled(FillFailed(run.started_at, failure.sentence))
 
 

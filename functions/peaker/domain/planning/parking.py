@@ -198,10 +198,8 @@ def why_not_worth_parking(
     return f"it could stand for {hours:.1f} h only, least is {LEAST_PARKED_HOURS:g} h ({expiry.reason})"
 
 
-def why_expired(parking: Parking | None, now: datetime) -> str | None:
+def why_expired(parking: Parking, now: datetime) -> str | None:
     """Why a parked replica is not worth its volumes any more; None while it is."""
-    if parking is None:
-        return None
     if parking.spent is not None:
         return parking.spent
     if parking.until is not None and now >= parking.until:
@@ -211,29 +209,31 @@ def why_expired(parking: Parking | None, now: datetime) -> str | None:
 
 def why_not_returned(replica: Replica, environment: str, now: datetime) -> str | None:
     """Why this parked replica cannot come back now; None when it can."""
-    return _why_not_back(replica, environment) or why_expired(_parking_of(replica), now)
+    parking = _standing(replica, environment)
+    if isinstance(parking, str):
+        return parking
+    if parking.failed_return is not None:
+        return f"an earlier return failed: {parking.failed_return}"
+    return why_expired(parking, now)
 
 
 def why_not_refilled(replica: Replica, environment: str, now: datetime) -> str | None:
-    """Why the volumes of this parked replica cannot be brought up to date by changed blocks; None when they can.
-
-    What a refill left half done is a mixture of two times, and no list says of what.
+    """Why its volumes cannot be brought up to date by changed blocks; None of one that has only expired: by time, or
+    because the source has purged binary logs that it lacks, also where a return of it was the first to find that.
     """
-    parking = _parking_of(replica)
-    lacks_logs = parking is not None and (parking.failed_return or "").endswith(BinlogsGone.__name__)
-    if (why := _why_not_back(replica, environment, lacks_logs)) is not None:
-        return why
-    if parking is not None and parking.mixed:
+    parking = _standing(replica, environment)
+    if isinstance(parking, str):
+        return parking
+    if parking.mixed:
         return parking.spent
-    return None if why_expired(parking, now) else "has not expired: it can come back as it is"
+    failed = parking.failed_return
+    if failed is not None and not failed.endswith(f": {BinlogsGone.__name__}"):
+        return f"an earlier return failed: {failed}"
+    return None if why_expired(parking, now) is not None else "it has not expired"
 
 
-def _parking_of(replica: Replica) -> Parking | None:
-    return None if replica.ledger_row is None else replica.ledger_row.parking
-
-
-def _why_not_back(replica: Replica, environment: str, failure_mends: bool = False) -> str | None:
-    """`failure_mends`: its last return failed for want of what a refill brings."""
+def _standing(replica: Replica, environment: str) -> Parking | str:
+    """How it stands, or why it is not there to be started: stopped, whole, and this environment's."""
     row, tags = replica.ledger_row, replica.instance.tags
     if row is None or row.parking is None or not replica.is_parked:
         return "is not parked"
@@ -243,9 +243,13 @@ def _why_not_back(replica: Replica, environment: str, failure_mends: bool = Fals
         return f"its instance is {replica.instance.state}, not stopped"
     if row.parking.incomplete_since is not None:
         return f"a volume of it is missing since {to_iso(row.parking.incomplete_since)}"
-    if row.parking.failed_return is not None and not failure_mends:
-        return f"an earlier return failed: {row.parking.failed_return}"
-    return None
+    return row.parking
+
+
+def not_returned(fleet: FleetState, environment: str, now: datetime) -> dict[str, str]:
+    """By id, why parked replicas cannot come back as they are."""
+    found = {one.instance_id: why_not_returned(one, environment, now) for one in fleet.parked}
+    return {name: why for name, why in found.items() if why is not None}
 
 
 def returnable(fleet: FleetState, environment: str, now: datetime) -> list[Replica]:
@@ -294,6 +298,16 @@ class Method(BaseModel):
         return self.action != "build"
 
 
+@dataclass(frozen=True)
+class Refill:
+    """The expired replica that is brought up to date first: the median until it serves, and what is paid until then in
+    USD, None where a price is not known."""
+
+    instance_id: str
+    seconds: float
+    usd: float | None
+
+
 def choose_method(
     fleet: FleetState,
     environment: str,
@@ -303,19 +317,50 @@ def choose_method(
     now: datetime,
     build_usd: float | None,
     taken: Collection[str] = (),
+    refill: Refill | None = None,
 ) -> Method:
     """Return the parked replica that is back first, if it is back before one built anew would serve, and if a run
-    would wait for its catch-up.
+    would wait for its catch-up. Where there is none such, refill an expired one, if that serves before one built anew.
 
     `build_usd` is what a build costs until it serves: hydration, and the hours of instance and volumes. Those `taken`
-    are returned by other members of the batch.
+    are returned by other members of the batch. `refill` is None where no expired one can be refilled.
     """
+    method = _returned_or_built(fleet, environment, prices, inputs, past, now, build_usd, taken)
+    expired = None if refill is None else fleet.replica(refill.instance_id)
+    if method.action == "return" or refill is None or expired is None:
+        return method
+    build, hours = method.build_seconds, parked_seconds(expired, now) / 3600
+    shown = (
+        f"{refill.instance_id}, expired and parked for {hours:.1f} h, is refilled with what has changed and serves in "
+        f"{refill.seconds / 60:.0f} min, one built anew in {build / 60:.0f} min"
+    )
+    if refill.seconds >= build:
+        return method.model_copy(update={"reason": f"{method.reason}; {shown}: building is as quick"})
+    return Method(
+        action="refill",
+        reason=shown,
+        build_seconds=build,
+        build_usd=build_usd,
+        replica=refill.instance_id,
+        return_seconds=round(refill.seconds, 1),
+        return_usd=None if refill.usd is None else round(refill.usd, 4),
+        parked_hours=round(hours, 2),
+        rejected=method.rejected,
+    )
+
+
+def _returned_or_built(
+    fleet: FleetState,
+    environment: str,
+    prices: PriceTable,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    now: datetime,
+    build_usd: float | None,
+    taken: Collection[str],
+) -> Method:
     build = predict_lead_time(inputs, past).p50_seconds
-    rejected = {
-        one.instance_id: why
-        for one in fleet.parked
-        if (why := why_not_returned(one, environment, now)) is not None
-    }
+    rejected = not_returned(fleet, environment, now)
     candidates = [one for one in returnable(fleet, environment, now) if one.instance_id not in taken]
     common = {"build_seconds": round(build, 1), "build_usd": build_usd, "rejected": rejected}
     if not candidates:

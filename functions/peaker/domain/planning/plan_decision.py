@@ -56,8 +56,9 @@ def plan_scale_out(
 
     `lease` is another run's lease, if one is held. `ways` are those of the members by their numbers, at least one;
     members without a way come as the last one does. With one that returns a parked replica, layout and price are that
-    replica's, and no donor is needed. `kept_gib` is what the cluster's kept snapshot sets store when the run has ended.
-    `promises` are what EC2 says of the settings' instance types; a fallback without one is left out.
+    replica's, and no donor is needed unless it is refilled. `kept_gib` is what the cluster's kept snapshot sets store
+    when the run has ended. `promises` are what EC2 says of the settings' instance types; a fallback without one is left
+    out.
     """
     choice = choose_donor(fleet, settings)
     ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
@@ -65,6 +66,11 @@ def plan_scale_out(
     _, zone_reason = spread_zones(fleet, settings)
     members = _members(ways, fleet, settings, prices, now, kept_gib, choice)
     returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
+    from_donor = [
+        member
+        for member, way in zip(members, ways, strict=True)
+        if way.refills or _returned(fleet, way) is None
+    ]
     volumes, price = members[0].volumes, members[0].price
     parked = _parked_hourly(fleet, returned, prices)
     dearer = _dearer(fleet, settings, prices)
@@ -92,8 +98,8 @@ def plan_scale_out(
                 above_ceiling(fleet, settings, count),
                 above_batch(count),
                 source_unknown(fleet),
-                None if len(returned) == count else no_donor(choice),
-                None if len(returned) == count else unequal_layout(members[-1].volumes),
+                no_donor(choice) if from_donor else None,
+                unequal_layout(from_donor[-1].volumes) if from_donor else None,
                 over_budget(fleet, settings, members, parked, dearer),
             )
             if refusal is not None

@@ -26,8 +26,8 @@ _STANDING = frozenset({ReplicaState.BUILDING, ReplicaState.IN_SERVICE, ReplicaSt
 _REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY})
 
 
-# What a refill leaves that was ended in its middle is of two times.
-REFILL_DID_NOT_END = "a refill of its volumes did not end"
+# How `Parking.spent` begins of one whose volumes a refill has begun to write, and not ended.
+REFILL_DID_NOT_END = "a refill of it did not end"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Parking:
 
     @property
     def mixed(self) -> bool:
-        """Its volumes are of two times."""
+        """Its volumes are a mixture of two instants: no database starts on them, and no refill trusts them."""
         return self.spent is not None and self.spent.startswith(REFILL_DID_NOT_END)
 
 

@@ -53,14 +53,18 @@ def _changes(function: FunctionDefinition, endpoint_kind: str) -> Iterator[str]:
 
 
 def _times(plan: ScaleOutPlan) -> dict[str, int]:
-    """Of the calls that make something that is paid for. A clone takes snapshots only where another way follows it."""
+    """Of the calls that make something that is paid for. A clone takes snapshots only where another way follows it.
+    Each refill takes a set of its own volumes beside the donor's."""
     built = [one for one in plan.members if one.method is None or one.method.action == "build"]
     volumes = sum(len(one.volumes) for one in built)
-    cloned = bool(built) and all(
-        one.choice is not None and one.choice.chosen is MethodName.CLONE for one in built
+    refills = plan.from_donor - plan.builds
+    cloned = (
+        bool(built)
+        and not refills
+        and all(one.choice is not None and one.choice.chosen is MethodName.CLONE for one in built)
     )
     return {
-        **({} if cloned else {"ec2:CreateSnapshots": 1 if built else 0}),
+        **({} if cloned else {"ec2:CreateSnapshots": refills + 1 if built or refills else 0}),
         "ec2:RunInstances": len(built),
         "ec2:StartInstances": len(plan.members) - len(built),
         "ec2:CreateVolume": volumes,

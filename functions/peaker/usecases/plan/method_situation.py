@@ -12,13 +12,12 @@ from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, pre
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.methods.situation import (
     DataVolume,
-    ExpiredReplica,
     ParkedReplica,
     ReadingRate,
     Situation,
 )
-from peaker.domain.planning.methods.timing import frame_of
-from peaker.domain.planning.parking import parked_seconds, returnable, why_expired, why_too_far_behind
+from peaker.domain.planning.methods.timing import frame_of, refill_frame
+from peaker.domain.planning.parking import not_returned, parked_seconds, returnable, why_too_far_behind
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
@@ -28,6 +27,7 @@ from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.set_manifest import SINGLE
 from peaker.ports import Ports
+from peaker.usecases.plan.expired_replicas import expired_replicas
 from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
 from peaker.usecases.plan.shared_limits import rate_free
 from peaker_contract.cluster import ClusterSettings
@@ -65,10 +65,13 @@ def method_situation(
     donor = choose_donor(fleet, settings).donor
     zones, _ = spread_zones(fleet, settings)
     default, provisioned = _reading_rates(settings, inputs, past)
-    rejected = build.method.rejected if build.method is not None else {}
+    rejected = not_returned(fleet, ports.environment, now)
+    catch_up_per_second = 1 / (measured_apply_speed(past, inputs.apply_speed) - 1)
+    volumes = _volumes(settings, inputs, build, history)
+    used = {one.name: one.used_bytes for one in volumes}
     return Situation(
-        frame=frame_of(lead, 1 / (measured_apply_speed(past, inputs.apply_speed) - 1)),
-        volumes=_volumes(settings, inputs, build, history),
+        frame=frame_of(lead, catch_up_per_second),
+        volumes=volumes,
         hourly_usd=Unknown("; ".join(build.price.unknown) or "no price is known")
         if hourly is None
         else Known(hourly),
@@ -89,7 +92,8 @@ def method_situation(
         parked=_parked(ports, fleet, inputs, past, prices, now),
         why_none_parked="; ".join(f"{name} {why}" for name, why in rejected.items())
         or "no replica is parked",
-        expired=_expired(fleet, now),
+        expired=expired_replicas(ports, settings, fleet, past, prices, history, used),
+        refill_frame=refill_frame(lead, predict_return(inputs, 0.0, past), catch_up_per_second),
         why_no_fill=_why_no_fill(settings, past, now),
         past_fills=past.fills.readings,
         why_no_clone=_why_no_clone(settings, past, now),
@@ -206,17 +210,3 @@ def _parked(
         usd = replace(hour, value=hour.value * back.p50_seconds / 3600) if isinstance(hour, Known) else hour
         found.append(ParkedReplica(one.instance_id, back.p50_seconds, back.p90_seconds, usd))
     return tuple(found)
-
-
-def _expired(fleet: FleetState, now: datetime) -> ExpiredReplica | None:
-    """It has written blocks of its own since it was built: no run keeps the snapshots that would tell which."""
-    for one in fleet.parked:
-        parking = None if one.ledger_row is None else one.ledger_row.parking
-        why = None if parking is None else why_expired(parking, now)
-        if why is not None:
-            text = (
-                f"{one.instance_id} {why}; what it wrote itself is not known: ListChangedBlocks compares snapshots "
-                "of one volume, and none is kept of its own from before its first write"
-            )
-            return ExpiredReplica(one.instance_id, Unknown(text))
-    return None

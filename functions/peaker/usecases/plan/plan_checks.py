@@ -51,13 +51,16 @@ def plan_checks(
     found.append(vcpus(_launches(fleet, plan), account))
     if plan.builds and volumes:
         found.append(ebs_storage(volumes, plan.builds, account))
-    built = [one for one in plan.members if one.method is None or one.method.action == "build"]
-    if built:
-        choice = built[0].choice or plan.comparison
+    # A return was judged by its own parking; all others need the log from the donor's snapshot on.
+    copied = [one for one in plan.members if one.method is None or one.method.action != "return"]
+    if copied:
+        choice = copied[0].choice or plan.comparison
         taken = None if choice is None else choice.taken
         found.append(
             binary_logs(None if taken is None else taken.p90_seconds, _binary_logs_kept(ports, settings))
         )
+    built = [one for one in copied if one.method is None or one.method.action == "build"]
+    if built:
         admissions = [one.admission for one in built if one.admission is not None]
         found.append(shared_limits(admissions, limit, settings.initialization_rate_mib_per_s))
         found.append(zones_in_order(built[0].zones, fleet.by_zone))

@@ -119,8 +119,8 @@ def decided(
 ) -> ScaleOutPlan:
     """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
-    Parked ones return first, the others are built. With `ready_by` each of them comes by the cheapest method that is
-    in time; but not on empty volumes where their fill failed in this run already.
+    Parked ones return first, expired ones are refilled, the others are built. With `ready_by` each of them comes by the
+    cheapest method that is in time; but no host writes volumes where one failed to in this run already.
     """
     past = ports.past_runs.past_steps(settings.name)
     history = snapshot_history(ports, settings, fleet)
@@ -133,27 +133,17 @@ def decided(
     lead = predict_lead_time(inputs, past)
     build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)
     limit = initialization_rate_of_region(ports)
+    whole = method_situation(
+        ports, settings, fleet, inputs, past, build, prices, promise, history, ready_by, limit
+    )
+    if not_filled is not None:
+        why = f"a fill failed in this run: {not_filled.sentence}"
+        whole = replace(whole, why_no_fill=why, why_no_clone=why)
     ways: list[Way] = []
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
-        method = best_method(ports, fleet, inputs, past, build, prices, taken)
-        situation = method_situation(
-            ports,
-            settings,
-            fleet,
-            inputs,
-            past,
-            build.model_copy(update={"method": method}),
-            prices,
-            promise,
-            history,
-            ready_by,
-            limit,
-        )
-        situation = beside(situation, taken, count - len(ways))
-        if not_filled is not None:
-            why = f"a fill failed in this run: {not_filled.sentence}"
-            situation = replace(situation, why_no_fill=why, why_no_clone=why)
+        situation = beside(whole, taken, count - len(ways))
+        method = best_method(ports, fleet, inputs, past, build, prices, situation, taken)
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
     ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
@@ -259,15 +249,22 @@ def plan_text(plan: ScaleOutPlan) -> str:
     """What would be done, in a line; or why it is refused."""
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
-    returned = [str(one.method.replica) for one in plan.members if one.method and one.method.comes_back]
-    back = f"return {', '.join(returned)}" if returned else ""
+    back, again = (
+        f"{action} {', '.join(found)}" if (found := _replicas(plan, action)) else ""
+        for action in ("return", "refill")
+    )
     zones = ", ".join(
         one.zones[0] if one.zones else "no zone"
         for one in plan.members
         if not one.method or one.method.action == "build"
     )
+    again += f" from {plan.donor}" if again else ""
     anew = f"build {plan.builds} x {plan.instance_type} in {zones} from {plan.donor}" if plan.builds else ""
-    return f"{' and '.join(filter(None, (back, anew)))} at {_at(plan)}"
+    return f"{' and '.join(filter(None, (back, again, anew)))} at {_at(plan)}"
+
+
+def _replicas(plan: ScaleOutPlan, action: str) -> list[str]:
+    return [str(one.method.replica) for one in plan.members if one.method and one.method.action == action]
 
 
 def _waiting_text(plan: ScaleOutPlan) -> str:

@@ -1,21 +1,27 @@
-"""How each replica of a plan comes into service: built, or returned; by the settings, or in time for a deadline."""
+"""How each replica of a plan comes into service: built, returned or refilled; by the settings, or for a deadline."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Literal
 
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose
+from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose, returned_expired
 from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodEstimate, MethodName, Situation
-from peaker.domain.planning.methods.timing import LeadTimeFrame
-from peaker.domain.planning.parking import Method, choose_method, parked_seconds
+from peaker.domain.planning.methods.timing import LeadTimeFrame, refill_lead
+from peaker.domain.planning.parking import Method, Refill, choose_method, parked_seconds
 from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.replicas.fleet import FleetState
 from peaker.ports import Ports
 from peaker_contract.steps import Part
+
+_BACK: dict[MethodName, Literal["return", "refill"]] = {
+    MethodName.RETURN: "return",
+    MethodName.RETURN_EXPIRED: "refill",
+}
 
 
 def best_method(
@@ -25,15 +31,25 @@ def best_method(
     past: PastSteps,
     build: ScaleOutPlan,
     prices: PriceTable,
+    situation: Situation,
     taken: Collection[str],
 ) -> Method:
-    """Build, or return a parked replica that is none of those `taken` by other members of the batch."""
+    """Build, or return or refill a parked replica that is none of those `taken` by other members of the batch, which
+    are not in the situation either."""
     hourly, once, lead = build.price.hourly, build.price.once, build.lead_time
     usd = None
     if hourly is not None and once is not None and lead is not None:
         usd = round(once + hourly * lead.seconds / 3600, 4)
     now = ports.clock.now()
-    return choose_method(fleet, ports.environment, prices, inputs, past, now, usd, taken)
+    return choose_method(
+        fleet, ports.environment, prices, inputs, past, now, usd, taken, _refill(returned_expired(situation))
+    )
+
+
+def _refill(found: MethodEstimate) -> Refill | None:
+    if not found.possible or found.replica is None or found.p50_seconds is None:
+        return None
+    return Refill(found.replica, found.p50_seconds, found.usd)
 
 
 def beside(situation: Situation, taken: Collection[str], members: int) -> Situation:
@@ -42,6 +58,7 @@ def beside(situation: Situation, taken: Collection[str], members: int) -> Situat
     return replace(
         situation,
         parked=tuple(one for one in situation.parked if one.instance_id not in taken),
+        expired=tuple(one for one in situation.expired if one.instance_id not in taken),
         rate_free_mib_per_s=situation.rate_free_mib_per_s / members,
         fills_at_once=members,
     )
@@ -58,7 +75,8 @@ def way_of(
 ) -> Way:
     """By `method` and the settings without a deadline; with one by the cheapest method that is in time."""
     if situation.ready_by is None:
-        choice = by_settings(situation, method.replica if method.action == "return" else None)
+        way = MethodName.RETURN_EXPIRED if method.action == "refill" else MethodName.RETURN
+        choice = by_settings(situation, method.replica if method.comes_back else None, way)
     else:
         choice = choose(situation)
         method = _as_chosen(method, choice, fleet, ports)
@@ -66,6 +84,11 @@ def way_of(
     if method.action == "return":
         back = predict_return(inputs, _behind(fleet, method, ports), past)
         return Way(method=method, lead_time=estimated(back), choice=choice)
+    if method.action == "refill":
+        refilled = refill_lead(lead, predict_return(inputs, 0.0, past))
+        return Way(
+            method=method, lead_time=estimated(refilled, _frame(situation, taken), taken), choice=choice
+        )
     if taken is None:
         return Way(method=method, lead_time=estimated(lead), choice=choice)
     return Way(
@@ -78,7 +101,7 @@ def way_of(
 
 def unrated_way(situation: Situation, method: Method, lead: LeadTime) -> Way:
     """A build without initialization rates: the region's are other runs' for longer than it is worth waiting."""
-    unpaid = replace(situation, rate_ceiling_mib_per_s=None, parked=())
+    unpaid = replace(situation, rate_ceiling_mib_per_s=None, parked=(), expired=())
     choice = by_settings(unpaid, None) if situation.ready_by is None else choose(unpaid)
     return Way(
         method=method.model_copy(update={"action": "build"}),
@@ -89,11 +112,12 @@ def unrated_way(situation: Situation, method: Method, lead: LeadTime) -> Way:
 
 
 def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: Ports) -> Method:
-    """Build or return, as the choice says; the figures of the other way stay."""
+    """Build, return or refill, as the choice says; the figures of the other way stay."""
     taken = choice.taken
-    if taken is None or taken.name is not MethodName.RETURN or taken.replica is None:
+    action = None if taken is None else _BACK.get(taken.name)
+    if taken is None or action is None or taken.replica is None:
         return method.model_copy(update={"action": "build", "reason": choice.reason})
-    back = method.model_copy(update={"action": "return", "reason": choice.reason, "replica": taken.replica})
+    back = method.model_copy(update={"action": action, "reason": choice.reason, "replica": taken.replica})
     hours = round(_behind(fleet, back, ports) / 3600, 2)
     seconds = None if taken.p50_seconds is None else round(taken.p50_seconds, 1)
     usd = None if taken.usd is None else round(taken.usd, 4)
@@ -126,6 +150,8 @@ def estimated(
 
 def _frame(situation: Situation, taken: MethodEstimate | None) -> LeadTimeFrame:
     """No database starts on a volume that is not written whole."""
+    if taken is not None and taken.name is MethodName.RETURN_EXPIRED and situation.refill_frame is not None:
+        return situation.refill_frame
     empty = taken is not None and taken.name in STARTS_EMPTY
     return situation.frame.before_database() if empty else situation.frame
 

@@ -13,6 +13,9 @@ from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from tests.contract.run_parts import PLAN
 
 
+Action = Literal["build", "return", "refill"]
+
+
 def volume(name: str) -> PlannedVolume:
     return PlannedVolume(
         name=name, device="/dev/sdf", mount_point=f"/{name}", filesystem="xfs", size_gib=8, volume_type="gp3",
@@ -20,10 +23,16 @@ def volume(name: str) -> PlannedVolume:
     )  # fmt: skip
 
 
-def member(number: int, action: Literal["build", "return"]) -> PlannedMember:
+def member(number: int, action: Action) -> PlannedMember:
     return PlannedMember(
         number=number,
-        method=Method(action=action, reason="", build_seconds=1.0, build_usd=None),
+        method=Method(
+            action=action,
+            reason="",
+            build_seconds=1.0,
+            build_usd=None,
+            replica=None if action == "build" else f"i-{number}",
+        ),
         zones=("us-east-1a",),
         volumes=(volume("data"), volume("log")),
         lead_time=None,
@@ -32,7 +41,7 @@ def member(number: int, action: Literal["build", "return"]) -> PlannedMember:
     )
 
 
-def calls(*actions: Literal["build", "return"], kind: str = "nlb") -> dict[str, PlannedCall]:
+def calls(*actions: Action, kind: str = "nlb") -> dict[str, PlannedCall]:
     members = tuple(member(number, action) for number, action in enumerate(actions, 1))
     plan: ScaleOutPlan = PLAN.model_copy(update={"members": members})
     return {one.action: one for one in planned_calls(plan, kind)}
@@ -54,6 +63,16 @@ def test_a_return_starts_an_instance_and_makes_nothing() -> None:
     assert found["ec2:StartInstances"].times == 1
     assert found["ec2:StartInstances"].undone_by == "ec2:StopInstances"
     assert not {"ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume"} & set(found)
+
+
+def test_each_refill_takes_a_set_of_its_own_volumes_beside_the_donor_s() -> None:
+    found = calls("refill", "refill", "return")
+    assert (found["ec2:CreateSnapshots"].times, found["ec2:StartInstances"].times) == (3, 3)
+    assert found["ec2:CreateSnapshots"].states == ("CreateSnapshots", "SnapshotOwnVolumes")
+    assert not {"ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume"} & set(found)
+    mixed = calls("build", "refill")
+    assert (mixed["ec2:CreateSnapshots"].times, mixed["ec2:RunInstances"].times) == (2, 1)
+    assert (mixed["ec2:StartInstances"].times, mixed["ec2:CreateVolume"].times) == (1, 2)
 
 
 def test_what_is_deleted_at_the_end_stands_at_the_end() -> None:

@@ -27,7 +27,7 @@ class PastSteps:
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
     `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
     until the first look of each storage proof had ended. `fills`: direct fills, `clones`: clones; neither teaches
-    anything of a prewarm.
+    anything of a prewarm. `refills`: whether the newest refill of an expired replica failed.
     `elsewhere`: what other clusters' runs took. `sizes` and `returned_sizes`: for each duration of `seconds` and
     `returned`, how many members its batch had.
     """
@@ -46,6 +46,7 @@ class PastSteps:
     first_looks: Sequence[float] = ()
     fills: PastFills = field(default_factory=PastFills)
     clones: PastFills = field(default_factory=PastFills)
+    refills: PastFills = field(default_factory=PastFills)
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     returned_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from peaker.domain.instants import to_iso
 from peaker.domain.planning.methods import copying, snapshot_reading
 from peaker.domain.planning.methods.rates import MARGIN, in_time, rank
 from peaker.domain.planning.methods.situation import (
-    STARTS_EMPTY,
+    CARRIED_OUT,
+    WRITTEN_BY_HOST,
     MethodEstimate,
     MethodName,
     Situation,
@@ -81,26 +82,32 @@ def choose(situation: Situation) -> MethodChoice:
 def _next_after(
     best: MethodEstimate, usable: Sequence[MethodEstimate], left: float | None
 ) -> MethodName | None:
-    """Of what starts empty alone: AWS or the donor may refuse it once the volumes are there. What else a run builds by
+    """Of what a host writes alone: AWS or the donor may refuse it once the volumes are there. What else a run comes by
     needs no right of a host's."""
-    others = [one for one in usable if one.name not in STARTS_EMPTY]
-    if best.name not in STARTS_EMPTY or not others:
+    others = [one for one in usable if one.name not in WRITTEN_BY_HOST]
+    if best.name not in WRITTEN_BY_HOST or not others:
         return None
     return min(others, key=lambda one: _rank(one, left)).name
 
 
-def by_settings(situation: Situation, returned: str | None) -> MethodChoice:
-    """Without a deadline a run takes what the settings say, or the parked replica that it found to be back sooner."""
+def by_settings(
+    situation: Situation, returned: str | None, way: MethodName = MethodName.RETURN
+) -> MethodChoice:
+    """Without a deadline a run takes what the settings say, or the parked replica that it found to be back sooner:
+    as it is, or refilled where `way` is RETURN_EXPIRED."""
     shown = {one.name: one for one in (ESTIMATED[name](situation) for name in MethodName)}
-    chosen = MethodName.HOT_FIRST if situation.serve_when == "hot" else MethodName.USED_BLOCKS
-    if returned is not None:
-        chosen = MethodName.RETURN
-    elif situation.rate_ceiling_mib_per_s is not None and not situation.local_zones:
-        chosen = MethodName.PROVISIONED_RATE
-        shown[chosen] = snapshot_reading.at_the_settings_rate(situation)
-    way = f"{returned} is back sooner than a new one" if returned is not None else "as the settings say"
+    build = MethodName.HOT_FIRST if situation.serve_when == "hot" else MethodName.USED_BLOCKS
+    if situation.rate_ceiling_mib_per_s is not None and not situation.local_zones:
+        build = MethodName.PROVISIONED_RATE
+    if returned is None and build is MethodName.PROVISIONED_RATE:
+        shown[build] = snapshot_reading.at_the_settings_rate(situation)
+    chosen = build if returned is None else way
+    why = f"{returned} is back sooner than a new one" if returned is not None else "as the settings say"
     return MethodChoice(
-        chosen=chosen, reason=f"{chosen}, {way}; no deadline was given", methods=tuple(shown.values())
+        chosen=chosen,
+        reason=f"{chosen}, {why}; no deadline was given",
+        falls_back_to=build if chosen is MethodName.RETURN_EXPIRED else None,
+        methods=tuple(shown.values()),
     )
 
 
@@ -167,24 +174,38 @@ def _returned(situation: Situation) -> MethodEstimate:
     )
 
 
-def _returned_expired(situation: Situation) -> MethodEstimate:
-    """A parked replica that the source can no longer bring up to date, by the blocks that have changed."""
-    name, expired = MethodName.RETURN_EXPIRED, situation.expired
-    if expired is None:
+def returned_expired(situation: Situation) -> MethodEstimate:
+    """A parked replica that has expired, by the blocks that have changed: of several the one with the fewest."""
+    name = MethodName.RETURN_EXPIRED
+    if not situation.expired:
         return estimate(name, why_not="no parked replica has expired")
-    if isinstance(expired.changed_bytes, Unknown):
-        return estimate(name, why_not=expired.changed_bytes.why, replica=expired.instance_id)
-    share = expired.changed_bytes.value / max(1.0, sum(one.used_bytes for one in situation.volumes))
-    changed = tuple(
+    known = [
+        (one.changed_bytes.value, one.instance_id, one)
+        for one in situation.expired
+        if isinstance(one.changed_bytes, Known)
+    ]
+    if not known:
+        first = situation.expired[0]
+        why = first.changed_bytes.why if isinstance(first.changed_bytes, Unknown) else ""
+        return estimate(name, why_not=why, replica=first.instance_id)
+    changed, replica, expired = min(known, key=lambda one: one[:2])
+    share = changed / max(1.0, sum(one.used_bytes for one in situation.volumes))
+    parts = tuple(
         replace(one, snapshot_bytes=one.used_bytes * share, used_bytes=one.used_bytes * share, hot_bytes=None)
         for one in situation.volumes
     )
-    found = copying.direct_fill(replace(situation, volumes=changed))
-    basis = (
-        f"{expired.changed_bytes.value / 1e9:.1f} GB that changed since its volumes and the donor's were one"
+    frame = situation.refill_frame or situation.frame
+    found = copying.direct_fill(replace(situation, volumes=parts, frame=frame, hourly_usd=expired.hourly_usd))
+    return found.model_copy(
+        update={
+            "name": name,
+            "carried_out": name in CARRIED_OUT,
+            "replica": replica,
+            "basis": f"{changed / 1e9:.1f} GB that changed since its volumes and the donor's were one; {found.basis}",
+            # Its volumes are there already: nothing is made at a rate.
+            "rates_mib_per_s": {},
+        }
     )
-    other = {"name": name, "carried_out": False, "why_not": None}
-    return found.model_copy(update={**other, "replica": expired.instance_id, "basis": basis})
 
 
 ESTIMATED: dict[MethodName, Callable[[Situation], MethodEstimate]] = {
@@ -197,5 +218,5 @@ ESTIMATED: dict[MethodName, Callable[[Situation], MethodEstimate]] = {
     MethodName.DIRECT_FILL: copying.direct_fill,
     MethodName.CLONE: copying.clone,
     MethodName.RETURN: _returned,
-    MethodName.RETURN_EXPIRED: _returned_expired,
+    MethodName.RETURN_EXPIRED: returned_expired,
 }

@@ -46,10 +46,13 @@ CARRIED_OUT = frozenset(
         MethodName.DIRECT_FILL,
         MethodName.CLONE,
         MethodName.RETURN,
+        MethodName.RETURN_EXPIRED,
     }
 )
 # Volumes are made empty, and the host writes them before anything is mounted for good.
 STARTS_EMPTY = frozenset({MethodName.DIRECT_FILL, MethodName.CLONE})
+# The host writes the volumes itself: AWS, the donor or the host's role may refuse it once an instance is there.
+WRITTEN_BY_HOST = STARTS_EMPTY | {MethodName.RETURN_EXPIRED}
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,13 @@ class ParkedReplica:
 
 @dataclass(frozen=True)
 class ExpiredReplica:
-    """A parked replica whose binary logs are gone at the source. `changed_bytes` since its volumes and the donor's
-    were one; Unknown where no snapshot of the common lineage is left.
+    """A parked replica that has expired. `changed_bytes` since its volumes and the donor's were one; Unknown, with why,
+    where no run may or can refill it. `hourly_usd` is its instance's, as its volumes are paid for anyway.
     """
 
     instance_id: str
     changed_bytes: Reading
+    hourly_usd: Reading = field(default_factory=lambda: Unknown("nobody said what its instance costs"))
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ class Situation:
     instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
     `local_zones`: the zone is no regular one of the region. `why_no_fill`: why no run may fill volumes directly; None
     where one may; `why_no_clone` the same of a clone, which would take `clone_mib_per_s` of the donor at most.
-    `fills_at_once` would share a snapshot's rate of requests, or one donor.
+    `fills_at_once` would share a snapshot's rate of requests, or one donor. `refill_frame` is what passes around the
+    refill of an expired replica; without one it is a build's.
     """
 
     frame: LeadTimeFrame
@@ -132,7 +137,8 @@ class Situation:
     engine: str = "mysql"
     parked: tuple[ParkedReplica, ...] = ()
     why_none_parked: str = "no replica is parked"
-    expired: ExpiredReplica | None = None
+    expired: tuple[ExpiredReplica, ...] = ()
+    refill_frame: LeadTimeFrame | None = None
     why_no_fill: str | None = "prewarm.direct_fill is false"
     fills_at_once: int = 1
     past_fills: tuple[PastReading, ...] = ()
