@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lab.simulated_fills import SimulatedFills
 from localcloud.dataplane import RunResult
 from localcloud.simulated.hosts import After
 
@@ -112,12 +113,6 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-# What assemble_storage says of a volume whose filesystem is not there yet.
-NOT_WHOLE: Mapping[str, Any] = {
-    "ok": False,
-    "error": "UnreadableFilesystem",
-    "message": "data: a volume that is being filled has no filesystem yet",
-}
 # What the shell of a document says where the host package was never installed.
 NO_PACKAGE = RunResult(
     2,
@@ -184,9 +179,7 @@ class SimulatedAnswers:
         self._clock = clock
         self._pace = pace or Pace()
         self._prewarms: dict[tuple[str, str], float] = {}
-        # Engines that fill volumes, and those that were seen to have ended.
-        self._fills: set[tuple[str, str]] = set()
-        self._filled: set[tuple[str, str]] = set()
+        self._fills = SimulatedFills()
         self._replicating: dict[str, float] = {}
         self._databases: set[str] = set()
         self._bare = bare
@@ -238,19 +231,23 @@ class SimulatedAnswers:
                 return Answer({"at_work": asked not in self._lost})
             if document == "prepare_base":
                 return self._prepare_base(instance_id, environment)
-            if document == "start_database":
-                self._responders[instance_id] = health_port(environment)
-                self._databases.add(instance_id)
             if document == "stop_database":
                 self._databases.discard(instance_id)
             if document == "verify_storage":
                 return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
+            refused = self._fills.refusal(document, instance_id, environment, instance_id in self._databases)
+            if refused is not None:
+                return Answer(refused)
             if document in ("start_prewarm", "start_fill", "start_clone"):
-                return self._start_engine(document, instance_id, run_id)
-            if document == "assemble_storage" and (instance_id, run_id) in self._fills - self._filled:
-                return Answer(NOT_WHOLE)
+                return self._start_engine(document, instance_id, environment)
             if document == "report_prewarm":
                 return self._report_prewarm(instance_id, run_id)
+            if document == "assemble_storage":
+                self._fills.assembled(instance_id, environment)
+            if document == "start_database":
+                self._responders[instance_id] = health_port(environment)
+                self._databases.add(instance_id)
+                self._fills.started(instance_id)
             if document == "start_replication":
                 self._replicating.setdefault(instance_id, self._clock.epoch())
             if document == "wait_for_catch_up":
@@ -258,7 +255,7 @@ class SimulatedAnswers:
             if document == "report_health":
                 lag = round(self._lag_seconds(instance_id), 1)
                 return Answer({**HEALTHY[document], "lag_seconds": lag})
-            return Answer(own(HEALTHY.get(document, {}), instance_id))
+            return Answer(own(HEALTHY.get(document, {}), instance_id, self._fills.lives(instance_id)))
 
     def _prepare_base(self, instance_id: str, environment: Mapping[str, str]) -> Answer:
         mode = environment.get("SSM_Mode", "prepare")
@@ -279,11 +276,12 @@ class SimulatedAnswers:
         self._responders[instance_id] = health_port(environment)
         return Answer({"changed": False, "steps": there} if prepared else first)
 
-    def _start_engine(self, document: str, instance_id: str, run_id: str) -> Answer:
+    def _start_engine(self, document: str, instance_id: str, environment: Mapping[str, str]) -> Answer:
+        run_id = environment.get("SSM_RunId", "")
         running = (instance_id, run_id) in self._prewarms
         self._prewarms.setdefault((instance_id, run_id), self._clock.epoch())
         if document in ("start_fill", "start_clone"):
-            self._fills.add((instance_id, run_id))
+            self._fills.begun(instance_id, run_id, bool(environment.get("SSM_Changed")))
         return Answer({**HEALTHY[document], "already_running": running})
 
     def _report_prewarm(self, instance_id: str, run_id: str) -> Answer:
@@ -291,10 +289,10 @@ class SimulatedAnswers:
         if started is None:
             return Answer({"state": "dead", "message": "no engine was started for this run"})
         report = prewarm_report(self._pace, self._clock.epoch() - started)
-        if (instance_id, run_id) not in self._fills:
+        if not self._fills.is_of(instance_id, run_id):
             return Answer(report)
         if report["state"] == "done":
-            self._filled.add((instance_id, run_id))
+            self._fills.ended(instance_id, run_id)
         return Answer(filled(report))
 
     def _wait_for_catch_up(self, instance_id: str) -> Answer:
@@ -355,10 +353,10 @@ def health_port(environment: Mapping[str, str]) -> int:
     return int(environment.get("SSM_HealthPort", DEFAULT_HEALTH_PORT))
 
 
-def own(result: Mapping[str, Any], instance_id: str) -> dict[str, Any]:
-    """A healthy answer with what is a host's own."""
+def own(result: Mapping[str, Any], instance_id: str, lives: int = 1) -> dict[str, Any]:
+    """A healthy answer with what is a host's own; each copy that its volumes were has an identity of its own."""
     if result.get("server_uuid") == FROM_THE_HOST:
-        return {**result, "server_uuid": f"uuid-of-{instance_id}"}
+        return {**result, "server_uuid": f"uuid-of-{instance_id}" + (f"-{lives}" if lives > 1 else "")}
     return dict(result)
 
 

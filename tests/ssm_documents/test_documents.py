@@ -46,6 +46,9 @@ VALUES = {
     "Remainder": "off",
     "RemainderRateMibPerS": "8",
     "Snapshots": '{"data":"snap-0a1b2c3d4e5f60718"}',
+    "Changed": '{"data":[["snap-0f1110000000000a0","snap-0a1b2c3d4e5f60718"],'
+    '["snap-0f1110000000000b0","snap-0f1110000000000b1"]]}',
+    "RefilledBy": "scale-out-orders-20261127T1200-77aa",
     "RequestsPerSecond": "900",
     "Scope": "hot",
     "BlockListUrl": "http://10.77.0.1:4566/bucket/key?X-Amz-Signature=ab%2Fc&X-Amz-Date=20261121T000000Z",
@@ -209,6 +212,7 @@ HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
     [
         *("RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"),
         *("AdminDefaultsFile", "Filesystems", "Engine", "HealthPort", "HealthAccount"),
+        *("Snapshots", "Changed", "RefilledBy"),
     ],
 )
 def test_hostile_values_match_no_pattern(name: str) -> None:

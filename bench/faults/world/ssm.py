@@ -16,7 +16,8 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
 from bench.faults.world.account import Account, Record, attachment_at, state_at
-from lab.simulated_hosts import HEALTHY, NO_PACKAGE, NOT_WHOLE, Pace, filled, own, prewarm_report
+from lab.simulated_fills import NOT_WHOLE
+from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, filled, own, prewarm_report
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
 from peaker_contract.tags import VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document

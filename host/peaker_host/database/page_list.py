@@ -97,7 +97,7 @@ def _restore(client: MysqlClient, settings: Settings) -> bool:
 
 
 def _borrowed(settings: Settings) -> BorrowedVariables:
-    return BorrowedVariables(os.path.join(settings.state_dir, "donor-settings.json"), (_PERCENT, _FILENAME))
+    return BorrowedVariables(settings.borrowed_paths[1], (_PERCENT, _FILENAME))
 
 
 @contextlib.contextmanager

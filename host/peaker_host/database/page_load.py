@@ -16,7 +16,6 @@ pages would be written sooner, hence oftener, in hours of catch-up.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any, Callable, Dict
 
@@ -138,4 +137,4 @@ def _count(client: MysqlClient, name: str) -> int:
 
 def borrowed_capacities(settings: Settings) -> BorrowedVariables:
     """What is raised until the pages are loaded."""
-    return BorrowedVariables(os.path.join(settings.state_dir, "load-settings.json"), _CAPACITIES)
+    return BorrowedVariables(settings.borrowed_paths[0], _CAPACITIES)

@@ -7,12 +7,15 @@ snapshot holds is on the volume, flushed, and a sample of them was read back and
 from __future__ import annotations
 
 import random
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional
 
-from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks
+from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
+from peaker_host.blocks.ranges import intersection, merged
 from peaker_host.fill.plan import FillPlanner
 from peaker_host.fill.request import FillRequest
 from peaker_host.fill.volume_fill import VolumeFill
+from peaker_host.machine.errors import StorageNotAssembled
+from peaker_host.machine.manifest import present_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine import Engine
@@ -32,6 +35,7 @@ class FillEngine(Engine):
         super().__init__(settings, processes, request, say)
         self._filler = FillPlanner(settings, processes, request, self._stop, say)
         self._fills: List[VolumeFill] = []
+        self._changes = bool(request.changed)
         self.compared = 0
 
     def _plan(self) -> List[PlannedVolume]:
@@ -55,13 +59,28 @@ class FillEngine(Engine):
         for one in self._filler.filled:
             one.journal.flush()
             self.compared += one.compare(share, random.SystemRandom())
-        keep_live_blocks(
-            self._settings,
-            self._request.run_id,
-            {one.member.volume_id: LiveBlocks(one.listed or [], "", known=True) for one in self._planned},
-        )
+        keep_live_blocks(self._settings, self._request.run_id, self._live())
         for work in self._fills:
             work.is_finished = True
+
+    def _live(self) -> Dict[str, LiveBlocks]:
+        """Of an empty volume all that the snapshot holds. Of an older copy what was brought, and what had to be warm in
+        its life before: the rest is of deleted files since then, and nobody has read it."""
+        earlier = self._live_before() if self._changes else {}
+        live = {}
+        for one, filled in zip(self._planned, self._filler.filled):
+            listed, before = one.listed or [], earlier.get(one.member.volume_id)
+            if before is not None:
+                listed = intersection(listed, merged([*before.blocks, *filled.brings]))
+            live[one.member.volume_id] = LiveBlocks(listed, "", known=True)
+        return live
+
+    def _live_before(self) -> Dict[str, LiveBlocks]:
+        """By volume id, as the run noted it whose manifest is on this host; empty where there is none."""
+        try:
+            return kept_live_blocks(self._settings, present_manifest(self._settings).run_id)
+        except StorageNotAssembled:
+            return {}
 
     def _end_state(self) -> str:
         """A volume of which not all was flushed and compared is none."""

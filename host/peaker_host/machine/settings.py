@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, fields
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from peaker_host.machine.errors import InvalidHostSettings
 from peaker_host.machine.understanding import understood
@@ -54,6 +54,12 @@ class Settings:
     def draining_path(self) -> str:
         """Touched each time that drain_replica looks."""
         return os.path.join(self.state_dir, "draining")
+
+    @property
+    def borrowed_paths(self) -> Tuple[str, str]:
+        """What a command that was killed noted of a server's variables: a load of pages, a dump of their list."""
+        names = ("load-settings.json", "donor-settings.json")
+        return os.path.join(self.state_dir, names[0]), os.path.join(self.state_dir, names[1])
 
     def run_path(self, run_id: str, name: str) -> str:
         """A file that belongs to one run; the directory is made."""

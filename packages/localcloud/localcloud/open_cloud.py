@@ -55,6 +55,8 @@ class CloudSettings:
     # EBS user guide, quotas of the direct APIs: GetSnapshotBlock, real seconds.
     block_requests_per_second_of_snapshot: float = 1000.0
     block_requests_per_second_of_account: float = 5000.0
+    # ListChangedBlocks also of a snapshot and one of a volume that was made from it. False: of one volume's alone.
+    compares_along_lineage: bool = True
     transaction_seconds: float = (
         0.005  # real seconds that a transaction keeps others from its items (DynamoDB)
     )

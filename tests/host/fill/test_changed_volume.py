@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.aws.direct_api import parse_changed
-from peaker_host.blocks.live_blocks import kept_live_blocks
+from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
 from peaker_host.fill.request import parse_fill
 from peaker_host.machine.errors import DirectApiRefused, InvalidArgument
+from peaker_host.machine.manifest import Manifest, Member, write_manifest
 
 from tests.host.fill.direct_api_server import DirectApiServer, served
 
@@ -85,6 +87,12 @@ def holds(volume: Volume, blocks: dict[int, bytes]) -> bool:
         os.close(descriptor)
 
 
+def content_of(path: str) -> dict[int, bytes]:
+    """All blocks of a device, by their number."""
+    with open(path, "rb") as device:
+        return dict(enumerate(iter(lambda: device.read(BLOCK), b"")))
+
+
 def arguments(host: Host, volume: Volume, *more: str, pairs: Any = PAIRS) -> list[str]:
     snapshots, changed = json.dumps({"volume0": NEWEST}), json.dumps({"volume0": pairs})
     volumes = host.request(volume, filesystem="xfs")
@@ -125,6 +133,45 @@ def test_an_engine_that_is_killed_half_way_goes_on_and_the_bytes_are_right(
 
 
 @pytest.mark.real
+def test_a_filesystem_is_refused_while_mounted_and_taken_once_it_was_unmounted_and_its_host_started_again(
+    host: Host, capsys: Capture, server: DirectApiServer
+) -> None:
+    volume = host.volume(1024 * MIB, "xfs")
+    with host.mounted(volume) as point:
+        (point / "ibdata1").write_bytes(os.urandom(3 * MIB))
+        assert host.call(capsys, *arguments(host, volume))["error"] == "DeviceInUse"
+    subprocess.run(["losetup", "-d", volume.path], check=True)
+    again = [*("losetup", "--direct-io=on", "-f", "--show"), str(volume.image)]
+    path = subprocess.run(again, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        host.link(volume.volume_id, path)
+        as_it_is = {index: content for index, content in content_of(path).items() if content.strip(b"\0")}
+        server.snapshots.update({BUILT_FROM: as_it_is, AT_BUILD: as_it_is, PARKED: as_it_is})
+        server.snapshots[NEWEST] = {**as_it_is, **{index: block(f"new {index}") for index in CHANGED}}
+        said = host.call(capsys, *arguments(host, volume))
+        assert (said["state"], said["blocks_done"]) == ("done", len(CHANGED))
+        assert holds(replace(volume, path=path), server.snapshots[NEWEST])
+    finally:
+        subprocess.run(["losetup", "-d", path], check=True)
+
+
+@pytest.mark.real
+def test_what_must_be_warm_is_what_was_brought_and_what_had_to_be_before(
+    host: Host, capsys: Capture, server: DirectApiServer, parked: Volume
+) -> None:
+    """Blocks of deleted files lie in the snapshots, and nobody has read them since the volume was made."""
+    builder = "scale-out-orders-20261101T0140-11aa"
+    member = Member("volume0", parked.volume_id, "/dev/sdf", "/srv/nothing", "xfs")
+    write_manifest(host.settings, Manifest(builder, [member]))
+    before = LiveBlocks([(0, 7), (150, 10)], "", known=True)
+    keep_live_blocks(host.settings, builder, {parked.volume_id: before})
+    host.call(capsys, *arguments(host, parked))
+    kept = kept_live_blocks(host.settings, RUN_ID)[parked.volume_id]
+    live = {block for first, count in kept.blocks for block in range(first, first + count)}
+    assert live == (CHANGED | {*range(7), *range(150, 160)}) & set(DONOR_AFTER)
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("pairs", "error"),
     [
@@ -140,6 +187,8 @@ def test_lists_that_cannot_be_had_or_do_not_say_all_leave_the_volume_as_it_was(
     write(parked, other)
     said = host.call(capsys, *arguments(host, parked, pairs=pairs))
     assert said["error"] == error
+    if error == "DirectApiRefused":
+        assert "UNRELATED_SNAPSHOTS" in said["message"]
     assert holds(parked, {**OWN, **other})
     assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["error"] == error
 

@@ -271,6 +271,20 @@ def test_two_snapshots_of_a_volume_differ_by_the_blocks_written_in_between(
         store.changed_blocks(first, "snap-none")
 
 
+def test_a_snapshot_of_a_restored_volume_differs_from_its_own_by_what_was_written_and_not_by_what_was_read(
+    store: ColdBlockStore, names: list[str]
+) -> None:
+    source, replica, _, first, second = names
+    seed_snapshot(store, source, first, 16 * MIB, range(20))
+    store.create_volume(replica, 16 * MIB, UNLIMITED, first)
+    with DirectFile(store.attach(replica).path) as device:
+        device.read(0, 8 * MIB)  # warm from here on, and unchanged
+        device.write(3 * BLOCK, os.urandom(BLOCK))
+        device.write(25 * BLOCK + 4096, os.urandom(4096))
+    store.create_snapshots({replica: second})
+    assert store.changed_blocks(first, second) == [3, 25]
+
+
 def test_random_writes_on_a_restored_volume_read_back(store: ColdBlockStore, names: list[str]) -> None:
     source, replica, _, snapshot, _ = names
     seed_snapshot(store, source, snapshot, 16 * MIB, range(0, 32, 3))

@@ -493,18 +493,6 @@ def test_changed_blocks_between_two_snapshots(aws: ResourceCloud) -> None:
     assert "FirstBlockToken" not in page["ChangedBlocks"][1]
 
 
-def test_snapshots_of_two_volumes_are_not_compared_also_where_one_was_made_from_the_other(
-    aws: ResourceCloud,
-) -> None:
-    volume_id = aws.available_volume()
-    aws.plane.volumes.write(volume_id, {1: b"a"})
-    first = aws.completed_snapshot(volume_id)
-    of_copy = aws.completed_snapshot(aws.available_volume(SnapshotId=first))
-    with pytest.raises(ClientError) as error:
-        aws.ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=of_copy)
-    assert (code_of(error), error.value.response["Reason"]) == ("ValidationException", "UNRELATED_SNAPSHOTS")
-
-
 def test_block_api_refusals(slow_aws: ResourceCloud) -> None:
     aws = slow_aws
     with pytest.raises(ClientError) as error:

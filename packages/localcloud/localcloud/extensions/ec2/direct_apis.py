@@ -40,9 +40,9 @@ class DirectActions:
     def list_changed_blocks(self, response: Any) -> ActionResult:
         first = self._snapshot(response._get_param("FirstSnapshotId"))
         second = self._snapshot(response._get_param("SecondSnapshotId"))
-        if first.volume_id != second.volume_id:
+        if not second.is_compared_with(first, self.state.cloud.settings.compares_along_lineage):
             raise DirectError(
-                "ValidationException", "UNRELATED_SNAPSHOTS", "The snapshots are not of the same volume."
+                "ValidationException", "UNRELATED_SNAPSHOTS", f"{first.id} and {second.id} are not related"
             )
         before, after = set(self._indices(first)), set(self._indices(second))
         changed = self._changed.get((first.id, second.id))

@@ -19,7 +19,7 @@ from moto.ec2.models.block_device import BlockDeviceType
 from moto.ec2.utils import random_snapshot_id
 
 from localcloud.dataplane import DataPlaneError
-from localcloud.extensions.ec2.ebs_records import EbsAttachment, EbsSnapshot, EbsVolume
+from localcloud.extensions.ec2.ebs_records import NO_SOURCE_VOLUME, EbsAttachment, EbsSnapshot, EbsVolume
 from localcloud.extensions.ec2.images import AWS_KEY
 from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state
 from localcloud.extensions.ec2.volume_spec import volume_spec
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 GIB = 1024**3
 BLOCK_BYTES = 512 * 1024
 CONCURRENT_SNAPSHOTS_PER_VOLUME = 5
-NO_SOURCE_VOLUME = "vol-ffffffff"  # as AWS shows for a copied snapshot
 
 
 # -- volumes -------------------------------------------------------------------------------------------------
