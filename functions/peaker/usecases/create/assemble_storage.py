@@ -35,6 +35,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     instance_id = host_id(ports, step, "replica")
     parameters = {
         "RunId": builder_of(run),
+        **({"RefilledBy": step.run_id} if plan.refills else {}),
         "Volumes": json.dumps(volumes, separators=(",", ":")),
         "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
         **ports.clusters.settings(step.cluster).host_parameters,

@@ -217,7 +217,10 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
     choose_donor(ports, given)
     create_snapshots(ports, given)
     ports.storage.complete()
-    record_receipt(ports, RecordStep(**{**given.model_dump(exclude={"of"}), "step": "RecordReceipt"}, outcome="succeeded"))
+    record_receipt(
+        ports,
+        RecordStep(**{**given.model_dump(exclude={"of"}), "step": "RecordReceipt"}, outcome="succeeded"),
+    )
     ports.lease.release(holder_of(given), ports.clock.now())
     assert looked(ports) == f"{RUN_ID} left a set of its own"
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [RUN_ID]
