@@ -12,7 +12,6 @@ from peaker.domain.report.planned_calls import planned_calls
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from tests.contract.run_parts import PLAN
 
-
 Action = Literal["build", "return", "refill"]
 
 
