@@ -63,7 +63,7 @@ def test_one_that_aws_refused_is_known_for_refills_alone_until_another_one_has_e
 
 
 def test_a_direct_fill_that_failed_says_nothing_of_a_refill(records: DynamoForecastRecords) -> None:
-    """Its right is asked for by the plan beside: what no host may read none compares."""
+    """The plan asks for both: where no host may read a snapshot's blocks none is refilled either."""
     ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
     failed = REFILLED.model_copy(update={"method": Method.BUILD, "state": "gone", "failure": REFUSED})
     kept(ledger, 0, failed)

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.planning.learning.fills import FillFailed, PastFills
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.situation import MethodEstimate, MethodName
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, Parking, ReplicaRow, ReplicaState
@@ -17,11 +19,13 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.storage.snapshot_sets import CHANGED_A_DAY, SnapshotSet
 from peaker.usecases.plan.account_use import account_use
+from peaker.usecases.plan.expired_replicas import why_none_refilled
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided, plan_scale_out, plan_text
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Method
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, PEAK, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
@@ -208,21 +212,42 @@ def test_its_members_batch_is_where_its_set_is_looked_for() -> None:
     assert planned(ports).refills
 
 
+def no_refills(settings: ClusterSettings) -> ClusterSettings:
+    off = settings.retirement.model_copy(update={"refill_expired": False})
+    return settings.model_copy(update={"retirement": off})
+
+
+def no_fills(settings: ClusterSettings) -> ClusterSettings:
+    return settings.model_copy(update={"prewarm": settings.prewarm.model_copy(update={"direct_fill": False})})
+
+
+def in_a_set(settings: ClusterSettings) -> ClusterSettings:
+    volumes = tuple(one.model_copy(update={"layout": "md_raid0"}) for one in settings.volumes)
+    return settings.model_copy(update={"volumes": volumes})
+
+
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("change", "why"),
     [
-        ({"retirement": {**RETIREMENT, "refill_expired": False}}, "retirement.refill_expired is false"),
-        ({"prewarm": {"direct_fill": False}}, "prewarm.direct_fill is false"),
+        (no_refills, "retirement.refill_expired is false"),
+        (no_fills, "prewarm.direct_fill is false"),
+        (in_a_set, "data, log are of a set"),
     ],
 )
-def test_only_where_the_settings_allow_it(changes: dict[str, Any], why: str) -> None:
-    try:
-        ports = made(**changes)
-    except ValueError:
-        pytest.skip("settings that refuse it are no plan's matter")
-    plan = planned(ports)
-    assert not plan.refills
-    assert why in str(refill_of(plan).why_not)
+def test_only_where_the_settings_allow_it(
+    change: Callable[[ClusterSettings], ClusterSettings], why: str
+) -> None:
+    settings = orders(retirement=RETIREMENT, prewarm=PREWARM)
+    assert why_none_refilled(settings, PastSteps(), NOON) is None
+    assert why in str(why_none_refilled(change(settings), PastSteps(), NOON))
+    assert planned(made(retirement={**RETIREMENT, "refill_expired": False})).builds == 1
+
+
+def test_one_that_aws_refused_is_not_tried_again_on_the_same_day() -> None:
+    settings = orders(retirement=RETIREMENT, prewarm=PREWARM)
+    past = PastSteps(refills=PastFills().not_filled(FillFailed(NOON, "UNRELATED_SNAPSHOTS")))
+    assert "UNRELATED_SNAPSHOTS" in str(why_none_refilled(settings, past, NOON))
+    assert why_none_refilled(settings, past, NOON + DAY) is None
 
 
 def test_one_whose_logs_are_gone_is_refilled_although_a_return_of_it_failed() -> None:
