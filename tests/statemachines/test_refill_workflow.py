@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
+from peaker.domain.replicas.fleet import REFILL_DID_NOT_END
+
+from peaker_contract import names
+from tests.statemachines.test_direct_fill_workflow import DENIED
 from tests.statemachines.test_parking_workflow import PARKING, latest_receipt, row_of
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
@@ -42,7 +45,7 @@ def expired(cloud: WorkflowCloud) -> tuple[Cluster, str]:
 def parameters_of(cloud: WorkflowCloud, instance_id: str, document: str) -> dict[str, str]:
     """Of the newest command of that document on the host."""
     commands = cloud.client("ssm").list_commands(InstanceId=instance_id)["Commands"]
-    mine = [one for one in commands if one["DocumentName"].endswith(document.replace("_", "-"))]
+    mine = [one for one in commands if one["DocumentName"] == names.document("local", document)]
     newest = max(mine, key=lambda one: one["RequestedDateTime"])
     return {name: values[0] for name, values in newest["Parameters"].items()}
 
@@ -93,3 +96,18 @@ def test_an_expired_replica_is_refilled_proven_and_serves(cloud: WorkflowCloud) 
         "Snapshots"
     ]
     assert {one["VolumeId"] for one in mine}.isdisjoint(volumes), "its own snapshots are gone"
+
+
+def test_a_refill_that_fails_in_the_middle_is_never_trusted_again(cloud: WorkflowCloud) -> None:
+    cluster, instance_id = expired(cloud)
+    cloud.answers.script("report_prewarm", DENIED, instance_id=instance_id)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.instance_state(instance_id) == "stopped"
+    parking = row_of(cloud, cluster, instance_id)["parking"]
+    assert parking["spent"].startswith(REFILL_DID_NOT_END), parking
+    assert cloud.last_state(execution) == "ReplicaInService", "the same run has built one"
+    receipt = latest_receipt(cloud, cluster, "scale-out")
+    assert [one["method"] for one in receipt["members"]] == ["refill", "build"]
+    assert "AccessDeniedException" in str(receipt["members"][0])
+    gone = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
+    assert cloud.instance_state(instance_id) == "terminated", gone
