@@ -294,6 +294,17 @@ def test_what_it_calls_makes_no_instance_and_no_volume() -> None:
     assert not {"ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume"} & set(calls)
 
 
+def test_the_keys_of_its_own_volumes_and_of_the_donor_s_must_be_usable() -> None:
+    ports = made()
+    volume(ports, f"vol-data-{PEAK[-4:]}", kms_key_id="key-own")
+    volume(ports, f"vol-data-{BASE[-4:]}", kms_key_id="key-donor")
+    ports.volume_keys.refused |= {"key-own": "it is disabled", "key-donor": "it is disabled"}
+    plan = planned(ports)
+    assert plan.refills
+    assert f"the volumes of {PEAK} are under key-own" in plan.refusal_text
+    assert f"the volumes of {BASE} are under key-donor" in plan.refusal_text
+
+
 def test_it_is_judged_by_the_logs_of_its_source_and_waits_for_no_limit() -> None:
     plan = planned(made())
     names = [one.name for one in plan.checks]
