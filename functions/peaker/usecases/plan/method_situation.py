@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.limits.account_limits import MOST_RATE, Limit
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
+from peaker.domain.planning.methods.refilling import changed_bytes, why_none_refilled, wrote_its_volumes
 from peaker.domain.planning.methods.situation import (
     DataVolume,
+    ExpiredReplica,
     ParkedReplica,
     ReadingRate,
     Situation,
 )
 from peaker.domain.planning.methods.timing import frame_of, refill_frame
-from peaker.domain.planning.parking import not_returned, parked_seconds, returnable, why_too_far_behind
+from peaker.domain.planning.parking import (
+    not_returned,
+    parked_seconds,
+    returnable,
+    why_expired,
+    why_not_refilled,
+    why_too_far_behind,
+)
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import choose_donor
-from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.replicas.fleet import FleetState, ReplicaRow
+from peaker.domain.runs.batch import batch_of
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.set_manifest import SINGLE
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
-from peaker.usecases.plan.expired_replicas import expired_replicas
 from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
 from peaker.usecases.plan.shared_limits import rate_free
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import PeakerError, Retryable
+from peaker_contract.errors import LedgerInconsistent, PeakerError, Retryable
 from peaker_contract.steps import Part
 
 
@@ -92,7 +103,7 @@ def method_situation(
         parked=_parked(ports, fleet, inputs, past, prices, now),
         why_none_parked="; ".join(f"{name} {why}" for name, why in rejected.items())
         or "no replica is parked",
-        expired=expired_replicas(ports, settings, fleet, past, prices, history, used),
+        expired=_expired(ports, settings, fleet, past, prices, history, used),
         refill_frame=refill_frame(lead, predict_return(inputs, 0.0, past), catch_up_per_second),
         why_no_fill=_why_no_fill(settings, past, now),
         past_fills=past.fills.readings,
@@ -210,3 +221,57 @@ def _parked(
         usd = replace(hour, value=hour.value * back.p50_seconds / 3600) if isinstance(hour, Known) else hour
         found.append(ParkedReplica(one.instance_id, back.p50_seconds, back.p90_seconds, usd))
     return tuple(found)
+
+
+def _expired(
+    ports: Ports,
+    settings: ClusterSettings,
+    fleet: FleetState,
+    past: PastSteps,
+    prices: PriceTable,
+    history: SnapshotHistory | None,
+    used_bytes: Mapping[str, float],
+) -> tuple[ExpiredReplica, ...]:
+    """Each with the bytes that have changed, or why no run can refill it. `used_bytes` of the donor, by volume name."""
+    now = ports.clock.now()
+    parked = [
+        (one, one.ledger_row, one.ledger_row.parking)
+        for one in fleet.parked
+        if one.ledger_row is not None and one.ledger_row.parking is not None
+    ]
+    expired = [(*one, why) for one in parked if (why := why_expired(one[2], now)) is not None]
+    refused = why_none_refilled(settings, past, now)
+    sets = {one.run_id: one for one in ports.ledger.snapshot_sets(settings.name)} if expired else {}
+    donor = choose_donor(fleet, settings).donor
+    found = []
+    for one, row, parking, why in expired:
+        changed: Known | Unknown
+        not_refilled = refused or why_not_refilled(one, ports.environment, now)
+        kept = _made_from(ports, row, sets) if not_refilled is None else not_refilled
+        if isinstance(kept, str):
+            changed = Unknown(kept)
+        elif donor is None or history is None:
+            changed = Unknown(
+                "no donor is known" if donor is None else "its donor's snapshots cannot be read"
+            )
+        else:
+            changed = changed_bytes(
+                settings, kept, donor, one, parking.parked_at, history.snapshots, used_bytes, past, now
+            )
+        if isinstance(changed, Unknown):
+            changed = Unknown(f"{one.instance_id} {why}; it is not refilled: {changed.why}")
+        hourly = prices.instance_hour(one.instance.instance_type)
+        found.append(ExpiredReplica(one.instance_id, changed, hourly))
+    return tuple(found)
+
+
+def _made_from(ports: Ports, row: ReplicaRow, sets: Mapping[str, SnapshotSet]) -> SnapshotSet | str:
+    """The kept set that its volumes were made from, or why there is none."""
+    try:
+        builder = ports.ledger.run(row.run_id)
+        if wrote_its_volumes(builder):
+            return "its volumes were made empty: AWS compares no snapshot of theirs with the donor's"
+    except LedgerInconsistent as error:
+        return f"what it was built from cannot be read: {error}"
+    batch = batch_of(builder)
+    return sets.get(batch) or f"the snapshots of {batch}, which it was made from, are not kept"

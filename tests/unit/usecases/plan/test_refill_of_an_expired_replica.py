@@ -10,22 +10,23 @@ from typing import Any
 import pytest
 from peaker.domain.planning.learning.fills import FillFailed, PastFills
 from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.planning.methods.refilling import why_none_refilled
 from peaker.domain.planning.methods.situation import MethodEstimate, MethodName
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, Parking, ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.replicas.inventory import Snapshot, TargetState
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.storage.snapshot_sets import CHANGED_A_DAY, SnapshotSet
 from peaker.usecases.plan.account_use import account_use
-from peaker.usecases.plan.expired_replicas import why_none_refilled
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided, plan_scale_out, plan_text
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import AwsCallRejected
 from peaker_contract.steps import Method
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, PEAK, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
@@ -148,6 +149,19 @@ def volume(ports: FakePorts, volume_id: str, **changes: Any) -> None:
         ports.storage.add(ports.storage.volumes.pop(volume_id))
 
 
+def builder_gone(ports: FakePorts) -> None:
+    of_replica(ports, run_id="run-gone")
+    tags = {OWNER_TAG: "local", RUN_TAG: "run-gone", LOAD_TAG: "peak"}
+    ports.compute.add(instance(PEAK, tags=tags, state="stopped"))
+
+
+def no_list(ports: FakePorts) -> None:
+    def refused(_: object) -> list[Snapshot]:
+        raise AwsCallRejected("ec2:DescribeSnapshots: UnauthorizedOperation")
+
+    ports.storage.snapshots_of_volumes = refused  # type: ignore[method-assign]
+
+
 NOT_REFILLED: dict[str, tuple[Callable[[FakePorts], object], str]] = {
     "a refill of it did not end": (
         lambda ports: parking(ports, spent=f"{REFILL_DID_NOT_END}: run-9"),
@@ -186,10 +200,8 @@ NOT_REFILLED: dict[str, tuple[Callable[[FakePorts], object], str]] = {
         "the donor's volume data has another size than its own",
     ),
     "its host wrote its volumes": (lambda ports: built_as(ports, fills=True), "its volumes were made empty"),
-    "its builder is gone": (
-        lambda ports: of_replica(ports, run_id="run-gone"),
-        "owner tag, run tag and ledger row do not agree",
-    ),
+    "its builder is gone": (builder_gone, "what it was built from cannot be read"),
+    "the donor's snapshots cannot be read": (no_list, "its donor's snapshots cannot be read"),
 }  # fmt: skip
 
 
@@ -280,6 +292,17 @@ def test_what_it_calls_makes_no_instance_and_no_volume() -> None:
     calls = {one.action: one.times for one in planned(made()).calls}
     assert (calls["ec2:CreateSnapshots"], calls["ec2:StartInstances"]) == (2, 1)
     assert not {"ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume"} & set(calls)
+
+
+def test_the_keys_of_its_own_volumes_and_of_the_donor_s_must_be_usable() -> None:
+    ports = made()
+    volume(ports, f"vol-data-{PEAK[-4:]}", kms_key_id="key-own")
+    volume(ports, f"vol-data-{BASE[-4:]}", kms_key_id="key-donor")
+    ports.volume_keys.refused |= {"key-own": "it is disabled", "key-donor": "it is disabled"}
+    plan = planned(ports)
+    assert plan.refills
+    assert f"the volumes of {PEAK} are under key-own" in plan.refusal_text
+    assert f"the volumes of {BASE} are under key-donor" in plan.refusal_text
 
 
 def test_it_is_judged_by_the_logs_of_its_source_and_waits_for_no_limit() -> None:

@@ -1,0 +1,117 @@
+"""Whether an expired parked replica can be refilled by the blocks that have changed, and how much that is. Pure.
+
+Two lists tell what differs from the donor's newest snapshot: what the donor changed since the set that the replica was
+made from, and what the replica wrote itself. AWS compares snapshots of one lineage alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.inventory import Snapshot, Volume
+from peaker.domain.runs.batch import Member
+from peaker.domain.runs.ledger import RunRow
+from peaker.domain.storage.set_manifest import SINGLE
+from peaker.domain.storage.snapshot_sets import SnapshotSet, expected_copy
+from peaker_contract.cluster import ClusterSettings
+
+
+def why_none_refilled(settings: ClusterSettings, past: PastSteps, now: datetime) -> str | None:
+    """Why no run of this cluster may refill any; None where one may."""
+    if not settings.retirement.refill_expired:
+        return "retirement.refill_expired is false: what it was made from is not kept"
+    if not settings.prewarm.direct_fill:
+        return "prewarm.direct_fill is false: the replicas' role may not read blocks of snapshots"
+    sets = [one.name for one in settings.volumes if one.layout != SINGLE]
+    if sets:
+        return f"{', '.join(sets)} are of a set (md, LVM), which a host does not write over"
+    return past.refills.why_not_again(now)
+
+
+def wrote_its_volumes(builder: RunRow) -> bool:
+    """Whether its host wrote them from nothing, by a direct fill or a clone. Raises LedgerInconsistent."""
+    member = builder.part(Member)
+    if member is not None:
+        return member.fills
+    plan = builder.part(ScaleOutPlan)
+    return plan is not None and plan.starts_empty
+
+
+def changed_bytes(
+    settings: ClusterSettings,
+    kept: SnapshotSet,
+    donor: Replica,
+    replica: Replica,
+    parked_at: datetime,
+    snapshots: Sequence[Snapshot],
+    used_bytes: Mapping[str, float],
+    past: PastSteps,
+    now: datetime,
+) -> Known | Unknown:
+    """Bytes that a refill writes: what the donor has changed since `kept`, which the replica was made from, and what
+    the replica wrote until it was parked; together at most what is used. Unknown, with why, where they cannot be told.
+
+    `snapshots` are those that the donor's volumes have, `used_bytes` is of the donor, by the name of the volume.
+    """
+    own = data_volumes(replica, settings)
+    why = _why_of_other_volumes(settings, kept, donor, data_volumes(donor, settings), own)
+    if why is not None:
+        return Unknown(why)
+    bases = {one.snapshot_id: one for one in snapshots if one.state == "completed"}
+    missing = sorted(one for one in kept.snapshot_ids if one not in bases)
+    if missing:
+        gone = "is gone" if len(missing) == 1 else "are gone"
+        return Unknown(f"{', '.join(missing)}, which it was made from, {gone}")
+    told = past.elsewhere.figure("changed_a_day")
+    a_day = None if told is None else told.value
+    used = {one.name: used_bytes.get(one.name, 0.0) for one in settings.volumes}
+    of_set = {name: bases[kept.snapshots[name]] for name in used}
+    by_donor = expected_copy(
+        {kept.sources[name]: amount for name, amount in used.items()},
+        list(of_set.values()),
+        past.copies,
+        now,
+        a_day,
+    )
+    # What it wrote follows the same law: it applied the same log, from the same snapshots on.
+    by_copy = expected_copy(
+        {own[name].volume_id: amount for name, amount in used.items()},
+        [replace(one, source_volume_id=own[name].volume_id) for name, one in of_set.items()],
+        past.copies,
+        parked_at,
+        a_day,
+    )
+    return Known(min(sum(used.values()), by_donor.copied_bytes + by_copy.copied_bytes))
+
+
+def _why_of_other_volumes(
+    settings: ClusterSettings,
+    kept: SnapshotSet,
+    donor: Replica,
+    given: Mapping[str, Volume],
+    own: Mapping[str, Volume],
+) -> str | None:
+    """Why two lists of changed blocks would not tell all that differs between the donor's volumes and its own."""
+    names = [one.name for one in settings.volumes]
+    missing = [name for name in names if name not in own]
+    if missing:
+        return f"it has no volume {', '.join(missing)}"
+    incomplete = [name for name in names if name not in kept.snapshots or name not in kept.sources]
+    if incomplete:
+        return f"the set of {kept.run_id} has no snapshot of {', '.join(incomplete)}"
+    if kept.donor != donor.instance_id:
+        return f"it was made from {kept.donor}, and the donor is {donor.instance_id} now"
+    others = [name for name in names if name not in given or given[name].volume_id != kept.sources[name]]
+    if others:
+        return f"{donor.instance_id} has another volume {', '.join(others)} than when it was made from it"
+    larger = [name for name in names if given[name].size_gib != own[name].size_gib]
+    if larger:
+        return f"the donor's volume {', '.join(larger)} has another size than its own"
+    return None
