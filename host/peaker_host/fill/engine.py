@@ -20,6 +20,7 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine import Engine
 from peaker_host.warm.planned import PlannedVolume
+from peaker_host.warm.record import note_refill
 from peaker_host.warm.volume_work import VolumeWork
 
 # Of blocks of which 2 % were wrong, all of so many are right in 6 of 1,000 fills; each carried its checksum on its way.
@@ -39,7 +40,12 @@ class FillEngine(Engine):
         self.compared = 0
 
     def _plan(self) -> List[PlannedVolume]:
+        if self._changes:
+            note_refill(self._settings, self._request.run_id, written=False)
         planned: List[PlannedVolume] = list(self._filler.plan())
+        if self._changes:
+            # Before the first write: from here on the volumes are neither copy.
+            note_refill(self._settings, self._request.run_id, written=True)
         self._planner.hot_unknown = self._filler.hot_unknown
         return planned
 

@@ -23,6 +23,7 @@ from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import holder
 from peaker_host.warm.progress import logged_samples
 from peaker_host.warm.reading_orders import READING_ORDERS
+from peaker_host.warm.record import told_of_refill
 from peaker_host.warm.request import PrewarmRequest, check_request
 
 _START_TIMEOUT_SECONDS = 10.0
@@ -98,6 +99,7 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
     """The latest progress. State dead means that the engine is gone without having ended; `message` has its last words.
 
     `samples` are the last lines of prewarm.jsonl: [age in s, elapsed s, bytes read, MiB/s, remaining s or null].
+    `written`, of a refill: false while no engine of the run has written, so that the volumes are as they were.
     """
     progress = read_json(settings.run_path(run_id, "prewarm.json"))
     if progress is None:
@@ -108,7 +110,8 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
         latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
         died = {"state": "dead", "message": _why_dead(settings.run_path(run_id, "prewarm.log"))}
         progress = dict(latest, **died) if latest.get("state") == "running" else latest
-    return dict(progress, samples=logged_samples(settings.run_path(run_id, "prewarm.jsonl")))
+    samples = logged_samples(settings.run_path(run_id, "prewarm.jsonl"))
+    return {**progress, **told_of_refill(settings, run_id), "samples": samples}
 
 
 def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:

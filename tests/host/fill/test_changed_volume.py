@@ -127,8 +127,14 @@ def test_an_engine_that_is_killed_half_way_goes_on_and_the_bytes_are_right(
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not holds(parked, DONOR_AFTER)
+    told = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    assert (told["state"], told["written"]) == ("dead", True)
+    # An engine that cannot even begin again changes nothing about that.
+    with_other_pairs = arguments(host, parked, pairs=[[BUILT_FROM, NEWEST], [BUILT_FROM, PARKED]])
+    assert host.call(capsys, *with_other_pairs)["error"] == "DirectApiRefused"
+    assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["written"] is True
     said = host.call(capsys, *arguments(host, parked))
-    assert (said["state"], said["restarts"]) == ("done", 1)
+    assert (said["state"], said["restarts"]) == ("done", 2)
     assert holds(parked, DONOR_AFTER)
 
 
@@ -190,7 +196,19 @@ def test_lists_that_cannot_be_had_or_do_not_say_all_leave_the_volume_as_it_was(
     if error == "DirectApiRefused":
         assert "UNRELATED_SNAPSHOTS" in said["message"]
     assert holds(parked, {**OWN, **other})
-    assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["error"] == error
+    told = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    assert (told["error"], told["written"]) == (error, False)
+
+
+@pytest.mark.real
+def test_where_the_lineage_is_compared_two_lists_from_one_snapshot_do(
+    host: Host, capsys: Capture, server: DirectApiServer, parked: Volume
+) -> None:
+    """The snapshot that the copy was made from, against the donor's newest and against the copy's own."""
+    server.volumes[PARKED] = server.volumes[BUILT_FROM]
+    said = host.call(capsys, *arguments(host, parked, pairs=[[BUILT_FROM, NEWEST], [BUILT_FROM, PARKED]]))
+    assert (said["state"], said["blocks_done"]) == ("done", len(CHANGED))
+    assert holds(parked, DONOR_AFTER)
 
 
 @pytest.mark.real
