@@ -1,4 +1,4 @@
-"""An expired parked replica comes back by the blocks that have changed; the real workflow, hosts answer from a script."""
+"""An expired parked replica comes back by changed blocks: the real workflow; hosts answer from a script."""
 
 from __future__ import annotations
 

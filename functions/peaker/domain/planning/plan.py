@@ -296,7 +296,7 @@ class ScaleOutPlan(RunPart):
         return sum(_comes_back(one.method) is None for one in self.members)
 
     @property
-    def from_donor(self) -> int:
+    def copies_of_donor(self) -> int:
         """How many members are made from the donor's data: built, or refilled."""
         return self.builds + sum(_is_refill(one.method) for one in self.members)
 

@@ -66,7 +66,7 @@ def plan_scale_out(
     _, zone_reason = spread_zones(fleet, settings)
     members = _members(ways, fleet, settings, prices, now, kept_gib, choice)
     returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
-    from_donor = [
+    copies_of_donor = [
         member
         for member, way in zip(members, ways, strict=True)
         if way.refills or _returned(fleet, way) is None
@@ -98,8 +98,8 @@ def plan_scale_out(
                 above_ceiling(fleet, settings, count),
                 above_batch(count),
                 source_unknown(fleet),
-                no_donor(choice) if from_donor else None,
-                unequal_layout(from_donor[-1].volumes) if from_donor else None,
+                no_donor(choice) if copies_of_donor else None,
+                unequal_layout(copies_of_donor[-1].volumes) if copies_of_donor else None,
                 over_budget(fleet, settings, members, parked, dearer),
             )
             if refusal is not None

@@ -57,7 +57,7 @@ def _times(plan: ScaleOutPlan) -> dict[str, int]:
     Each refill takes a set of its own volumes beside the donor's."""
     built = [one for one in plan.members if one.method is None or one.method.action == "build"]
     volumes = sum(len(one.volumes) for one in built)
-    refills = plan.from_donor - plan.builds
+    refills = plan.copies_of_donor - plan.builds
     cloned = (
         bool(built)
         and not refills

@@ -167,7 +167,7 @@ def _with_keys(
     """
     places: dict[str, list[str]] = {}
     returned = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
-    donor = plan.donor if plan.from_donor else None
+    donor = plan.donor if plan.copies_of_donor else None
     for like in filter(None, (fleet.replica(one) for one in (*returned, donor) if one)):
         for one in like.volumes:
             if one.kms_key_id:

@@ -14,7 +14,7 @@ from peaker.domain.storage.set_manifest import SetManifest
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import AwsCallRejected, NotOwned
+from peaker_contract.errors import AwsCallRejected, LedgerInconsistent, NotOwned
 from peaker_contract.tags import OWNER_TAG
 
 
@@ -70,13 +70,21 @@ def bases_of_refills(ports: Ports, settings: ClusterSettings) -> frozenset[str]:
         return frozenset()
     rows = ports.ledger.replicas(settings.name).values()
     builders = {row.run_id for row in rows if row.state is not ReplicaState.RETIRED}
-    return frozenset(batch_of(ports.ledger.run(one)) for one in builders)
+    return frozenset(found for one in builders if (found := _batch_of(ports, one)) is not None)
 
 
 def set_made_from(ports: Ports, cluster: str, builder: str) -> SnapshotSet | None:
     """The kept set from which that run built its replica; None where it is gone."""
-    taken_by = batch_of(ports.ledger.run(builder))
+    taken_by = _batch_of(ports, builder)
     return next((one for one in ports.ledger.snapshot_sets(cluster) if one.run_id == taken_by), None)
+
+
+def _batch_of(ports: Ports, run_id: str) -> str | None:
+    """None of a run that the ledger does not know any more."""
+    try:
+        return batch_of(ports.ledger.run(run_id))
+    except LedgerInconsistent:
+        return None
 
 
 def delete_surplus_sets(

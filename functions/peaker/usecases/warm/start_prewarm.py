@@ -55,7 +55,7 @@ def _start_fill(
     """Each volume from its own snapshot; all hosts of a batch read the same ones. Of a replica that is refilled only
     blocks that have changed are written."""
     shared = ports.ledger.resources(shared_run(step))
-    at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).from_donor
+    at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).copies_of_donor
     volumes = _written_volumes(ports, step, plan)
     snapshots = {one.name: made_id(shared, ResourceKind.SNAPSHOT, one.name) for one in plan.volumes}
     parameters = {

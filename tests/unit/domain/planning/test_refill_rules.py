@@ -183,7 +183,7 @@ def test_a_refill_needs_a_donor_as_a_build_does() -> None:
 def test_a_refill_makes_nothing_and_pays_for_the_blocks_that_it_reads() -> None:
     """Instance and volumes are its own: no initialization is paid for."""
     found = plan()
-    assert (found.builds, found.from_donor, found.returns, found.refills) == (0, 1, PEAK, True)
+    assert (found.builds, found.copies_of_donor, found.returns, found.refills) == (0, 1, PEAK, True)
     assert (found.price.once, plan(action="return").price.once) == (0.25, 0.0)
     assert found.price.hourly == plan(action="return").price.hourly
     assert {one.initialization_rate_mib_per_s for one in found.volumes} == {None}

@@ -84,7 +84,7 @@ def refill_of(plan: ScaleOutPlan) -> MethodEstimate:
 
 def test_an_expired_one_comes_back_by_what_has_changed() -> None:
     plan = planned(made())
-    assert (plan.refills, plan.returns, plan.builds, plan.from_donor) == (True, PEAK, 0, 1)
+    assert (plan.refills, plan.returns, plan.builds, plan.copies_of_donor) == (True, PEAK, 0, 1)
     assert plan.refusals == ()
     assert plan_text(plan).startswith(f"refill {PEAK} from {BASE} at $")
     taken = refill_of(plan)
@@ -284,7 +284,7 @@ def test_of_two_members_one_is_refilled_and_the_other_is_built() -> None:
     plan = planned(made(max_replicas=4), count=2)
     first, second = plan.of_member(1), plan.of_member(2)
     assert (first.returns, first.refills, second.returns, second.refills) == (PEAK, True, None, False)
-    assert (plan.builds, plan.from_donor) == (1, 2)
+    assert (plan.builds, plan.copies_of_donor) == (1, 2)
     assert f"refill {PEAK} from {BASE} and build 1 x" in plan_text(plan)
 
 
