@@ -12,12 +12,15 @@ _KIB_PER_GIB = 1024.0**2
 
 
 def why_short(meminfo: str, needed_gib: float = NEEDED_GIB) -> str | None:
-    """A sentence where less is available than is needed, from the text of /proc/meminfo (proc(5)); None where it is
-    enough, or the kernel does not say."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
-    if found is None or (free := int(found.group(1)) / _KIB_PER_GIB) >= needed_gib:
+    """A sentence where less is available than is needed, from the text of /proc/meminfo (proc(5)), swap counted; None
+    where it is enough, or the kernel does not say."""
+    kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", meminfo, re.MULTILINE)}
+    if "MemAvailable" not in kib:
+        return None
+    free = (kib["MemAvailable"] + kib.get("SwapFree", 0)) / _KIB_PER_GIB
+    if free >= needed_gib:
         return None
     return (
-        f"{free:.1f} GiB of memory are available and the demo takes about {needed_gib:g}: the kernel may kill its "
-        "databases; end other programs, or add swap"
+        f"{free:.1f} GiB of memory and swap are available and the demo takes about {needed_gib:g}: the kernel may kill "
+        "its databases; end other programs, or add swap"
     )

@@ -12,10 +12,18 @@ SMALL = "MemTotal:        4025344 kB\nMemFree:          512000 kB\nMemAvailable:
 def test_what_is_available_and_what_it_takes_are_said() -> None:
     said = why_short(SMALL, needed_gib=5)
     assert said is not None
-    assert "3.0 GiB of memory are available and the demo takes about 5" in said
+    assert "3.0 GiB of memory and swap are available and the demo takes about 5" in said
 
 
-@pytest.mark.parametrize("meminfo", [SMALL.replace("3145728", "5242880"), "MemTotal: 4025344 kB\n", ""])
+@pytest.mark.parametrize(
+    "meminfo",
+    [
+        SMALL.replace("3145728", "5242880"),
+        SMALL + "SwapFree:        2097152 kB\n",
+        "MemTotal: 4025344 kB\n",
+        "",
+    ],
+)
 def test_nothing_is_said_where_it_is_enough_or_unknown(meminfo: str) -> None:
     assert why_short(meminfo, needed_gib=5) is None
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import json
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -272,17 +274,33 @@ def test_an_event_invocation_that_fails_for_the_last_time_goes_to_its_destinatio
     assert record["responsePayload"]["errorMessage"] == "not today"
 
 
+def package(aws: Control, source: str) -> dict[str, str]:
+    """Where a package of the source lies, as a function's code."""
+    bucket = unique("packages")
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_object(Bucket=bucket, Key="package.zip", Body=packed(source))
+    return {"S3Bucket": bucket, "S3Key": "package.zip"}
+
+
+def held_code(function: str) -> bytes:
+    found: bytes = lambda_simple_backends["123456789012"]["us-east-1"].get_function(function).code_bytes
+    return found
+
+
 def test_a_package_of_many_functions_is_held_once(aws: Control) -> None:
     """An environment has about sixty functions of one package of 22 MB."""
-    bucket, package = unique("packages"), packed(SOURCE)
-    aws.s3.create_bucket(Bucket=bucket)
-    aws.s3.put_object(Bucket=bucket, Key="package.zip", Body=package)
-    code = {"S3Bucket": bucket, "S3Key": "package.zip"}
+    code = package(aws, SOURCE)
     first, second = (aws.function("", Code=code) for _ in range(2))
-    held = [
-        lambda_simple_backends["123456789012"]["us-east-1"].get_function(one).code_bytes
-        for one in (first, second)
-    ]
-    assert held[0] == package
-    assert held[0] is held[1]
+    assert held_code(first) is held_code(second)
     assert aws.invoke(second, {"action": "context"})[1]["arn"] == second
+
+
+def test_a_package_that_no_function_has_any_more_is_held_no_more(aws: Control) -> None:
+    """A local cloud that is deployed to again and again stays as large as it was."""
+    functions = [aws.function("", Code=package(aws, SOURCE + "# one\n")) for _ in range(2)]
+    old = held_code(functions[0])
+    for function in functions:
+        aws.lambda_.update_function_code(FunctionName=function, **package(aws, SOURCE + "# two\n"))
+    assert held_code(functions[0]) is held_code(functions[1])
+    gc.collect()
+    assert sys.getrefcount(old) == 2, "it is here and in the count's own argument"

@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from localcloud.extensions.functions.lambda_runtime import LambdaRuntime, Outcome, log
 from localcloud.iam.access import Refused
@@ -84,11 +85,16 @@ def _keep_each_package_once(cloud: OpenCloud) -> None:
     """A deployment's functions have one package; moto reads a copy of it, tens of MB, for each of them."""
     from moto.awslambda.models import LambdaFunction
 
-    packages: dict[str, bytes] = {}
+    # By the package's hash one of the functions that have it: a package goes with the last of them.
+    holders: WeakValueDictionary[str, LambdaFunction] = WeakValueDictionary()
 
     def set_code(self: Any, updated_spec: dict[str, Any]) -> None:
         original(self, updated_spec)
-        self.code_bytes = packages.setdefault(self.code_sha_256, self.code_bytes)
+        holder = holders.get(self.code_sha_256)
+        if holder is not None and holder.code_sha_256 == self.code_sha_256:
+            self.code_bytes = holder.code_bytes
+        else:
+            holders[self.code_sha_256] = self
 
     original: Callable[[Any, dict[str, Any]], None] = cloud.patch(
         LambdaFunction, "_set_function_code", set_code
