@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from peaker_contract import errors
@@ -299,7 +300,7 @@ def wrong_integrations(machine: Mapping[str, Any]) -> list[str]:
 
 
 def too_many_events(machine: Mapping[str, Any]) -> list[str]:
-    """A machine in which every state, passed once and tried as often as it may be, makes a history too long."""
+    """A machine whose costliest way, each state on it tried as often as it may be, makes a history too long."""
     worst = most_events(machine)
     if worst < MOST_EVENTS:
         return []
@@ -311,18 +312,33 @@ def too_many_events(machine: Mapping[str, Any]) -> list[str]:
 
 
 def most_events(machine: Mapping[str, Any]) -> int:
-    """The events of all states, each tried as often as its Retry allows; ways back are passed once."""
+    """The events of the costliest way from start to end, each state tried as often as its Retry allows.
+
+    States that lead to each other are all on it, each once: what goes round is not counted again.
+    """
     return 2 + _most_events(machine)
 
 
 def _most_events(scope: Mapping[str, Any]) -> int:
-    found = 0
-    for body in scope.get("States", {}).values():
-        found += events_of(body)
-        found += sum(_most_events(branch) for branch in body.get("Branches", []))
-        # Begun and ended, for each item.
-        found += sum(MOST_ITEMS * (2 + _most_events(body[key])) for key in ("ItemProcessor",) if key in body)
-    return found
+    known = scope.get("States", {})
+    after = {name: _reached(known, targets(body)) for name, body in known.items()}
+
+    @cache
+    def from_here(name: str) -> int:
+        circle = {name} | {other for other in after[name] if name in after[other]}
+        onward = {to for one in circle for to in targets(known[one]) if to in known} - circle
+        return sum(_with_branches(known[one]) for one in circle) + max(map(from_here, onward), default=0)
+
+    start = scope.get("StartAt")
+    return from_here(start) if start in known else 0
+
+
+def _with_branches(body: Mapping[str, Any]) -> int:
+    found = events_of(body) + sum(_most_events(branch) for branch in body.get("Branches", []))
+    # Begun and ended, for each item.
+    return found + sum(
+        MOST_ITEMS * (2 + _most_events(body[key])) for key in ("ItemProcessor",) if key in body
+    )
 
 
 def events_of(body: Mapping[str, Any]) -> int:
