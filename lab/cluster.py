@@ -21,7 +21,7 @@ from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TA
 
 SCRIPT_DOCUMENT = "LocalCloud-RunScript"
 SOURCE_ADDRESS, BASE_REPLICA_ADDRESS = "10.77.1.10", "10.77.2.10"
-_AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
+AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
 HEALTH_USER, HEALTH_PASSWORD = "peaker_health", "local-health"
 CLONE_USER, CLONE_PASSWORD = "peaker_clone", "local-clone"
 _AFTER_CREATE = (
@@ -258,7 +258,7 @@ def _source_server(server: DatabaseServer) -> str:
     name = f"'{HEALTH_USER}'@'localhost'"
     grants = "".join(f"GRANT {right} TO {name};\n" for right in server.health_grants)
     return (
-        f"{_configured(1, server.source_options)}{_AS_ROOT} <<'SQL'\n"
+        f"{_configured(1, server.source_options)}{AS_ROOT} <<'SQL'\n"
         f"CREATE USER {name} IDENTIFIED BY '{HEALTH_PASSWORD}' WITH MAX_USER_CONNECTIONS 5;\n{grants}"
         f"{_clone_account(server)}SQL\n"
     )
@@ -296,8 +296,8 @@ def _follow_source(server: DatabaseServer) -> str:
         else ""
     )
     return (
-        f'{_AS_ROOT} -e "{follow}"\n'
-        f'for _ in $(seq 300); do [ "$({_AS_ROOT} -NBe "{known}")" = 1 ] && break; sleep 0.2; done\n'
+        f'{AS_ROOT} -e "{follow}"\n'
+        f'for _ in $(seq 300); do [ "$({AS_ROOT} -NBe "{known}")" = 1 ] && break; sleep 0.2; done\n'
         "umask 077\nmkdir -p /etc/peaker\n"
         f"printf '[client]\\nuser={HEALTH_USER}\\npassword={HEALTH_PASSWORD}\\n' >/etc/peaker/health.cnf\n"
         f"{of_replication}"

@@ -20,6 +20,7 @@ from localcloud.hosts.state_lock import live_server
 RESULT = ROOT / "build" / "bench" / "filling.json"
 STATE = ROOT / ".localcloud" / "filling"
 MOST_OF_A_LAZY_VOLUME = 0.7
+SLOW_STORE = "bench.filling.slow_store"
 FILL, CLONE = "direct_fill", "mysql_clone"
 # As much as the donor gives.
 CLONE_MIB_PER_S = 4000
@@ -34,7 +35,7 @@ def main() -> int:
         print(f"a local cloud runs in {STATE}: stop it first", file=sys.stderr)
         return 1
     begun = time.monotonic()
-    with stage(STATE, lambda text: _say(begun, text)) as there:
+    with stage(STATE, SLOW_STORE, lambda text: _say(begun, text)) as there:
         _say(begun, "scale_out without a deadline: lazy volumes and a prewarm")
         lazy = there.scale_out(None, lambda state: _say(begun, state))
         there.let_runs(direct_fill=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from peaker_cli.control_plane import ControlPlane, Execution
 
 from environments.schema import load_environment
 from lab import seed
-from lab.cluster import bring_up
+from lab.cluster import AS_ROOT, Hosts, RunningCluster, bring_up
 from lab.endpoint import Endpoint
 from lab.local_cloud import CloudTime, RunningCloud, local_cloud
 from lab.prepare import prepare
@@ -39,7 +40,6 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / ".localcloud" / "images"
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 PORT = 4567
-PLUGINS = ("lab.plugin", "bench.filling.slow_store")
 # Cloud seconds per real second: waits of the workflows shrink, the work of hosts does not.
 CLOCK_SCALE = 30.0
 DAYS_AHEAD = timedelta(days=1)
@@ -70,18 +70,20 @@ class Stage:
     cloud: RunningCloud
     control: ControlPlane
     clock: CloudTime
+    cluster: RunningCluster
 
     def let_runs(self, **prewarm: Any) -> None:
         """From now on the settings allow these of what `prewarm` allows, and nothing else."""
-        ssm, name = self.control.client("ssm"), cluster_parameter(ENVIRONMENT, CLUSTER)
-        settings: dict[str, Any] = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
-        settings["prewarm"] = {
-            **settings["prewarm"],
-            "direct_fill": False,
-            "clone_mib_per_s": None,
-            **prewarm,
-        }
-        ssm.put_parameter(Name=name, Value=json.dumps(settings), Overwrite=True)
+        _set(self.control, {"prewarm": {"direct_fill": False, "clone_mib_per_s": None, **prewarm}})
+
+    def settle(self, **blocks: Mapping[str, Any]) -> None:
+        """From now on these settings hold, each within its block."""
+        _set(self.control, blocks)
+
+    def on_source(self, statements: str) -> None:
+        """As its administrator. Raises BringUpError."""
+        script = f"{AS_ROOT} {seed.Dataset().database} -e {shlex.quote(statements)}"
+        Hosts(self.control.client("ssm")).script(self.cluster.source_id, script)
 
     def planned(self, ready_by: datetime | None) -> dict[str, Any]:
         """What a scale_out would do now. Raises RunFailed."""
@@ -92,14 +94,40 @@ class Stage:
     def scale_out(self, ready_by: datetime | None, say: Say) -> dict[str, Any]:
         """A replica; the run's receipt. Raises RunFailed."""
         self._ended("scale_out", _until(ready_by), say)
+        return self._newest_receipt()
+
+    def scale_in(self, say: Say) -> dict[str, Any]:
+        """One replica less; the run's receipt. Raises RunFailed."""
+        self._ended("scale_in", {}, say)
+        return self._newest_receipt()
+
+    def failing_scale_out(self, say: Say) -> str:
+        """The error that a run ended with. Raises RunFailed where it ended well."""
+        ended = self._waited("scale_out", {}, say)
+        if ended.failure is None:
+            raise RunFailed(f"scale_out: {ended.status}, and was to fail")
+        return ended.failure[0]
+
+    def _newest_receipt(self) -> dict[str, Any]:
         return self.control.receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
 
     def _ended(self, workflow: str, request: dict[str, Any], say: Say) -> Execution:
-        arn = self.control.start(workflow, {"cluster": CLUSTER, **request})
-        ended = self.control.wait(arn, LIMIT_SECONDS, say, poll_seconds=0.5)
+        ended = self._waited(workflow, request, say)
         if ended.status != "SUCCEEDED" or ended.is_refused:
             raise RunFailed(f"{workflow}: {ended.status}: {ended.failure_text or ended.output}")
         return ended
+
+    def _waited(self, workflow: str, request: dict[str, Any], say: Say) -> Execution:
+        arn = self.control.start(workflow, {"cluster": CLUSTER, **request})
+        return self.control.wait(arn, LIMIT_SECONDS, say, poll_seconds=0.5)
+
+
+def _set(control: ControlPlane, blocks: Mapping[str, Mapping[str, Any]]) -> None:
+    ssm, name = control.client("ssm"), cluster_parameter(ENVIRONMENT, CLUSTER)
+    settings: dict[str, Any] = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    for block, values in blocks.items():
+        settings[block] = {**settings[block], **values}
+    ssm.put_parameter(Name=name, Value=json.dumps(settings), Overwrite=True)
 
 
 def _until(ready_by: datetime | None) -> dict[str, str]:
@@ -107,14 +135,17 @@ def _until(ready_by: datetime | None) -> dict[str, str]:
 
 
 @contextmanager
-def stage(state_dir: Path, say: Say) -> Iterator[Stage]:
-    """A source and a base replica, and Peaker deployed; everything is gone at the end."""
+def stage(state_dir: Path, store: str, say: Say) -> Iterator[Stage]:
+    """A source and a base replica, and Peaker deployed; everything is gone at the end.
+
+    `store` is a plugin of the local cloud: how quick what volumes are made from is.
+    """
     ensure_image(MYSQL_IMAGE_ID, IMAGES)
     clean(state_dir)
     shutil.rmtree(state_dir, ignore_errors=True)
     state_dir.mkdir(parents=True)
     (state_dir / "images").symlink_to(IMAGES)
-    os.environ[VARIABLE] = ",".join(PLUGINS)
+    os.environ[VARIABLE] = ",".join(("lab.plugin", store))
     try:
         kept = prepare(state_dir, say)
         templates = _synthesized(state_dir / "templates")
@@ -134,7 +165,7 @@ def stage(state_dir: Path, say: Say) -> Iterator[Stage]:
                 dataset.database, dataset.tables, WORKING_SET_ROWS,
             )  # fmt: skip
             with pooled_readers(readers, state_dir, READS_PER_S):
-                yield Stage(cloud, control, CloudTime(state_dir / "clock.json"))
+                yield Stage(cloud, control, CloudTime(state_dir / "clock.json"), cluster)
     finally:
         del os.environ[VARIABLE]
         clean(state_dir)

@@ -60,8 +60,9 @@ class CloudSettings:
     transaction_seconds: float = (
         0.005  # real seconds that a transaction keeps others from its items (DynamoDB)
     )
-    # How many blocks the snapshot store gives one volume at once, each after VolumeLimits.fetch_latency_ms.
+    # How many blocks the snapshot store gives one volume at once, each after so many real milliseconds.
     fetch_parallel: int = VolumeLimits.fetch_parallel
+    fetch_latency_ms: float = VolumeLimits.fetch_latency_ms
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
     # Modules of a deployment package that do nothing on import; imported once for all functions of the package.
     lambda_preload: tuple[str, ...] = ()

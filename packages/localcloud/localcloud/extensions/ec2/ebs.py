@@ -48,7 +48,10 @@ def create_volume(state: Ec2State, request: Mapping[str, Any], zone_name: str) -
     volume.kms_key_id = _key_of(request, snapshot)
     volume.encrypted = volume.kms_key_id is not None
     try:
-        limits = replace(spec.limits(), fetch_parallel=state.cloud.settings.fetch_parallel)
+        store = state.cloud.settings
+        limits = replace(
+            spec.limits(), fetch_parallel=store.fetch_parallel, fetch_latency_ms=store.fetch_latency_ms
+        )
         state.dataplane.volumes.create_volume(volume.id, spec.size_gib * GIB, limits, snapshot_id)
     except DataPlaneError as error:
         raise ec2_error("InternalError", str(error)) from error
