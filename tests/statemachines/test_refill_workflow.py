@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from peaker.domain.replicas.fleet import REFILL_DID_NOT_END
 
 from peaker_contract import names
 from tests.statemachines.test_direct_fill_workflow import DENIED
 from tests.statemachines.test_parking_workflow import PARKING, latest_receipt, row_of
-from tests.support.workflow_cloud import Cluster, WorkflowCloud
+from tests.statemachines.test_snapshots_of_the_first_week import looked
+from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
 
 # Little changes in the tests' hours, and reading all of a volume of this size takes half a day.
 LARGE_GIB = 2_000
@@ -64,6 +66,23 @@ def volumes_of(cloud: WorkflowCloud, instance_id: str) -> set[str]:
     return {one["VolumeId"] for one in cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"]}
 
 
+def asked_by_the_schedule(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, Any]:
+    return cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "schedule"}})
+
+
+def has_stood_long_enough(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> None:
+    """It has expired, and by now its standing has cost what a build would."""
+    parking = row_of(cloud, cluster, instance_id)["parking"]
+    assert parking["stands_until"] > parking["parked_at"]
+    over = {"until": parking["parked_at"], "stands_until": parking["parked_at"]}
+    cloud.client("dynamodb").update_item(
+        TableName=TABLE,
+        Key={"pk": {"S": f"cluster#{cluster.name}"}, "sk": {"S": f"replica#{instance_id}"}},
+        UpdateExpression="SET parking = :parking",
+        ExpressionAttributeValues={":parking": {"S": json.dumps({**parking, **over})}},
+    )
+
+
 def test_an_expired_replica_is_refilled_proven_and_serves(cloud: WorkflowCloud) -> None:
     cluster, instance_id = expired(cloud)
     first_set = kept_snapshots(cloud, cluster)
@@ -114,3 +133,46 @@ def test_a_refill_that_fails_in_the_middle_is_never_trusted_again(cloud: Workflo
     assert "AccessDeniedException" in str(receipt["members"][0])
     gone = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
     assert cloud.instance_state(instance_id) == "terminated", gone
+
+
+def test_an_expired_replica_stands_when_nobody_needs_it_and_the_next_peak_refills_it(
+    cloud: WorkflowCloud,
+) -> None:
+    cluster, instance_id = expired(cloud)
+    volumes = volumes_of(cloud, instance_id)
+    cloud.set_load(cluster, 50, 1, surplus=1)
+    asked = asked_by_the_schedule(cloud, cluster)
+    assert cloud.last_state(asked) == "NothingToDo", asked
+    refused = cloud.run("scale_in", {"cluster": cluster.name})
+    assert cloud.last_state(refused) == "Refused", refused
+    assert "it may come back by its changed blocks; standing costs $" in str(refused["document"])
+    assert (cloud.instance_state(instance_id), volumes_of(cloud, instance_id)) == ("stopped", volumes)
+    cloud.set_load(cluster, 150, 2)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.last_state(execution) == "ReplicaInService", execution
+    assert cloud.health(cluster) == {cluster.base_id: "healthy", instance_id: "healthy"}
+    assert latest_receipt(cloud, cluster, "scale-out")["plan"]["method"]["action"] == "refill"
+
+
+def test_what_has_stood_as_long_as_a_build_costs_is_retired_and_its_base_set_goes(
+    cloud: WorkflowCloud,
+) -> None:
+    cluster, instance_id = expired(cloud)
+    base = cloud.kept_snapshots(cluster)
+    refilled = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.last_state(refilled) == "ReplicaInService", refilled
+    cloud.set_load(cluster, 50, 1, surplus=1)
+    gone = cloud.run("scale_in", {"cluster": cluster.name})
+    assert cloud.last_state(gone) == "ReplicaParked", gone
+    looked(cloud, cluster)
+    assert base < cloud.kept_snapshots(cluster), "what it was made from is kept beside the newest set"
+    has_stood_long_enough(cloud, cluster, instance_id)
+    cloud.set_load(cluster, 50, 1, surplus=0)
+    retired = asked_by_the_schedule(cloud, cluster)
+    assert cloud.last_state(retired) == "ReplicaRetired", retired
+    assert cloud.instance_state(instance_id) == "terminated"
+    looked(cloud, cluster)
+    left = cloud.kept_snapshots(cluster)
+    assert left
+    assert left.isdisjoint(base)
+    assert kept_snapshots(cloud, cluster) == left

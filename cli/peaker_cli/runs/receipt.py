@@ -172,9 +172,11 @@ def _standing(receipt: dict[str, Any]) -> str:
     if not replica:
         return ""
     line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
-    if not replica.get("parked_until"):
-        return line
-    return f"{line}, until {_clock(replica['parked_until'])} ({replica['until_reason']})"
+    if replica.get("parked_until"):
+        line += f", until {_clock(replica['parked_until'])} ({replica['until_reason']})"
+    if replica.get("stands_until"):
+        line += f", by its changed blocks until {_clock(replica['stands_until'])}"
+    return line
 
 
 def _lead(receipt: dict[str, Any]) -> str:

@@ -193,6 +193,7 @@ def test_a_parking_shows_what_it_costs_parked_and_in_service_and_until_when() ->
             replica={
                 "instance_id": "i-1", "state": "parked", "built_by": "scale-out-orders-1",
                 "parked_until": "2026-11-25T06:00:00+00:00", "until_reason": "8.0 h: a limit",
+                "stands_until": "2026-11-25T18:00:00+00:00",
             },
             parking={
                 "action": "park", "reason": "back in 10 min", "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11,
@@ -202,6 +203,7 @@ def test_a_parking_shows_what_it_costs_parked_and_in_service_and_until_when() ->
     )  # fmt: skip
     assert "park: parked $0.2500/h, in service $1.1100/h; back in 10 min" in text
     assert "replica i-1: parked, built by scale-out-orders-1, until 25 Nov 06:00 (8.0 h: a limit)" in text
+    assert ", by its changed blocks until 25 Nov 18:00" in text
 
 
 def test_a_return_shows_both_ways_in_time_and_usd() -> None:

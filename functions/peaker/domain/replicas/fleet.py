@@ -37,6 +37,8 @@ class Parking:
     `until` None: no limit is known. `spent` says why it can never come back, `failed_return` why the last try
     failed. `incomplete_since` is when a volume of it was first found missing, None while it has all.
     `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
+    `stands_until`: once it can only be refilled, it stands until then, when that has cost as much as building anew:
+    `standing_hourly_usd` an hour against `rebuild_usd`. None of one that nobody can refill.
     """
 
     parked_at: datetime
@@ -47,6 +49,9 @@ class Parking:
     spent: str | None = None
     failed_return: str | None = None
     incomplete_since: datetime | None = None
+    stands_until: datetime | None = None
+    standing_hourly_usd: float | None = None
+    rebuild_usd: float | None = None
 
     @property
     def mixed(self) -> bool:

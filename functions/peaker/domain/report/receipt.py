@@ -60,13 +60,17 @@ class ReceiptCost(ReceiptPart):
 
 
 class ReceiptReplica(ReceiptPart):
-    """The replica of the run and where it stands at its end: in service, parked or retired (I7)."""
+    """The replica of the run and where it stands at its end: in service, parked or retired (I7).
+
+    A parked one can return until `parked_until`, and be refilled after that until `stands_until`.
+    """
 
     instance_id: str
     state: str
     built_by: str
     parked_until: datetime | None = None
     until_reason: str | None = None
+    stands_until: datetime | None = None
 
 
 class ReceiptParking(ReceiptPart):
@@ -226,6 +230,7 @@ def _replica(row: ReplicaRow) -> ReceiptReplica:
         built_by=row.run_id,
         parked_until=None if stands is None else stands.until,
         until_reason=None if stands is None else stands.until_reason,
+        stands_until=None if stands is None or stands.mixed else stands.stands_until,
     )
 
 

@@ -18,7 +18,7 @@ from peaker_contract.metrics import Metric
 
 
 class SurplusChecked(Summary):
-    """`surplus` False: no replica is to spare and none that is parked has expired, or nothing is known of it."""
+    """`surplus` False: no replica is to spare and no parked one is to be retired, or nothing is known of it."""
 
     surplus: bool
 
@@ -35,9 +35,9 @@ def why_no_surplus(
 ) -> str | None:
     """Why nothing goes, or None. An alarm may come late or twice; the schedule asks without a reason.
 
-    A parked replica that has expired serves nobody and goes at any load, but never before a replica that is missing:
-    that one needs the lease first. An unknown surplus stops the schedule (I4); an alarm saw it moments ago. What
-    GuardRetirement would refuse is refused here, before the lease.
+    A parked replica that has expired, and stands for no refill, serves nobody and goes at any load, but never before a
+    replica that is missing: that one needs the lease first. An unknown surplus stops the schedule (I4); an alarm saw it
+    moments ago. What GuardRetirement would refuse is refused here, before the lease.
     """
     now = ports.clock.now()
     observing = ports.readings.published(settings, Metric.OBSERVING, now)

@@ -23,6 +23,7 @@ from peaker.domain.service.surplus import IdleReplicas, Spare, Wish, choose_idle
 from peaker.ports import Ports
 from peaker.usecases.leave.choose_disposal import disposal_of
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
+from peaker.usecases.leave.standing_replicas import standing_for_refills
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.batch_members import handed_to_member
@@ -105,9 +106,10 @@ def idle_replicas(
         now, ours = ports.clock.now(), [one for one in fleet.staying if not one.is_base]
         reasons = {one.instance_id: guard_lifetime(one, settings, now) for one in ours}
         young = {one: "; ".join(why) for one, why in reasons.items() if why}
-    idle = choose_idle_replicas(fleet, spare.count, wanted, hourly_usd, load.measured, young)
+    stand = standing_for_refills(ports, settings, fleet)
+    idle = choose_idle_replicas(fleet, spare.count, wanted, hourly_usd, load.measured, young, stand)
     if not idle.replicas:
-        idle = choose_idle_replicas(fleet, 1, wanted, hourly_usd, load.measured)
+        idle = choose_idle_replicas(fleet, 1, wanted, hourly_usd, load.measured, standing=stand)
     return spare, idle
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.planning.methods.refilling import wrote_its_volumes
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.batch import batch_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
@@ -65,26 +66,34 @@ def kept_ids(ports: Ports, cluster: str) -> frozenset[str]:
 
 
 def bases_of_refills(ports: Ports, settings: ClusterSettings) -> frozenset[str]:
-    """The runs of the sets that replicas of now were made from, where one that has expired may be refilled."""
+    """The runs of the sets that replicas of now were made from, where one that has expired may be refilled.
+
+    A replica needs its set until it is retired, or a refill of it did not end. What was written from nothing has none.
+    """
     if not settings.retirement.refill_expired:
         return frozenset()
     rows = ports.ledger.replicas(settings.name).values()
-    builders = {row.run_id for row in rows if row.state is not ReplicaState.RETIRED}
-    return frozenset(found for one in builders if (found := _batch_of(ports, one)) is not None)
+    builders = {row.run_id for row in rows if row.state is not ReplicaState.RETIRED and not _is_mixed(row)}
+    return frozenset(found for one in builders if (found := _base_of(ports, one)) is not None)
+
+
+def _is_mixed(row: ReplicaRow) -> bool:
+    return row.parking is not None and row.parking.mixed
+
+
+def _base_of(ports: Ports, builder: str) -> str | None:
+    """The run of the set from which that run built its replica; None where there is none, or nothing is known of it."""
+    try:
+        run = ports.ledger.run(builder)
+        return None if wrote_its_volumes(run) else batch_of(run)
+    except LedgerInconsistent:
+        return None
 
 
 def set_made_from(ports: Ports, cluster: str, builder: str) -> SnapshotSet | None:
     """The kept set from which that run built its replica; None where it is gone."""
-    taken_by = _batch_of(ports, builder)
+    taken_by = _base_of(ports, builder)
     return next((one for one in ports.ledger.snapshot_sets(cluster) if one.run_id == taken_by), None)
-
-
-def _batch_of(ports: Ports, run_id: str) -> str | None:
-    """None of a run that the ledger does not know any more."""
-    try:
-        return batch_of(ports.ledger.run(run_id))
-    except LedgerInconsistent:
-        return None
 
 
 def delete_surplus_sets(

@@ -1,4 +1,5 @@
-"""Whether an expired parked replica can be refilled by the blocks that have changed, and how much that is. Pure.
+"""Whether an expired parked replica can be refilled by the blocks that have changed, how much that is, and how long it
+stands for that. Pure.
 
 Two lists tell what differs from the donor's newest snapshot: what the donor changed since the set that the replica was
 made from, and what the replica wrote itself. AWS compares snapshots of one lineage alone.
@@ -7,14 +8,17 @@ made from, and what the replica wrote itself. AWS compares snapshots of one line
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
+from peaker.domain.instants import to_iso
 from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.planning.parking import ParkingFigures, why_expired, why_not_refilled
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import data_volumes
-from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.fleet import Parking, Replica
 from peaker.domain.replicas.inventory import Snapshot, Volume
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow
@@ -25,6 +29,11 @@ from peaker_contract.cluster import ClusterSettings
 
 def why_none_refilled(settings: ClusterSettings, past: PastSteps, now: datetime) -> str | None:
     """Why no run of this cluster may refill any; None where one may."""
+    return why_settings_forbid_refills(settings) or past.refills.why_not_again(now)
+
+
+def why_settings_forbid_refills(settings: ClusterSettings) -> str | None:
+    """Why none is ever refilled with these settings; None where one may be."""
     if not settings.retirement.refill_expired:
         return "retirement.refill_expired is false: what it was made from is not kept"
     if not settings.prewarm.direct_fill:
@@ -32,7 +41,54 @@ def why_none_refilled(settings: ClusterSettings, past: PastSteps, now: datetime)
     sets = [one.name for one in settings.volumes if one.layout != SINGLE]
     if sets:
         return f"{', '.join(sets)} are of a set (md, LVM), which a host does not write over"
-    return past.refills.why_not_again(now)
+    return None
+
+
+def standing_for_a_refill(parking: Parking, figures: ParkingFigures) -> Parking:
+    """The parking of one that may be refilled: it stands until that has cost as much as building anew (the ski-rental
+    bound), not only while it can return. Where a price is unknown it cannot be compared (I4), and stays as it is.
+    """
+    hours = figures.break_even_hours
+    if hours is None:
+        return parking
+    return replace(
+        parking,
+        stands_until=parking.parked_at + timedelta(hours=hours),
+        standing_hourly_usd=figures.parked_hourly_usd,
+        rebuild_usd=figures.rebuild_usd,
+    )
+
+
+@dataclass(frozen=True)
+class StandsExpired:
+    """Why a replica that has expired is not retired yet; the numbers in USD, and in USD an hour."""
+
+    reason: str
+    numbers: Mapping[str, Any]
+
+
+def stands_expired(
+    replica: Replica, environment: str, base_is_kept: bool, now: datetime
+) -> StandsExpired | None:
+    """Of a parked one that has expired and may still be refilled, until its standing has cost as much as building
+    anew; None of any other. `base_is_kept`: the snapshots that it was made from are there, against which what has
+    changed shows.
+    """
+    parking = None if replica.ledger_row is None else replica.ledger_row.parking
+    if parking is None or parking.stands_until is None or now >= parking.stands_until or not base_is_kept:
+        return None
+    if why_not_refilled(replica, environment, now) is not None:
+        return None
+    until, hourly, build = to_iso(parking.stands_until), parking.standing_hourly_usd, parking.rebuild_usd
+    costs = (
+        ""
+        if hourly is None or build is None
+        else f"; standing costs ${hourly:.4f} an hour, a build ${build:.2f}"
+    )
+    return StandsExpired(
+        f"parked, {why_expired(parking, now)}; stands until {until}: it may come back by its changed blocks{costs}",
+        {"stands_until": until, "standing_hourly_usd": hourly, "rebuild_usd": build},
+    )
 
 
 def wrote_its_volumes(builder: RunRow) -> bool:
