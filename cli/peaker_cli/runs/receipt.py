@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.durations import duration
+from peaker_cli.runs.comparison import basis_of_refill
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 
@@ -72,7 +73,9 @@ def _steps(receipt: dict[str, Any], real: float | None) -> Table:
 
 
 def _resources(receipt: dict[str, Any]) -> Text:
-    made = [f"{r['kind']} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]]
+    made = [
+        f"{r['kind'].replace('_', ' ')} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]
+    ]
     return Text("resources: " + (", ".join(made) if made else "none made"))
 
 
@@ -147,7 +150,17 @@ def _way(receipt: dict[str, Any]) -> str:
     build = f"building {duration(method['build_seconds'])}{_usd(method['build_usd'])}"
     if method["return_seconds"] is None:
         return line
-    return f"{line} (return {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+    back = "refill" if method["action"] == "refill" else "return"
+    compared = f"({back} {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+    return f"{line} {compared}{_written(receipt['plan'])}"
+
+
+def _written(plan: dict[str, Any]) -> str:
+    """What a refill was to write, and what of its price is paid once for that."""
+    if plan["method"]["action"] != "refill":
+        return ""
+    basis = basis_of_refill(plan.get("comparison"), plan["method"]["replica"])
+    return f": {basis}" if basis else ""
 
 
 def _usd(amount: float | None) -> str:
@@ -172,6 +185,8 @@ def _standing(receipt: dict[str, Any]) -> str:
     if not replica:
         return ""
     line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
+    if replica.get("spent"):
+        return f"{line}, cannot return as it is: {replica['spent']}"
     if not replica.get("parked_until"):
         return line
     return f"{line}, until {_clock(replica['parked_until'])} ({replica['until_reason']})"

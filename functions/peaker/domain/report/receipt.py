@@ -67,6 +67,8 @@ class ReceiptReplica(ReceiptPart):
     built_by: str
     parked_until: datetime | None = None
     until_reason: str | None = None
+    # Why it cannot come back as it is, whenever that ends.
+    spent: str | None = None
 
 
 class ReceiptParking(ReceiptPart):
@@ -226,6 +228,7 @@ def _replica(row: ReplicaRow) -> ReceiptReplica:
         built_by=row.run_id,
         parked_until=None if stands is None else stands.until,
         until_reason=None if stands is None else stands.until_reason,
+        spent=None if stands is None else stands.spent,
     )
 
 
