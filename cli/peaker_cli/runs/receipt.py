@@ -39,6 +39,7 @@ def render_receipt(
             _other_costs(receipt),
             _parking(receipt),
             _standing(receipt),
+            _spent(receipt),
             _lead(receipt),
         )
         if line
@@ -185,11 +186,14 @@ def _standing(receipt: dict[str, Any]) -> str:
     if not replica:
         return ""
     line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
-    if replica.get("spent"):
-        return f"{line}, cannot return as it is: {replica['spent']}"
     if not replica.get("parked_until"):
         return line
     return f"{line}, until {_clock(replica['parked_until'])} ({replica['until_reason']})"
+
+
+def _spent(receipt: dict[str, Any]) -> str:
+    replica = receipt.get("replica") or {}
+    return f"it cannot return as it is: {replica['spent']}" if replica.get("spent") else ""
 
 
 def _lead(receipt: dict[str, Any]) -> str:

@@ -65,10 +65,10 @@ class ReceiptReplica(ReceiptPart):
     instance_id: str
     state: str
     built_by: str
+    # Why a parked one cannot come back as it is, whenever its time is up.
+    spent: str | None = None
     parked_until: datetime | None = None
     until_reason: str | None = None
-    # Why it cannot come back as it is, whenever that ends.
-    spent: str | None = None
 
 
 class ReceiptParking(ReceiptPart):
@@ -226,9 +226,9 @@ def _replica(row: ReplicaRow) -> ReceiptReplica:
         instance_id=row.instance_id,
         state=row.state.value,
         built_by=row.run_id,
+        spent=None if stands is None else stands.spent,
         parked_until=None if stands is None else stands.until,
         until_reason=None if stands is None else stands.until_reason,
-        spent=None if stands is None else stands.spent,
     )
 
 
