@@ -52,6 +52,11 @@ def test_it_costs_its_requests_snapshots_of_its_own_meanwhile_and_the_hours_of_i
     assert found.usd == pytest.approx(found.once_usd + 0.4 * hours, abs=1e-4)
 
 
+def test_snapshots_that_cost_next_to_nothing_are_not_said_to_cost_nothing() -> None:
+    found = returned_expired(allowed(ExpiredReplica("i-still", Known(1e6), Known(0.4))))
+    assert "snapshots of its own until it serves less than $0.0001" in found.basis
+
+
 def test_where_nobody_knows_what_a_snapshot_costs_nobody_knows_what_it_costs() -> None:
     nothing = PriceTable("us-east-1", "nobody", "no table")
     found = returned_expired(allowed(LITTLE, prices=nothing))

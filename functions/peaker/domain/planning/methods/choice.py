@@ -25,6 +25,8 @@ from peaker.domain.planning.methods.situation import (
 )
 from peaker.domain.reading import Known, Unknown
 
+LEAST_SHOWN_USD = 0.0001
+
 
 class MethodChoice(BaseModel):
     """The method that a run takes now, why, and the figures of all.
@@ -219,11 +221,12 @@ def _with_own_snapshots(found: MethodEstimate, situation: Situation, changed: fl
     if isinstance(hour, Unknown):
         return found.model_copy(update={"usd": None, "usd_unknown": found.usd_unknown or hour.why})
     usd = hour.value * found.p50_seconds / 3600
+    shown = f"${usd:.4f}" if usd >= LEAST_SHOWN_USD else f"less than ${LEAST_SHOWN_USD}"
     return found.model_copy(
         update={
             "usd": None if found.usd is None else found.usd + usd,
             "once_usd": None if found.once_usd is None else found.once_usd + usd,
-            "basis": f"{found.basis}; snapshots of its own until it serves ${usd:.4f}",
+            "basis": f"{found.basis}; snapshots of its own until it serves {shown}",
         }
     )
 
