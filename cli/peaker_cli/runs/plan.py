@@ -19,7 +19,13 @@ from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import duration
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
-from peaker_cli.runs.comparison import choice_lines, effect_lines, render_checks, render_methods
+from peaker_cli.runs.comparison import (
+    basis_of_refill,
+    choice_lines,
+    effect_lines,
+    render_checks,
+    render_methods,
+)
 
 PLAN_LIMIT_SECONDS = 180
 EPILOG = (
@@ -86,19 +92,17 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     members = plan.get("members") or [{**plan, "number": 1}]
     for member in members:
         if _returns(member):
-            method = member["method"]
-            table.add_row(method["action"], f"{method['replica']}, parked{_ready(member, members)}")
+            table.add_row(*_back(member, plan, members))
     for member in members:
         if not _returns(member):
             zone = ", ".join(member["zones"][:1])
             table.add_row("build", f"1 x {plan['instance_type']} in {zone}{_ready(member, members)}")
-    returned = all(_returns(member) for member in members)
     table.add_row(
         "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
     )
     table.add_row("donor", plan["donor"] or "none")
     for volume in plan["volumes"]:
-        table.add_row(f"volume {volume['name']}", _volume(volume))
+        table.add_row(f"volume {volume['name']}", _volume(volume, plan.get("method")))
     table.add_row("lead time", _lead_time(lead) if lead else "unknown")
     if lead:
         table.add_row("", ", ".join(_longest_parts(lead)))
@@ -108,7 +112,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         table.add_row("batch", _batch(plan))
     table.add_row("", f"by {price['source']}")
     if price.get("snapshots_gib"):
-        table.add_row("snapshots", _snapshots(price))
+        table.add_row("snapshots", _snapshots(price, members))
     comparison = plan.get("comparison")
     if plan.get("method") and not (comparison and comparison["ready_by"]):
         table.add_row("way", _way(plan["method"]))
@@ -123,7 +127,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         if waits
         else []
     )
-    verdict = Text("would be returned" if returned else "would be built", style="green")
+    verdict = Text(_verdict(members), style="green")
     parts: list[RenderableType] = [table]
     if comparison:
         parts += [Text(), render_methods(comparison, plan["planned_at"])]
@@ -185,27 +189,57 @@ def _batch(plan: dict[str, Any]) -> str:
 
 def _returns(plan: dict[str, Any]) -> bool:
     """Whether a parked replica comes back: as it is, or refilled with what has changed."""
-    return bool(plan.get("method")) and plan["method"]["action"] in ("return", "refill")
+    return _action(plan) != "build"
+
+
+def _action(member: dict[str, Any]) -> str:
+    return str(member["method"]["action"]) if member.get("method") else "build"
+
+
+def _back(member: dict[str, Any], plan: dict[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
+    """The line of a parked replica that comes back; of one that is refilled with what is written."""
+    method, ready = member["method"], _ready(member, members)
+    if _action(member) == "return":
+        return "return", f"{method['replica']}, parked{ready}"
+    written = basis_of_refill(member.get("choice") or plan.get("comparison"), method["replica"])
+    return "refill", (
+        f"{method['replica']}, parked and expired, gets what {plan['donor']} has now: of its volumes only the blocks "
+        f"that have changed are written{ready}" + (f" ({written})" if written else "")
+    )
+
+
+def _verdict(members: list[dict[str, Any]]) -> str:
+    told = {"return": "returned", "refill": "refilled", "build": "built"}
+    actions = [_action(member) for member in members]
+    return f"would be {' and '.join(word for action, word in told.items() if action in actions)}"
 
 
 def _way(method: dict[str, Any]) -> str:
-    rejected = "".join(f"; {name}: {why}" for name, why in method["rejected"].items())
+    """How it is decided, and why parked replicas do not come back as they are."""
+    rejected = "".join(f"; {name} cannot return as it is: {why}" for name, why in method["rejected"].items())
     return f"{method['reason']}{rejected}"
 
 
-def _volume(volume: dict[str, Any]) -> str:
+_OWN_VOLUME = {"return": "its own, warm", "refill": "its own, refilled"}
+
+
+def _volume(volume: dict[str, Any], method: dict[str, Any] | None) -> str:
     rate = volume["initialization_rate_mib_per_s"]
     hydration = "hydrated on demand" if rate is None else f"hydrated at {rate} MiB/s"
+    hydration = _OWN_VOLUME.get("build" if method is None else method["action"], hydration)
     return (
         f"{volume['size_gib']} GiB {volume['volume_type']}, {volume['iops']} IOPS, "
         f"{volume['throughput_mib_per_s']} MiB/s, {hydration}"
     )
 
 
-def _snapshots(price: dict[str, Any]) -> str:
+def _snapshots(price: dict[str, Any], members: list[dict[str, Any]]) -> str:
     hourly = price["snapshots_hourly"]
     costs = "an unknown price" if hourly is None else f"${hourly:.4f} an hour"
-    return f"at most {price['snapshots_gib']:g} GiB stay for the next copy to be incremental, {costs}"
+    why = "for the next copy to be incremental"
+    if any(_action(member) == "refill" for member in members):
+        why += " and another refill to be possible"
+    return f"at most {price['snapshots_gib']:g} GiB stay {why}, {costs}"
 
 
 def _price(price: dict[str, Any]) -> str:

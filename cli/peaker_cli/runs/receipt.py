@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.durations import duration
+from peaker_cli.runs.comparison import basis_of_refill
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 
@@ -38,6 +39,7 @@ def render_receipt(
             _other_costs(receipt),
             _parking(receipt),
             _standing(receipt),
+            _spent(receipt),
             _lead(receipt),
         )
         if line
@@ -72,7 +74,9 @@ def _steps(receipt: dict[str, Any], real: float | None) -> Table:
 
 
 def _resources(receipt: dict[str, Any]) -> Text:
-    made = [f"{r['kind']} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]]
+    made = [
+        f"{r['kind'].replace('_', ' ')} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]
+    ]
     return Text("resources: " + (", ".join(made) if made else "none made"))
 
 
@@ -147,7 +151,17 @@ def _way(receipt: dict[str, Any]) -> str:
     build = f"building {duration(method['build_seconds'])}{_usd(method['build_usd'])}"
     if method["return_seconds"] is None:
         return line
-    return f"{line} (return {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+    back = "refill" if method["action"] == "refill" else "return"
+    compared = f"({back} {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+    return f"{line} {compared}{_written(receipt['plan'])}"
+
+
+def _written(plan: dict[str, Any]) -> str:
+    """What a refill was to write, and what of its price is paid once for that."""
+    if plan["method"]["action"] != "refill":
+        return ""
+    basis = basis_of_refill(plan.get("comparison"), plan["method"]["replica"])
+    return f": {basis}" if basis else ""
 
 
 def _usd(amount: float | None) -> str:
@@ -177,6 +191,11 @@ def _standing(receipt: dict[str, Any]) -> str:
     if replica.get("stands_until"):
         line += f", by its changed blocks until {_clock(replica['stands_until'])}"
     return line
+
+
+def _spent(receipt: dict[str, Any]) -> str:
+    replica = receipt.get("replica") or {}
+    return f"it cannot return as it is: {replica['spent']}" if replica.get("spent") else ""
 
 
 def _lead(receipt: dict[str, Any]) -> str:

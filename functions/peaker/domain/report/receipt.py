@@ -68,6 +68,8 @@ class ReceiptReplica(ReceiptPart):
     instance_id: str
     state: str
     built_by: str
+    # Why a parked one cannot come back as it is, whenever its time is up.
+    spent: str | None = None
     parked_until: datetime | None = None
     until_reason: str | None = None
     stands_until: datetime | None = None
@@ -228,6 +230,7 @@ def _replica(row: ReplicaRow) -> ReceiptReplica:
         instance_id=row.instance_id,
         state=row.state.value,
         built_by=row.run_id,
+        spent=None if stands is None else stands.spent,
         parked_until=None if stands is None else stands.until,
         until_reason=None if stands is None else stands.until_reason,
         stands_until=None if stands is None or stands.mixed else stands.stands_until,

@@ -9,6 +9,7 @@ import pytest
 from peaker.domain.planning.methods.choice import by_settings, choose, returned_expired
 from peaker.domain.planning.methods.situation import ExpiredReplica, MethodName, ParkedReplica, Situation
 from peaker.domain.planning.methods.timing import LeadTimeFrame
+from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
 
 from tests.support.fakes import NOON
@@ -39,11 +40,28 @@ def test_of_several_the_one_with_the_fewest_changed_bytes_is_refilled() -> None:
     assert returned_expired(allowed(unknown)).why_not == "no lineage"
 
 
-def test_it_costs_its_requests_and_the_hours_of_its_instance_alone() -> None:
+def test_it_costs_its_requests_snapshots_of_its_own_meanwhile_and_the_hours_of_its_instance() -> None:
+    """Of 10.24 GiB at $0.05 a GiB and month, until it serves."""
     found = returned_expired(allowed(LITTLE))
-    assert found.once_usd == pytest.approx(0.01 * 6.29, abs=0.001)
     assert found.p50_seconds is not None
-    assert found.usd == pytest.approx(found.once_usd + 0.4 * found.p50_seconds / 3600)
+    assert found.once_usd is not None
+    hours = found.p50_seconds / 3600
+    own = 10.24 * 0.05 / 730 * hours
+    assert found.once_usd == pytest.approx(0.01 * 6.29 + own, abs=0.001)
+    assert f"snapshots of its own until it serves ${own:.4f}" in found.basis
+    assert found.usd == pytest.approx(found.once_usd + 0.4 * hours, abs=1e-4)
+
+
+def test_snapshots_that_cost_next_to_nothing_are_not_said_to_cost_nothing() -> None:
+    found = returned_expired(allowed(ExpiredReplica("i-still", Known(1e6), Known(0.4))))
+    assert "snapshots of its own until it serves less than $0.0001" in found.basis
+
+
+def test_where_nobody_knows_what_a_snapshot_costs_nobody_knows_what_it_costs() -> None:
+    nothing = PriceTable("us-east-1", "nobody", "no table")
+    found = returned_expired(allowed(LITTLE, prices=nothing))
+    assert found.usd is None
+    assert "an hour of a snapshot" in str(found.usd_unknown)
 
 
 def test_its_time_is_that_of_its_own_frame() -> None:

@@ -16,6 +16,7 @@ from peaker.domain.planning.methods import copying, snapshot_reading
 from peaker.domain.planning.methods.rates import MARGIN, in_time, rank
 from peaker.domain.planning.methods.situation import (
     CARRIED_OUT,
+    GIB,
     WRITTEN_BY_HOST,
     MethodEstimate,
     MethodName,
@@ -23,6 +24,8 @@ from peaker.domain.planning.methods.situation import (
     estimate,
 )
 from peaker.domain.reading import Known, Unknown
+
+LEAST_SHOWN_USD = 0.0001
 
 
 class MethodChoice(BaseModel):
@@ -196,7 +199,7 @@ def returned_expired(situation: Situation) -> MethodEstimate:
     )
     frame = situation.refill_frame or situation.frame
     found = copying.direct_fill(replace(situation, volumes=parts, frame=frame, hourly_usd=expired.hourly_usd))
-    return found.model_copy(
+    named = found.model_copy(
         update={
             "name": name,
             "carried_out": name in CARRIED_OUT,
@@ -204,6 +207,26 @@ def returned_expired(situation: Situation) -> MethodEstimate:
             "basis": f"{changed / 1e9:.1f} GB that changed since its volumes and the donor's were one; {found.basis}",
             # Its volumes are there already: nothing is made at a rate.
             "rates_mib_per_s": {},
+        }
+    )
+    return _with_own_snapshots(named, situation, changed)
+
+
+def _with_own_snapshots(found: MethodEstimate, situation: Situation, changed: float) -> MethodEstimate:
+    """It is compared by snapshots of its own volumes: they store what it wrote, at most all that has changed, and are
+    deleted once it serves."""
+    hour = situation.prices.snapshot_hour(changed / GIB)
+    if found.p50_seconds is None:
+        return found
+    if isinstance(hour, Unknown):
+        return found.model_copy(update={"usd": None, "usd_unknown": found.usd_unknown or hour.why})
+    usd = hour.value * found.p50_seconds / 3600
+    shown = f"${usd:.4f}" if usd >= LEAST_SHOWN_USD else f"less than ${LEAST_SHOWN_USD}"
+    return found.model_copy(
+        update={
+            "usd": None if found.usd is None else found.usd + usd,
+            "once_usd": None if found.once_usd is None else found.once_usd + usd,
+            "basis": f"{found.basis}; snapshots of its own until it serves {shown}",
         }
     )
 
