@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+# What looks for the manifest that assemble_storage has left, of the run that it is told.
+_READ_THE_MANIFEST = frozenset({"start_prewarm", "start_database", "verify_storage", "check_mounts"})
 # What assemble_storage says of a volume whose filesystem is not there yet.
 NOT_WHOLE: Mapping[str, Any] = {
     "ok": False,
@@ -26,6 +28,8 @@ class SimulatedFills:
         self._marks: dict[str, str] = {}
         self._lives: dict[str, int] = {}
         self._used: set[str] = set()
+        # By host, the run that its manifest names.
+        self._manifests: dict[str, str] = {}
 
     def lives(self, instance_id: str) -> int:
         """How many copies the host's volumes have been."""
@@ -51,6 +55,7 @@ class SimulatedFills:
 
     def assembled(self, instance_id: str, environment: Mapping[str, str]) -> None:
         """The volumes are a fresh copy, once for each run that has refilled them."""
+        self._manifests[instance_id] = environment.get("SSM_RunId", "")
         by = environment.get("SSM_RefilledBy", "")
         if by and self._marks.get(instance_id) != by:
             self._marks[instance_id] = by
@@ -62,6 +67,11 @@ class SimulatedFills:
     ) -> Mapping[str, Any] | None:
         """Why the document does nothing now; `at_work`: a database is, on mounted volumes."""
         run_id = environment.get("SSM_RunId", "")
+        assembled_by = self._manifests.get(instance_id, run_id)
+        if document in _READ_THE_MANIFEST and assembled_by != run_id:
+            return _refused(
+                "StorageNotAssembled", f"storage.json belongs to run {assembled_by}, not {run_id}"
+            )
         if document == "start_fill" and not self.is_of(instance_id, run_id):
             return self._no_fill(instance_id, environment, at_work)
         if document == "assemble_storage":

@@ -233,11 +233,11 @@ class SimulatedAnswers:
                 return self._prepare_base(instance_id, environment)
             if document == "stop_database":
                 self._databases.discard(instance_id)
-            if document == "verify_storage":
-                return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
             refused = self._fills.refusal(document, instance_id, environment, instance_id in self._databases)
             if refused is not None:
                 return Answer(refused)
+            if document == "verify_storage":
+                return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
             if document in ("start_prewarm", "start_fill", "start_clone"):
                 return self._start_engine(document, instance_id, environment)
             if document == "report_prewarm":
