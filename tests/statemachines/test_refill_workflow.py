@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
-from peaker.domain.replicas.fleet import REFILL_DID_NOT_END
+import pytest
+from botocore.exceptions import ClientError
+from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, WROTE_NOTHING
 
 from peaker_contract import names
 from tests.statemachines.test_direct_fill_workflow import DENIED
 from tests.statemachines.test_parking_workflow import PARKING, latest_receipt, row_of
-from tests.support.workflow_cloud import Cluster, WorkflowCloud
+from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
 
 # Little changes in the tests' hours, and reading all of a volume of this size takes half a day.
 LARGE_GIB = 2_000
@@ -114,3 +121,65 @@ def test_a_refill_that_fails_in_the_middle_is_never_trusted_again(cloud: Workflo
     assert "AccessDeniedException" in str(receipt["members"][0])
     gone = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
     assert cloud.instance_state(instance_id) == "terminated", gone
+
+
+def compares(cloud: WorkflowCloud, instance_id: str) -> Callable[[str, str], None]:
+    """A host that asks the cloud for the lists of its pairs before it writes, as the engine does."""
+
+    def ask(document: str, asked: str) -> None:
+        if (document, asked) != ("report_prewarm", instance_id):
+            return
+        changed = json.loads(parameters_of(cloud, instance_id, "start_fill")["Changed"])
+        try:
+            for first, second in (pair for pairs in changed.values() for pair in pairs):
+                cloud.client("ebs").list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=second)
+        except ClientError as refused:
+            told = {"state": "failed", "error": "DirectApiRefused", "message": str(refused), "written": False}
+            cloud.answers.script("report_prewarm", told, instance_id=instance_id)
+
+    return ask
+
+
+def members_of_the_newest(cloud: WorkflowCloud, cluster: Cluster) -> list[dict[str, Any]]:
+    batches = [one for one in cloud.runs(cluster) if one.startswith("scale-out") and one[-2:] != "-2"]
+    return list(cloud.receipt(sorted(batches)[-1])["members"])
+
+
+def planned_method(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, Any]:
+    return dict(cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})["document"]["method"])
+
+
+def a_day_passes(cloud: WorkflowCloud, cluster: Cluster) -> None:
+    """The cluster's runs began a day earlier."""
+    for run_id in cloud.runs(cluster):
+        [row] = [one for one in cloud.rows(f"run#{run_id}") if one["sk"] == "run"]
+        cloud.client("dynamodb").update_item(
+            TableName=TABLE,
+            Key={"pk": {"S": f"run#{run_id}"}, "sk": {"S": "run"}},
+            UpdateExpression="SET started_at = :at",
+            ExpressionAttributeValues={":at": {"S": to_iso(from_iso(row["started_at"]) - timedelta(days=1))}},
+        )
+
+
+def test_where_aws_compares_no_lineage_it_stands_as_it_was_and_the_run_builds_and_a_day_later_it_is_tried(
+    cloud: WorkflowCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, instance_id = expired(cloud)
+    spent = row_of(cloud, cluster, instance_id)["parking"]["spent"]
+    monkeypatch.setattr(cloud.cloud, "settings", replace(cloud.cloud.settings, compares_along_lineage=False))
+    cloud.answers.before_answering = compares(cloud, instance_id)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.last_state(execution) == "ReplicaInService", "the same run has built one"
+    refill, build = members_of_the_newest(cloud, cluster)
+    assert (refill["method"], build["method"]) == ("refill", "build")
+    assert "UNRELATED_SNAPSHOTS" in str(refill)
+    assert cloud.instance_state(instance_id) == "stopped"
+    row = row_of(cloud, cluster, instance_id)
+    assert (row["state"], row["parking"]["spent"]) == ("parked", spent)
+    assert row["parking"]["failed_return"].endswith(WROTE_NOTHING)
+    cloud.set_load(cluster, 250, 3)
+    method = planned_method(cloud, cluster)
+    assert method["action"] == "build", method
+    a_day_passes(cloud, cluster)
+    method = planned_method(cloud, cluster)
+    assert (method["action"], method["replica"]) == ("refill", instance_id), method
