@@ -38,6 +38,12 @@ def expired(cloud: WorkflowCloud) -> tuple[Cluster, str]:
     built = cloud.run("scale_out", {"cluster": cluster.name})
     assert cloud.last_state(built) == "ReplicaInService", built
     [instance_id] = set(cloud.health(cluster)) - {cluster.base_id}
+    expires(cloud, cluster, instance_id)
+    return cluster, instance_id
+
+
+def expires(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> None:
+    """It leaves, and its return finds that the source has purged what it lacks."""
     cloud.set_load(cluster, 50, 1)
     gone = cloud.run("scale_in", {"cluster": cluster.name})
     assert cloud.last_state(gone) == "ReplicaParked", gone
@@ -46,7 +52,6 @@ def expired(cloud: WorkflowCloud) -> tuple[Cluster, str]:
     failed = cloud.run("scale_out", {"cluster": cluster.name})
     assert failed["error"] == "BinlogsGone", failed
     cloud.answers.healthy()
-    return cluster, instance_id
 
 
 def parameters_of(cloud: WorkflowCloud, instance_id: str, document: str) -> dict[str, str]:
@@ -183,3 +188,23 @@ def test_where_aws_compares_no_lineage_it_stands_as_it_was_and_the_run_builds_an
     a_day_passes(cloud, cluster)
     method = planned_method(cloud, cluster)
     assert (method["action"], method["replica"]) == ("refill", instance_id), method
+
+
+def test_a_second_refill_compares_with_the_same_set_and_serves_again(cloud: WorkflowCloud) -> None:
+    """All that can differ from the donor's newest shows against the set that it was once made from."""
+    cluster, instance_id = expired(cloud)
+    first_set = kept_snapshots(cloud, cluster)
+    newest: list[set[str]] = []
+    for _ in range(2):
+        execution = cloud.run("scale_out", {"cluster": cluster.name})
+        assert cloud.last_state(execution) == "ReplicaInService", execution
+        [member] = members_of_the_newest(cloud, cluster)
+        assert (member["method"], member["state"]) == ("refill", "in_service"), member
+        told = parameters_of(cloud, instance_id, "start_fill")
+        pairs = [pair for of_volume in json.loads(told["Changed"]).values() for pair in of_volume]
+        assert {first for first, _ in pairs} == first_set
+        newest.append(set(json.loads(told["Snapshots"]).values()))
+        if len(newest) == 1:
+            expires(cloud, cluster, instance_id)
+    assert not newest[0] & newest[1]
+    assert kept_snapshots(cloud, cluster) == first_set | newest[1], "the set between them is of no use"
