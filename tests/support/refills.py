@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import PlanStep, SnapshotStep, StepInput
 from peaker.domain.storage.snapshot_sets import SnapshotSet
@@ -40,7 +39,8 @@ def with_expired_replica(**changes: Any) -> FakePorts:
     ports = with_peak(fake_ports(orders(**{**SETTINGS, **changes})), size_gib=SIZE_GIB)
     for volume in data_volumes_of(BASE, size_gib=SIZE_GIB):
         ports.storage.add(volume)
-    ports.endpoint.set(PEAK, TargetState.ABSENT)
+    for group in (ports.endpoint.targets, ports.endpoint.warming):
+        group.pop(PEAK, None)
     ports.compute.instances[PEAK] = replace(ports.compute.instances[PEAK], state="stopped")
     step = leased(ports, "RecordReceipt")
     sources = {str(one.name): one.volume_id for one in data_volumes_of(BASE)}

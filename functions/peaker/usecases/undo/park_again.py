@@ -42,16 +42,18 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
     rows = ports.ledger.resources(step.run_id)
     _wait(step, cancel_commands(job, rows, except_of=step.step))
     row = ports.ledger.replicas(step.cluster)[instance_id]
+    own = TearDown(ports, holder, settings, step.run_id)
     if is_leaving(ports, instance_id):
+        _wait(step, delete_own_snapshots(own, rows))
         _wait(step, tear_down(TearDown(ports, holder, settings, builder)))
         ports.ledger.set_replica(
             holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
         )
         return f"{instance_id} had ended; nothing of it is left"
     _wait(step, remove_targets(job, rows))
-    own = TearDown(ports, holder, settings, step.run_id)
-    _wait(step, delete_own_snapshots(own, rows))
     stopped = _stop(ports, step, instance_id, builder)
+    # Behind the stop: one that EC2 does not give away must not keep an instance running.
+    _wait(step, delete_own_snapshots(own, ports.ledger.resources(step.run_id)))
     ports.ledger.require_lease(holder)
     parked = _parked_row(ports, step, row, stopped, failure)
     ports.ledger.set_replica(holder, parked)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
-from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run import RecordStep, StepInput
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.tear_down import TearDown, delete_own_snapshots, tear_down
 
 from peaker_contract import errors
@@ -114,3 +115,14 @@ def test_the_undo_of_the_whole_run_takes_its_set_and_its_own_but_not_what_is_kep
         pass
     [kept] = ports.ledger.snapshot_sets("orders")
     assert set(ports.storage.snapshots) == set(kept.snapshot_ids)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_one_that_cannot_be_deleted_does_not_fail_a_replica_that_serves(second: bool) -> None:
+    ports, step = refill(second)
+    first = own(ports)[0].snapshot_id
+    ports.storage.undeletable[first] = errors.AwsCallRejected(f"{first}: InvalidSnapshot.InUse")
+    record_receipt(ports, RecordStep(**step.model_dump(), outcome="succeeded"))
+    receipt = ports.ledger.receipt(step.run_id)
+    assert receipt is not None
+    assert f"a snapshot that nobody uses stays: {first}: InvalidSnapshot.InUse" in receipt["notes"]

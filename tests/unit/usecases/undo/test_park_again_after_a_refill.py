@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -194,3 +195,28 @@ def test_a_later_run_may_refill_only_what_was_not_written_and_return_neither(
     said = why_not_refilled(replica, "local", ports.clock.now())
     assert (said is None) if why is None else why in str(said)
     assert "an earlier return failed" in str(why_not_returned(replica, "local", ports.clock.now()))
+
+
+def test_an_own_snapshot_that_stays_keeps_no_instance_running_and_is_told(ports: FakePorts) -> None:
+    volumes = {one.volume_id for one in ports.storage.volumes_of_instance(PEAK)}
+    own = [one for one in ports.storage.snapshots_of_run(REFILL) if one.source_volume_id in volumes]
+    first = own[0].snapshot_id
+    ports.storage.undeletable[first] = errors.AwsCallRejected(f"{first}: InvalidSnapshot.InUse")
+    with pytest.raises(errors.AwsCallRejected, match=first):
+        parked_again(ports)
+    assert ports.compute.instances[PEAK].state == "stopped"
+    ports.storage.undeletable.clear()
+    parked_again(ports)
+
+
+def test_of_one_that_ec2_has_ended_meanwhile_its_own_snapshots_go_too(ports: FakePorts) -> None:
+    volumes = {one.volume_id for one in ports.storage.volumes_of_instance(PEAK)}
+    ports.compute.terminate(PEAK)
+    ports.storage.detach_all(PEAK)
+    given = FailedStep(**of_run(ports, "UndoScaleOut").model_dump(), failure=AT_THE_FILL)
+    for _ in range(6):
+        with suppress(errors.UndoInProgress):
+            undo_run(ports, given)
+        ports.clock.advance(minutes=10)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+    assert not volumes & {one.source_volume_id for one in ports.storage.snapshots.values()}
