@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bench.filling.cluster import CLOCK_SCALE, RunFailed, Say, Stage
+from bench.filling.cluster import RunFailed, Say, Stage
 
 MOST_OF_A_BUILD = 0.25
 CHANGED_SHARE = 0.05

@@ -28,6 +28,7 @@ from peaker.domain.runs.run_memory import (
 from peaker.domain.service.draining import Quiet
 from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.refill_writes import RefillEnd
 from peaker.domain.storage.set_manifest import SetManifest, Stack, StackVolume
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
@@ -88,6 +89,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     Placement(zone="us-east-1a"),
     BlockList(blocks={"data": 9}),
     DonorTables(not_innodb=["shop.old (MyISAM)"]),
+    RefillEnd(started_by="StartPrewarm#1", written=False),
     StorageLooks(
         looks=(Look(at=NOON, verdict="unknown", cold_share_upper=0.25),), next=NextLook(remedy="cold")
     ),

@@ -35,6 +35,7 @@ from peaker.domain.runs.run_memory import (
 )
 from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.refill_writes import RefillEnd
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Lease, Ledger
 from peaker.usecases.undo.undo_run import undo_run
@@ -235,6 +236,7 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
             ApprovalAsked,
             TakenUp,
             SetManifest,
+            RefillEnd,
             Batch,
             Member,
             Removal,

@@ -51,6 +51,7 @@ def steps_of(cloud: WorkflowCloud, run_id: str) -> dict[str, dict[str, Any]]:
 
 
 def test_a_replica_on_empty_volumes_is_filled_proven_and_serves(cloud: WorkflowCloud) -> None:
+    before = len(cloud.answers.asked)
     cluster, execution = built(cloud)
     assert execution["status"] == "SUCCEEDED", execution
     assert cloud.last_state(execution) == "ReplicaInService"
@@ -64,7 +65,7 @@ def test_a_replica_on_empty_volumes_is_filled_proven_and_serves(cloud: WorkflowC
         for name in ("StartPrewarm", "AssembleStorage", "StartDatabase", "VerifyStorage")
     ]
     assert order == sorted(order)
-    asked = [document for document, _ in cloud.answers.asked]
+    asked = [document for document, _ in cloud.answers.asked[before:]]
     assert asked.count("start_fill") == 1
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from peaker.domain.replicas.fleet import REFILL_DID_NOT_END
+import pytest
+from botocore.exceptions import ClientError
+from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, WROTE_NOTHING
 
 from peaker_contract import names
 from tests.statemachines.test_direct_fill_workflow import DENIED
@@ -33,6 +39,31 @@ def expired(cloud: WorkflowCloud) -> tuple[Cluster, str]:
     built = cloud.run("scale_out", {"cluster": cluster.name})
     assert cloud.last_state(built) == "ReplicaInService", built
     [instance_id] = set(cloud.health(cluster)) - {cluster.base_id}
+    prewarms_took_long(cloud, cluster)
+    expires(cloud, cluster, instance_id)
+    return cluster, instance_id
+
+
+def earlier(cloud: WorkflowCloud, run_id: str, row: str, by: timedelta) -> None:
+    """The row of that run began earlier than it did; nothing where the run has no such row."""
+    for found in cloud.rows(f"run#{run_id}"):
+        if found["sk"] == row:
+            cloud.client("dynamodb").update_item(
+                TableName=TABLE,
+                Key={"pk": {"S": found["pk"]}, "sk": {"S": row}},
+                UpdateExpression="SET started_at = :at",
+                ExpressionAttributeValues={":at": {"S": to_iso(from_iso(found["started_at"]) - by)}},
+            )
+
+
+def prewarms_took_long(cloud: WorkflowCloud, cluster: Cluster) -> None:
+    """What is quicker is not how busy this machine is: tests' hosts have read all at once."""
+    for run_id in cloud.runs(cluster):
+        earlier(cloud, run_id, "step#ReportPrewarm", timedelta(days=1))
+
+
+def expires(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> None:
+    """It leaves, and its return finds that the source has purged what it lacks."""
     cloud.set_load(cluster, 50, 1)
     gone = cloud.run("scale_in", {"cluster": cluster.name})
     assert cloud.last_state(gone) == "ReplicaParked", gone
@@ -41,7 +72,6 @@ def expired(cloud: WorkflowCloud) -> tuple[Cluster, str]:
     failed = cloud.run("scale_out", {"cluster": cluster.name})
     assert failed["error"] == "BinlogsGone", failed
     cloud.answers.healthy()
-    return cluster, instance_id
 
 
 def parameters_of(cloud: WorkflowCloud, instance_id: str, document: str) -> dict[str, str]:
@@ -176,3 +206,97 @@ def test_what_has_stood_as_long_as_a_build_costs_is_retired_and_its_base_set_goe
     assert left
     assert left.isdisjoint(base)
     assert kept_snapshots(cloud, cluster) == left
+
+
+def compares(cloud: WorkflowCloud, instance_id: str) -> Callable[[str, str], None]:
+    """A host that asks the cloud for the lists of its pairs before it writes, as the engine does."""
+
+    def ask(document: str, asked: str) -> None:
+        if (document, asked) != ("report_prewarm", instance_id):
+            return
+        changed = json.loads(parameters_of(cloud, instance_id, "start_fill")["Changed"])
+        try:
+            for first, second in (pair for pairs in changed.values() for pair in pairs):
+                cloud.client("ebs").list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=second)
+        except ClientError as refused:
+            told = {"state": "failed", "error": "DirectApiRefused", "message": str(refused), "written": False}
+            cloud.answers.script("report_prewarm", told, instance_id=instance_id)
+
+    return ask
+
+
+def members_of_the_newest(cloud: WorkflowCloud, cluster: Cluster) -> list[dict[str, Any]]:
+    batches = [one for one in cloud.runs(cluster) if one.startswith("scale-out") and one[-2:] != "-2"]
+    return list(cloud.receipt(sorted(batches)[-1])["members"])
+
+
+def refill_in_plan(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, Any]:
+    """What the next plan says of a refill."""
+    planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})["document"]
+    [refill] = [one for one in planned["comparison"]["methods"] if one["name"] == "return_expired"]
+    return {**refill, "action": planned["method"]["action"], "replica": planned["method"]["replica"]}
+
+
+def leaves_the_endpoint(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> None:
+    """By whatever hand: it is no donor then, and a replica is refilled from the one that it was made from alone."""
+    cloud.client("elbv2").deregister_targets(
+        TargetGroupArn=cluster.target_group_arn, Targets=[{"Id": instance_id, "Port": 3306}]
+    )
+    cloud.eventually(lambda: cloud.health(cluster).get(instance_id) != "healthy")
+
+
+def runs_began(cloud: WorkflowCloud, cluster: Cluster, ago: timedelta) -> None:
+    """All runs of the cluster, by the cloud's clock; hours of it pass while a slow machine does a few steps."""
+    now = cloud.cloud.clock.now()
+    for run_id in cloud.runs(cluster):
+        [row] = [one for one in cloud.rows(f"run#{run_id}") if one["sk"] == "run"]
+        earlier(cloud, run_id, "run", from_iso(row["started_at"]) - (now - ago))
+
+
+def test_where_aws_compares_no_lineage_it_stands_as_it_was_and_the_run_builds_and_a_day_later_it_is_tried(
+    cloud: WorkflowCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, instance_id = expired(cloud)
+    spent = row_of(cloud, cluster, instance_id)["parking"]["spent"]
+    monkeypatch.setattr(cloud.cloud, "settings", replace(cloud.cloud.settings, compares_along_lineage=False))
+    cloud.answers.before_answering = compares(cloud, instance_id)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.last_state(execution) == "ReplicaInService", "the same run has built one"
+    refill, build = members_of_the_newest(cloud, cluster)
+    assert (refill["method"], build["method"]) == ("refill", "build")
+    assert "are not related" in str(refill)
+    assert cloud.instance_state(instance_id) == "stopped"
+    row = row_of(cloud, cluster, instance_id)
+    assert (row["state"], row["parking"]["spent"]) == ("parked", spent)
+    assert row["parking"]["failed_return"].endswith(WROTE_NOTHING)
+    prewarms_took_long(cloud, cluster)
+    [built] = set(cloud.health(cluster)) - {cluster.base_id}
+    leaves_the_endpoint(cloud, cluster, built)
+    cloud.set_load(cluster, 250, 3)
+    runs_began(cloud, cluster, timedelta(minutes=1))
+    planned = refill_in_plan(cloud, cluster)
+    assert planned["action"] == "build", planned
+    assert "it is tried again a day after" in planned["why_not"], planned
+    runs_began(cloud, cluster, timedelta(days=1))
+    planned = refill_in_plan(cloud, cluster)
+    assert (planned["action"], planned["replica"]) == ("refill", instance_id), planned
+
+
+def test_a_second_refill_compares_with_the_same_set_and_serves_again(cloud: WorkflowCloud) -> None:
+    """All that can differ from the donor's newest shows against the set that it was once made from."""
+    cluster, instance_id = expired(cloud)
+    first_set = kept_snapshots(cloud, cluster)
+    newest: list[set[str]] = []
+    for _ in range(2):
+        execution = cloud.run("scale_out", {"cluster": cluster.name})
+        assert cloud.last_state(execution) == "ReplicaInService", execution
+        [member] = members_of_the_newest(cloud, cluster)
+        assert (member["method"], member["state"]) == ("refill", "in_service"), member
+        told = parameters_of(cloud, instance_id, "start_fill")
+        pairs = [pair for of_volume in json.loads(told["Changed"]).values() for pair in of_volume]
+        assert {first for first, _ in pairs} == first_set
+        newest.append(set(json.loads(told["Snapshots"]).values()))
+        if len(newest) == 1:
+            expires(cloud, cluster, instance_id)
+    assert not newest[0] & newest[1]
+    assert kept_snapshots(cloud, cluster) == first_set | newest[1], "the set between them is of no use"

@@ -46,7 +46,10 @@ class DonorPrepared(HostResult):
 
 
 class PrewarmReport(HostResult):
-    """How far the engine is; rate and remaining time are None while they are not known."""
+    """How far the engine is; rate and remaining time are None while they are not known.
+
+    `written`, of a refill: whether an engine of the run has begun to write; None where the host does not say.
+    """
 
     state: Literal["running", "done", "failed", "dead"]
     blocks_done: Count | None = None
@@ -62,6 +65,7 @@ class PrewarmReport(HostResult):
     used_warm_seconds: Seconds | None = None
     samples: list[tuple[Seconds, Seconds, Amount, Amount, Seconds | None]] = []
     message: str | None = None
+    written: StrictBool | None = None
 
 
 class StorageProof(HostResult):

@@ -219,7 +219,8 @@ def why_not_returned(replica: Replica, environment: str, now: datetime) -> str |
 
 def why_not_refilled(replica: Replica, environment: str, now: datetime) -> str | None:
     """Why its volumes cannot be brought up to date by changed blocks; None of one that has only expired: by time, or
-    because the source has purged binary logs that it lacks, also where a return of it was the first to find that.
+    because the source has purged binary logs that it lacks, also where a return of it was the first to find that, or
+    where a refill of it was refused before it wrote anything (PastFills says how long none is tried then).
     """
     parking = _standing(replica, environment)
     if isinstance(parking, str):
@@ -227,7 +228,7 @@ def why_not_refilled(replica: Replica, environment: str, now: datetime) -> str |
     if parking.mixed:
         return parking.spent
     failed = parking.failed_return
-    if failed is not None and not failed.endswith(f": {BinlogsGone.__name__}"):
+    if failed is not None and not (failed.endswith(f": {BinlogsGone.__name__}") or parking.untouched):
         return f"an earlier return failed: {failed}"
     return None if why_expired(parking, now) is not None else "it has not expired"
 

@@ -28,6 +28,8 @@ _REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.U
 
 # How `Parking.spent` begins of one whose volumes a refill has begun to write, and not ended.
 REFILL_DID_NOT_END = "a refill of it did not end"
+# How `Parking.failed_return` ends where it was a refill that failed to fill, before any of its volumes was written to.
+WROTE_NOTHING = "its refill had written nothing"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Parking:
     def mixed(self) -> bool:
         """Its volumes are a mixture of two instants: no database starts on them, and no refill trusts them."""
         return self.spent is not None and self.spent.startswith(REFILL_DID_NOT_END)
+
+    @property
+    def untouched(self) -> bool:
+        """The last try was a refill that wrote nothing; whether another one may do is the cluster's past to say."""
+        return self.failed_return is not None and self.failed_return.endswith(WROTE_NOTHING)
 
 
 @dataclass(frozen=True)

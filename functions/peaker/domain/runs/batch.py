@@ -91,12 +91,17 @@ def fill_failure(members: Iterable[Member]) -> Failure | None:
     found = [
         one.failure
         for one in members
-        if one.fills
-        and one.failure is not None
-        and one.failure.failed_step.split("/")[0] == FILLING_STATE
-        and one.failure.error != PrewarmDeadlineExceeded.__name__
+        if one.fills and one.failure is not None and failed_to_fill(one.failure)
     ]
     return found[-1] if found else None
+
+
+def failed_to_fill(failure: Failure) -> bool:
+    """Whether it was the filling that failed, and not for want of time."""
+    return (
+        failure.failed_step.split("/")[0] == FILLING_STATE
+        and failure.error != PrewarmDeadlineExceeded.__name__
+    )
 
 
 def state_after(operation: Operation, outcome: Outcome) -> MemberState:
