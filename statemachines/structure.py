@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from peaker_contract import errors
@@ -299,7 +300,7 @@ def wrong_integrations(machine: Mapping[str, Any]) -> list[str]:
 
 
 def too_many_events(machine: Mapping[str, Any]) -> list[str]:
-    """A machine in which every state, passed once and tried as often as it may be, makes a history too long."""
+    """A machine on one of whose ways the states, tried as often as they may be, make a history too long."""
     worst = most_events(machine)
     if worst < MOST_EVENTS:
         return []
@@ -311,18 +312,32 @@ def too_many_events(machine: Mapping[str, Any]) -> list[str]:
 
 
 def most_events(machine: Mapping[str, Any]) -> int:
-    """The events of all states, each tried as often as its Retry allows; ways back are passed once."""
+    """The events of the way with the most, each of its states tried as often as its Retry allows; ways back are passed
+    once. An execution takes one way where a choice has several."""
     return 2 + _most_events(machine)
 
 
 def _most_events(scope: Mapping[str, Any]) -> int:
-    found = 0
-    for body in scope.get("States", {}).values():
-        found += events_of(body)
-        found += sum(_most_events(branch) for branch in body.get("Branches", []))
-        # Begun and ended, for each item.
-        found += sum(MOST_ITEMS * (2 + _most_events(body[key])) for key in ("ItemProcessor",) if key in body)
-    return found
+    known = scope.get("States", {})
+    ahead = {name: _reached(known, targets(body)) for name, body in known.items()}
+
+    @cache
+    def from_here(name: str) -> int:
+        # Whatever of a loop an execution passes, it comes by all of it at most once.
+        loop = {name} | {one for one in ahead[name] if name in ahead[one]}
+        out = {to for one in loop for to in targets(known[one]) if to in known} - loop
+        return sum(_events_with_branches(known[one]) for one in loop) + max(map(from_here, out), default=0)
+
+    start = scope.get("StartAt")
+    return from_here(start) if start in known else 0
+
+
+def _events_with_branches(body: Mapping[str, Any]) -> int:
+    found = events_of(body) + sum(_most_events(branch) for branch in body.get("Branches", []))
+    # Begun and ended, for each item.
+    return found + sum(
+        MOST_ITEMS * (2 + _most_events(body[key])) for key in ("ItemProcessor",) if key in body
+    )
 
 
 def events_of(body: Mapping[str, Any]) -> int:

@@ -180,7 +180,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "events",
         broken(*TASK, "Retry", value=[{"ErrorEquals": ["ReplicaDraining"], "MaxAttempts": 9_000}]),
-        "may make 27011 events, an execution may have 25000; the most are DrainReplica's",
+        "may make 27009 events, an execution may have 25000; the most are DrainReplica's",
     ),
     ("portable", broken("QueryLanguage", value="JSONPath"), "QueryLanguage must be JSONata"),
     ("portable", broken("States", "Done", "Output", value="{% 1 %}"), "Output of Succeed"),
@@ -213,6 +213,28 @@ def test_defects_inside_a_branch_are_found_too() -> None:
     parallel = {"Type": "Parallel", "Comment": "p", "Branches": [branch], "Next": "Done"}
     machine = {**GOOD, "StartAt": "Both", "States": {"Both": parallel, "Done": GOOD["States"]["Done"]}}
     assert structure.dangling_targets(machine) == ["machine.Both[0].DrainReplica: Nowhere is no state"]
+
+
+def test_an_execution_takes_one_of_two_ways_and_all_of_a_loop() -> None:
+    """Task and wait are a loop; another execution passes the task beside them."""
+    fewer, more = (
+        {
+            **GOOD["States"]["DrainReplica"],
+            "Retry": [{"ErrorEquals": ["ReplicaDraining"], "MaxAttempts": tries}],
+        }
+        for tries in (99, 199)
+    )
+    ways = {
+        "Which": {"Type": "Choice", "Choices": [{"Condition": "", "Next": "Once"}], "Default": "Again"},
+        "Once": {**fewer, "Next": "Done"},
+        "Again": {**more, "Next": "Pause"},
+        "Pause": {"Type": "Wait", "Next": "Left"},
+        "Left": {"Type": "Choice", "Choices": [{"Condition": "", "Next": "Again"}], "Default": "Done"},
+        "Done": {"Type": "Succeed"},
+    }
+    once, again = 2 + 100 * 3, 2 + 200 * 3 + 2 + 2
+    assert structure.most_events({"StartAt": "Which", "States": ways}) == 2 + 2 + again + 2
+    assert structure.most_events({"StartAt": "Once", "States": ways}) == 2 + once + 2
 
 
 def test_a_prewarm_of_which_nobody_knows_the_end_stays_under_the_limit_of_events() -> None:
