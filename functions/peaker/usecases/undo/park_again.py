@@ -22,10 +22,11 @@ from peaker.usecases.run.tear_down import (
     remove_targets,
     tear_down,
 )
-from peaker_contract.catalogue import state_of
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
+from peaker_contract.steps import Method, Part
+from peaker_contract.way_into_service import states_of
 
-FILLING_STEP = state_of("start_prewarm")
+_WRITING = states_of(Part.HYDRATION, method=Method.REFILL)
 
 
 def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) -> str:
@@ -107,7 +108,7 @@ def _parked_row(
 
 def _was_refilled(ports: Ports, step: StepInput) -> bool:
     """Whether a host may have begun to write its volumes: then nobody knows of what time each block is."""
-    return any(row.step == FILLING_STEP for row in ports.ledger.steps(step.run_id))
+    return any(row.step in _WRITING for row in ports.ledger.steps(step.run_id))
 
 
 def _applied_until(
