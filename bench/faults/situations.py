@@ -16,6 +16,7 @@ from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import AtCall, Raises, Watches
 from bench.faults.workflows.walker import Walk
+from bench.faults.world.account import Record
 from bench.faults.world.world import World, by_name, settings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import RUN_TAG, VOLUME_TAG
@@ -180,12 +181,36 @@ def _parked(world: World) -> None:
 
 def _expired(world: World) -> None:
     """A parked replica of whose source the binary logs are gone since; reading its volumes anew would take hours."""
+    _of_large_volumes(world)
+    _parked(world)
+    _logs_are_gone(world)
+
+
+def _two_expired(world: World) -> None:
+    _of_large_volumes(world)
+    _two_serving(world)
+    parked = world.run("scale_in", count=2)
+    assert parked.states[-1] == "ReplicaParked", parked
+    world.run_for(60)
+    world.load(250, 3)
+    _logs_are_gone(world)
+
+
+def _of_large_volumes(world: World) -> None:
     for volume in world.account.volumes.values():
         volume["size"] = 400 if volume["tags"].get(VOLUME_TAG) != "root" else volume["size"]
-    _parked(world)
+
+
+def _logs_are_gone(world: World) -> None:
     wide_instances(world)
-    row = world.account.table["cluster#orders"][f"replica#{peak(world)}"]
-    row["parking"] = json.dumps({**json.loads(row["parking"]), "until": to_iso(world.time.now())})
+    for key, row in world.account.table["cluster#orders"].items():
+        if key.startswith("replica#"):
+            expired_on(row, to_iso(world.time.now()))
+
+
+def expired_on(row: Record, until: str) -> None:
+    """The ledger's row of a parked replica, as if it had stood until then and the source had forgotten its log."""
+    row["parking"] = json.dumps({**json.loads(row["parking"]), "until": until})
 
 
 def _serving_under_load(world: World) -> None:
@@ -254,6 +279,13 @@ SITUATIONS: Mapping[str, Situation] = {
     "refill": Situation("scale_out", changes=REFILL, prepare=_expired),
     "refill fails": Situation(
         "scale_out", changes=REFILL, prepare=_expired, scripts={"report_prewarm": {"state": "failed"}}
+    ),
+    "two refills": Situation(
+        "scale_out",
+        {"count": 2},
+        changes={**REFILL, "max_replicas": 3},
+        prepare=_two_expired,
+        children_outlive=True,
     ),
     "retire": Situation("scale_in", prepare=_serving),
     "park": Situation("scale_in", changes=PARKING, prepare=_serving),

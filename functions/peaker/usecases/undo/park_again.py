@@ -37,14 +37,15 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
     rows = ports.ledger.resources(step.run_id)
     _wait(step, cancel_commands(job, rows, except_of=step.step))
     row = ports.ledger.replicas(step.cluster)[instance_id]
+    own = TearDown(ports, holder, settings, step.run_id)
     if is_leaving(ports, instance_id):
         _wait(step, tear_down(TearDown(ports, holder, settings, builder)))
+        _wait(step, delete_own_snapshots(own, rows))
         ports.ledger.set_replica(
             holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
         )
         return f"{instance_id} had ended; nothing of it is left"
     _wait(step, remove_targets(job, rows))
-    own = TearDown(ports, holder, settings, step.run_id)
     _wait(step, delete_own_snapshots(own, rows))
     stopped = _stop(ports, step, instance_id, builder)
     ports.ledger.require_lease(holder)
