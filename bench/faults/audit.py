@@ -335,7 +335,7 @@ def _rows(account: Account, now: float) -> Iterator[Finding]:
         if rows.get("run", {}).get("outcome") == "running":
             yield Finding("ledger", f"{key} is said to be running")
         for row in rows.values():
-            kind, resource_id = row.get("kind"), row.get("resource_id")
+            kind, resource_id = row.get("kind"), row.get("id")
             there: Any = records.get(str(kind), {}).get(str(resource_id))
             if there is None or row["state"] not in ("made", "kept"):
                 continue

@@ -11,8 +11,10 @@ import pytest
 from bench.faults.audit import Bounds, audit
 from bench.faults.situations import SITUATIONS, expired_on, peak
 from bench.faults.workflows.executions import Execution
+from bench.faults.workflows.interferences import Raises
 from bench.faults.world.account import state_at
 from bench.faults.world.world import World
+from peaker_contract.errors import AwsCallRejected
 from tests.faults.test_from_outside import happens_at
 from tests.faults.test_scenarios import HOUR, MINUTE, alive, lease_is_free, rows
 
@@ -75,6 +77,21 @@ def test_it_serves_and_what_it_was_made_from_stays_beside_the_new_set() -> None:
         assert len(kept(world)) == 2
         back_to_normal(world)
         assert kept(world)[0] == first
+
+
+def test_its_own_snapshots_that_cannot_be_deleted_fail_nothing() -> None:
+    with a_world() as (world, replica):
+        refused = AwsCallRejected("ec2:DeleteSnapshot: OperationNotPermitted")
+        world.functions.interfere = lambda one: (
+            Raises(at="storage.delete_snapshot", error=refused, always=True)
+            if one.state in ("RecordMember", "RecordReceipt")
+            else None
+        )
+        execution = world.run("scale_out")
+        assert execution.states[-1] == "ReplicaInService", execution.cause
+        assert state(world, replica) == "in_service"
+        world.run_for(HOUR)
+        back_to_normal(world)
 
 
 def test_a_second_refill_still_compares_with_what_it_was_made_from() -> None:

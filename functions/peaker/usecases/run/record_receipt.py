@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from peaker.domain.instants import seconds_between
@@ -11,7 +12,7 @@ from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
 from peaker.domain.runs.batch import Batch, Member, state_after
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
@@ -118,11 +119,12 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
     for row in rows:
         if row.kind in _SERVING_KINDS and row.is_open:
             ports.ledger.mark(holder, step.run_id, row, ResourceState.KEPT)
-    delete_own_snapshots(TearDown(ports, holder, settings, step.run_id), rows)
+    job = TearDown(ports, holder, settings, step.run_id)
+    notes = _own_snapshots_deleted(job, rows)
     if step.batch is not None:
-        return []
+        return notes
     kept = keep_set(ports, holder, run, rows) if _was_built_from(ports, run, returned) else None
-    notes = _second_set_deleted(TearDown(ports, holder, settings, step.run_id))
+    notes += _second_set_deleted(job)
     if returned and kept is None:
         return [*notes, "a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
     if kept is None or not settings.snapshots.keep:
@@ -140,6 +142,15 @@ def _was_built_from(ports: Ports, run: RunRow, returned: bool) -> bool:
         return not returned
     ended = members_of(ports, batch).values()
     return any(one.state == "in_service" and one.method in FROM_DONOR for one in ended)
+
+
+def _own_snapshots_deleted(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+    """What a refill compared its replica's volumes by; one that EC2 does not give away is an orphan of the sweep's."""
+    try:
+        delete_own_snapshots(job, rows)
+    except (AwsCallRejected, NotOwned) as error:
+        return [f"a snapshot of its own volumes, which nobody uses any more, stays: {error}"]
+    return []
 
 
 def _second_set_deleted(job: TearDown) -> list[str]:
