@@ -146,7 +146,9 @@ def test_so_does_one_of_two_that_are_refilled_side_by_side(at: str) -> None:
 
         happens_at(world, at, second_is_gone, after_seconds=60.0)
         world.run("scale_out", count=2)
-        assert len(alive(world, "snapshots")) == 2 * len(kept(world)), "the run itself deletes its own snapshots"
+        assert len(alive(world, "snapshots")) == 2 * len(kept(world)), (
+            "the run itself deletes its own snapshots"
+        )
         world.run_for(HOUR)
         assert state(world, gone[0]) == "retired"
         back_to_normal(world)

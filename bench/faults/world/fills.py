@@ -1,7 +1,7 @@
 """What hosts know of volumes that an engine writes: empty ones, and older copies that are brought up to date.
 
-All of it is on the account's record of the host: `fill` and `refill` (the run whose engine has begun), `filled` (the run
-whose engine has ended), `whole` (the run that assembled a refilled copy as a fresh one).
+All of it is on the account's record of the host: `fill` and `refill` (whose engine has begun: its run), `filled` (whose engine
+has ended), `whole` (the run that assembled a refilled copy as a fresh one).
 """
 
 from __future__ import annotations
@@ -121,9 +121,8 @@ def _is_complete(account: Account, snapshot: str, now: float) -> bool:
 
 
 def _pairs(parameters: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for pairs in json.loads(parameters.get("Changed") or "{}").values():
-        for first, second in pairs:
-            yield first, second
+    for of_volume in json.loads(parameters.get("Changed") or "{}").values():
+        yield from ((first, second) for first, second in of_volume)
 
 
 def _last(account: Account, host: str, what: str, second: float) -> Any:
