@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from bench.faults.audit import Bounds, audit
+from bench.faults.cells import REFILLED, Cell
+from bench.faults.matrix import run_cell
 from bench.faults.situations import SITUATIONS, expired_on, peak
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.interferences import Raises
@@ -92,6 +94,11 @@ def test_its_own_snapshots_that_cannot_be_deleted_fail_nothing() -> None:
         assert state(world, replica) == "in_service"
         world.run_for(HOUR)
         back_to_normal(world)
+
+
+def test_the_row_of_one_whose_deletion_was_not_answered_says_that_it_is_gone() -> None:
+    given = ("refill", "add_replica", "RecordMember", "storage.delete_snapshot", "timed out after", "once")
+    assert run_cell(Cell(*given, variant=REFILLED)).passed
 
 
 def test_a_second_refill_still_compares_with_what_it_was_made_from() -> None:

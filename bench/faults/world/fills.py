@@ -1,7 +1,7 @@
 """What hosts know of volumes that an engine writes: empty ones, and older copies that are brought up to date.
 
-All of it is on the account's record of the host: `fill` and `refill` (whose engine has begun: its run), `filled` (whose engine
-has ended), `whole` (the run that assembled a refilled copy as a fresh one).
+All of it is on the account's record of the host: `fill` and `refill` (the run whose engine has begun), `filled` (whose
+engine has ended), `whole` (who assembled a refilled copy as a fresh one).
 """
 
 from __future__ import annotations
