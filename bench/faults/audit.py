@@ -260,8 +260,11 @@ def _follows_another(account: Account, instance_id: str, second: float) -> str:
 
 def _missing_proof(account: Account, instance_id: str, second: float) -> str:
     started, caught_up = (account.on_host(instance_id, what, second) for what in ("database", "caught_up"))
-    if account.on_host(instance_id, "verified", second) is None:
+    verified, written = (account.on_host(instance_id, what, second) for what in ("verified", "refill"))
+    if verified is None:
         return "its storage was not verified"
+    if written is not None and verified[0] < written[0]:
+        return "its storage was not verified since it was refilled"
     if caught_up is None or (started is not None and caught_up[0] < started[0]):
         return "it has not caught up since its database started"
     return ""
@@ -324,6 +327,7 @@ def _rows(account: Account, now: float) -> Iterator[Finding]:
         "instance": account.instances,
         "volume": account.volumes,
         "snapshot": account.snapshots,
+        "own_snapshot": account.snapshots,
     }
     for key, rows in account.table.items():
         if not key.startswith("run#"):
@@ -331,7 +335,7 @@ def _rows(account: Account, now: float) -> Iterator[Finding]:
         if rows.get("run", {}).get("outcome") == "running":
             yield Finding("ledger", f"{key} is said to be running")
         for row in rows.values():
-            kind, resource_id = row.get("kind"), row.get("resource_id")
+            kind, resource_id = row.get("kind"), row.get("id")
             there: Any = records.get(str(kind), {}).get(str(resource_id))
             if there is None or row["state"] not in ("made", "kept"):
                 continue

@@ -50,7 +50,7 @@ MODES = ("once", "for good", "stop", "duplicate", "unheard")
 STOP_MEMBER = "stop member"
 OF_A_BATCH = ("refused", "answer lost", "late")
 SEED = 20261122
-DNS, BESIDE, BATCH, FILLED = "route53", "beside", "batch", "fill"
+DNS, BESIDE, BATCH, FILLED, REFILLED = "route53", "beside", "batch", "fill", "refill"
 BATCHES = ("batch of three", "two go")
 # A build whose volumes are filled, as far as it differs from one that reads them; and what follows its refusal.
 FILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -62,6 +62,37 @@ FILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "direct fill refused": (("scale_out", "NextMembers"), ("add_replica", "UndoMember")),
 }
+# The way back of an expired replica from its start until it serves, as far as it has what neither a return nor a build
+# has: a set of its own beside the donor's, and volumes that are a mixture in between. And what follows its failure.
+REFILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "refill": (
+        ("scale_out", "CreateSnapshots"),
+        *(
+            ("add_replica", state)
+            for state in (
+                "StartParkedReplica",
+                "AwaitParkedReplica",
+                "InstallOnParkedReplica",
+                "SnapshotOwnVolumes",
+                "AwaitBothSnapshots",
+                "AssembleStorage",
+                "StartDatabase",
+                "StartReplication",
+                "VerifyStorage",
+                "RegisterReplica",
+                "RecordMember",
+            )
+        ),
+        ("prewarm", "StartPrewarm"),
+        ("prewarm", "ReportPrewarm"),
+    ),
+    "refill fails": (
+        ("scale_out", "NextMembers"),
+        ("add_replica", "FenceMember"),
+        ("add_replica", "UndoMember"),
+        ("add_replica", "RecordMemberUndone"),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +100,7 @@ class Cell:
     """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle.
 
     `variant` says what is there besides: a DNS name as the read endpoint, another cluster at work, or two more members
-    of the batch, or that the volumes are filled.
+    of the batch, or that the volumes are filled, or refilled.
     """
 
     situation: str
@@ -183,7 +214,8 @@ def cells() -> Iterator[Cell]:
             yield Cell(situation, workflow, state, middle, fault, mode)
         yield Cell(situation, workflow, state, middle, "crash after", "stop", BESIDE)
     yield from _cells_of_a_batch()
-    yield from _cells_of_a_fill()
+    yield from _cells_of(FILLS, FILLED)
+    yield from _cells_of(REFILLS, REFILLED)
 
 
 def _cells_of_a_batch() -> Iterator[Cell]:
@@ -198,19 +230,19 @@ def _cells_of_a_batch() -> Iterator[Cell]:
                 yield Cell(situation, workflow, state, middle, fault, mode, BATCH)
 
 
-def _cells_of_a_fill() -> Iterator[Cell]:
-    """Faults where volumes are filled, and where what follows is another method."""
-    for situation, states in FILLS.items():
+def _cells_of(chosen: Mapping[str, tuple[tuple[str, str], ...]], variant: str) -> Iterator[Cell]:
+    """Faults where a host writes volumes, and where what follows is another method."""
+    for situation, states in chosen.items():
         made = passed(situation)
         for workflow, state in states:
             calls = made[workflow, state]
             for call in targets(calls):
                 faults = (*OF_A_CALL, *(OF_A_COMMAND if call == "commands.send" else ()))
                 for fault, mode in product(faults, MODES):
-                    yield Cell(situation, workflow, state, call, fault, mode, FILLED)
+                    yield Cell(situation, workflow, state, call, fault, mode, variant)
             middle = calls[len(calls) // 2]
             for fault, mode in product(OF_A_FUNCTION, MODES):
-                yield Cell(situation, workflow, state, middle, fault, mode, FILLED)
+                yield Cell(situation, workflow, state, middle, fault, mode, variant)
 
 
 def named(name: str) -> Cell:

@@ -106,7 +106,8 @@ def list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
 def fill_volumes(names: Names) -> list[Statement]:
     """What a replica's own role needs for a direct fill: the blocks of Peaker's snapshots, and nobody else's.
 
-    Which of them changed only a person asks, who brings an older copy up to date.
+    Which of them changed a refill asks, between the donor's snapshots, and between one of them and one of its own
+    volumes: both carry the tag.
 
     EBS decrypts with the caller's right to use the key; that it says so by kms:ViaService is not documented.
     """

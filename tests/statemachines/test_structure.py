@@ -215,6 +215,28 @@ def test_defects_inside_a_branch_are_found_too() -> None:
     assert structure.dangling_targets(machine) == ["machine.Both[0].DrainReplica: Nowhere is no state"]
 
 
+def test_an_execution_takes_one_of_two_ways_and_all_of_a_loop() -> None:
+    """Task and wait are a loop; another execution passes the task beside them."""
+    fewer, more = (
+        {
+            **GOOD["States"]["DrainReplica"],
+            "Retry": [{"ErrorEquals": ["ReplicaDraining"], "MaxAttempts": tries}],
+        }
+        for tries in (99, 199)
+    )
+    ways = {
+        "Which": {"Type": "Choice", "Choices": [{"Condition": "", "Next": "Once"}], "Default": "Again"},
+        "Once": {**fewer, "Next": "Done"},
+        "Again": {**more, "Next": "Pause"},
+        "Pause": {"Type": "Wait", "Next": "Left"},
+        "Left": {"Type": "Choice", "Choices": [{"Condition": "", "Next": "Again"}], "Default": "Done"},
+        "Done": {"Type": "Succeed"},
+    }
+    once, again = 2 + 100 * 3, 2 + 200 * 3 + 2 + 2
+    assert structure.most_events({"StartAt": "Which", "States": ways}) == 2 + 2 + again + 2
+    assert structure.most_events({"StartAt": "Once", "States": ways}) == 2 + once + 2
+
+
 def test_a_prewarm_of_which_nobody_knows_the_end_stays_under_the_limit_of_events() -> None:
     """Its engine dies three times, and begins each time to be asked each minute."""
     machine, poll = MACHINES["prewarm"], ("ReportPrewarm", "VolumesAreWarm", "WaitForWarmth")
@@ -323,29 +345,6 @@ def test_a_state_that_looks_for_hours_is_not_ended_by_the_looks_that_fail_in_pas
             for rule in rules:
                 if errors_of_a_look <= set(rule["ErrorEquals"]):
                     assert rule["MaxAttempts"] >= 6 + an_hour * sum(map(_hours, waits)), state.place
-
-
-def test_of_two_ways_only_the_costlier_one_makes_events() -> None:
-    task = GOOD["States"]["DrainReplica"]
-    ways = {
-        "Which": {
-            "Type": "Choice",
-            "Choices": [{"Condition": "{% true %}", "Next": "Short"}],
-            "Default": "Long",
-        },
-        "Short": {**task, "Retry": [{"MaxAttempts": 10}], "Catch": [], "Next": "Done"},
-        "Long": {**task, "Retry": [{"MaxAttempts": 20}], "Catch": [], "Next": "Done"},
-        "Done": {"Type": "Succeed"},
-    }
-    # A Choice's two, of the longer way its entry, exit and 21 calls of three, and two of the end; and the execution's.
-    assert structure.most_events({"StartAt": "Which", "States": ways}) == 2 + 2 + (2 + 21 * 3) + 2
-
-
-def test_states_that_go_round_are_counted_once_each() -> None:
-    task = {**GOOD["States"]["DrainReplica"], "Catch": [], "Retry": []}
-    choice = {"Type": "Choice", "Choices": [{"Condition": "{% true %}", "Next": "Look"}], "Default": "Done"}
-    circle = {"Look": {**task, "Next": "Again"}, "Again": choice, "Done": {"Type": "Succeed"}}
-    assert structure.most_events({"StartAt": "Look", "States": circle}) == 2 + (2 + 3) + 2 + 2
 
 
 def test_history_stays_under_the_limit_of_step_functions() -> None:

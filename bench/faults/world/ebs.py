@@ -201,7 +201,7 @@ class HostileStorage:
             state=state,
             source_volume_id=record["volume"],
             progress_percent=100.0 if done else 40.0,
-            full_size_bytes=2 * GIB if done else None,
+            full_size_bytes=record["size"] * GIB // 2 if done else None,
             started_at=self._time.datetime_of(record["started"]),
             tags=dict(record["tags"]),
         )

@@ -15,11 +15,10 @@ from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
+from bench.faults.world import fills
 from bench.faults.world.account import Account, Record, attachment_at, state_at
-from lab.simulated_fills import NOT_WHOLE
 from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, filled, own, prewarm_report
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
-from peaker_contract.tags import VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document
 
 # ListCommands and GetCommandInvocation know a command so much later at most.
@@ -226,11 +225,12 @@ class HostileCommands:
         database = self._account.on_host(instance_id, "database", now)
         if document in NEEDS_DATABASE and not (database and database[1]):
             return took, {**envelope, "ok": False, "error": "ServerDown", "message": "no server answers"}
-        if document == "assemble_storage" and self._is_empty(instance_id, now):
-            return took, {**envelope, **NOT_WHOLE}
-        result = own(HEALTHY[document], instance_id)
+        refused = fills.refusal(self._account, document, instance_id, parameters, now)
+        if refused is not None:
+            return took, {**envelope, **refused}
+        result = own(HEALTHY[document], instance_id, fills.copies(self._account, instance_id, now))
         if document == "report_prewarm":
-            result = self._engine_report(instance_id, now)
+            result = self._engine_report(instance_id, parameters["RunId"], now)
         if document == "verify_storage":
             result["mounted"] = bool(database and database[1])
         if document == "wait_for_catch_up":
@@ -253,26 +253,19 @@ class HostileCommands:
         taken = [self._account.snapshots[one["snapshot"]]["started"] for one in held]
         return started - min(taken) if taken else self.pace.behind_seconds
 
-    def _engine_report(self, instance_id: str, now: float) -> dict[str, Any]:
+    def _engine_report(self, instance_id: str, run_id: str, now: float) -> dict[str, Any]:
         began = self._account.on_host(instance_id, "prewarm", now)
         if began is None or not began[1]:
             return {"state": "dead", "message": "no engine was started for this run"}
         report = prewarm_report(self.pace, now - began[0])
         if self._account.on_host(instance_id, "fill", now) is None:
             return report
+        failed = fills.why_failed(self._account, instance_id, run_id, now)
+        if failed is not None:
+            return {**report, "state": "failed", "error": "DirectApiRefused", "message": failed}
         if report["state"] == "done":
-            self._account.happened(instance_id, now, "filled", True)
+            self._account.happened(instance_id, now, "filled", run_id)
         return filled(report)
-
-    def _is_empty(self, instance_id: str, now: float) -> bool:
-        """Whether volumes that were made without a snapshot are there that no engine has filled."""
-        empty = any(
-            one["snapshot"] is None
-            and one["tags"].get(VOLUME_TAG) != "root"
-            and (attachment_at(one, now) or {}).get("instance") == instance_id
-            for one in self._account.volumes.values()
-        )
-        return empty and self._account.on_host(instance_id, "filled", now) is None
 
     def _reads(self, host: str, second: float) -> bool:
         began = self._account.on_host(host, "prewarm", second)
@@ -291,14 +284,14 @@ class HostileCommands:
             "start_replication": ("replication", True),
             "wait_for_catch_up": ("caught_up", True),
         }.get(record["document"])
-        if happens is None or (happens[0] == "prewarm" and self._reads(host, done)):
+        if happens is not None and happens[0] == "prewarm" and self._reads(host, done):
             return
-        state = state_at(self._account.instances[host], self._time.seconds)
-        if state == "running":
+        if state_at(self._account.instances[host], self._time.seconds) != "running":
+            return
+        fills.begun(self._account, host, done, record["document"], record["parameters"])
+        if happens is not None:
             self._account.happened(host, done, *happens)
-        if state == "running" and record["document"] in ("start_fill", "start_clone"):
-            self._account.happened(host, done, "fill", True)
-        if state == "running" and happens[0] == "replication":
+        if happens is not None and happens[0] == "replication":
             self._account.happened(host, done, "follows", record["parameters"]["SourceHost"])
 
 

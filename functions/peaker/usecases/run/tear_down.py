@@ -123,6 +123,11 @@ def _delete_snapshots(
             row = _row_of_snapshot(mine, snapshot)
             _confirm_ours(job, snapshot.snapshot_id, snapshot.tags, row)
             job.ports.storage.delete_snapshot(snapshot.snapshot_id)
+            # A receipt does not wait until lists show it no more, and nobody looks again.
+            if row is not None and row.resource_id == snapshot.snapshot_id:
+                job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+    shown = {one.source_volume_id for one in found}
+    _mark_gone(job, [row for row in mine if row.details.get("source_volume_id") not in shown])
     return _settle(job, mine, [snapshot.snapshot_id for snapshot in found], refusals)
 
 
@@ -258,6 +263,14 @@ def _settle(
         if row.state is not ResourceState.UNDONE:
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
     return []
+
+
+def _mark_gone(job: TearDown, unshown: Sequence[ResourceRow]) -> None:
+    """An earlier call has deleted them, and its answer was lost."""
+    now = job.ports.clock.now()
+    for row in unshown:
+        if row.state is not ResourceState.UNDONE and why_unseen(row, now) is None:
+            job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
 
 
 def _row_of_volume(rows: Sequence[ResourceRow], volume: Volume) -> ResourceRow | None:
