@@ -51,7 +51,7 @@ bench-backtest: setup-all  ## a second look at the backtest's headlines, figures
 bench-plan: setup-all  ## methods, times and dollars of a plan against a search of everything, and against what runs took; figures in build/bench/plan.json
 	$(PYTHON) -m bench.plan
 
-bench-filling: setup-all  ## replicas by direct fill and by clone beside one by prewarm, whole runs on real hosts (eight minutes); figures in build/bench/filling.json
+bench-filling: setup-all  ## replicas by direct fill and by clone beside one by prewarm, and an expired replica by refill, whole runs on real hosts (twenty minutes); figures in build/bench/filling.json
 	$(PYTHON) -m bench.filling
 
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json

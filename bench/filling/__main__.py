@@ -1,8 +1,9 @@
-"""Whole runs by direct fill, by clone and by prewarm: `python -m bench.filling`. Needs root; about eight minutes.
+"""Whole runs by direct fill, clone, prewarm and refill: `python -m bench.filling`. Needs root; about twenty minutes.
 
 One `scale_out` without a deadline, which reads lazy volumes hot first and teaches the plan how slow the store is, and
 two with a deadline: where the settings allow direct fills the plan then takes one, where they allow clones a clone.
-Same donor, same machine, a snapshot store of the articles' rate. Prints all, writes build/bench/filling.json.
+Same donor, same machine, a snapshot store of the articles' rate. Then another cluster, on a store of a tenth of AWS's
+rates: an expired parked replica back by what has changed, beside a build. Prints all, writes build/bench/filling.json.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from bench.filling.cluster import CLOCK_SCALE, ROOT, RunFailed, Stage, stage
+from bench.filling import returning
+from bench.filling.cluster import ROOT, RunFailed, Stage, stage
+from bench.filling.receipts import all_ready_seconds, hot_ready_seconds, numbers, steps, whole_seconds
 from localcloud.hosts.state_lock import live_server
 
 RESULT = ROOT / "build" / "bench" / "filling.json"
 STATE = ROOT / ".localcloud" / "filling"
 MOST_OF_A_LAZY_VOLUME = 0.7
-SLOW_STORE = "bench.filling.slow_store"
+SLOW_STORE, SMALL_WORLD = "bench.filling.slow_store", "bench.filling.small_world"
 FILL, CLONE = "direct_fill", "mysql_clone"
 # As much as the donor gives.
 CLONE_MIB_PER_S = 4000
@@ -42,7 +45,9 @@ def main() -> int:
         filled = _in_time(there, FILL, begun)
         there.let_runs(clone_mib_per_s=CLONE_MIB_PER_S)
         cloned = _in_time(there, CLONE, begun)
-    figures = {**compared(filled, lazy), **compared_clone(cloned, lazy)}
+    with stage(STATE, SMALL_WORLD, lambda text: _say(begun, text)) as there:
+        refilled = returning.measured(there, lambda text: _say(begun, text))
+    figures = {**compared(filled, lazy), **compared_clone(cloned, lazy), **refilled}
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(figures, indent=1) + "\n")
     for name, figure in figures.items():
@@ -67,10 +72,10 @@ def _in_time(there: Stage, method: str, begun: float) -> dict[str, Any]:
 
 def compared_clone(cloned: Mapping[str, Any], lazy: Mapping[str, Any]) -> Figures:
     """Of two receipts. Raises RunFailed where the first one was no clone."""
-    if "cloned_from" not in _numbers(cloned, "StartPrewarm"):
+    if "cloned_from" not in numbers(cloned, "StartPrewarm"):
         raise RunFailed("the run with a deadline was not cloned")
-    proof, taken = _numbers(cloned, "VerifyStorage"), _steps(cloned)["CreateSnapshots"]["numbers"]
-    whole = {name: one["seconds"] / CLOCK_SCALE for name, one in (("clone", cloned), ("lazy", lazy))}
+    proof, taken = numbers(cloned, "VerifyStorage"), steps(cloned)["CreateSnapshots"]["numbers"]
+    whole = {name: whole_seconds(one) for name, one in (("clone", cloned), ("lazy", lazy))}
     return {
         "clone against lazy volume plus prewarm, serving, a whole run": {
             "value": round(whole["clone"] / whole["lazy"], 4),
@@ -92,11 +97,11 @@ def compared_clone(cloned: Mapping[str, Any], lazy: Mapping[str, Any]) -> Figure
 
 def compared(filled: Mapping[str, Any], lazy: Mapping[str, Any]) -> Figures:
     """Of two receipts. Raises RunFailed where the first one was no fill."""
-    if "filled_from" not in _numbers(filled, "StartPrewarm"):
+    if "filled_from" not in numbers(filled, "StartPrewarm"):
         raise RunFailed("the run with a deadline was not filled directly")
     hot = {name: hot_ready_seconds(one) for name, one in (("fill", filled), ("lazy", lazy))}
     ratio = hot["fill"] / hot["lazy"]
-    proof = _numbers(filled, "VerifyStorage")
+    proof = numbers(filled, "VerifyStorage")
     return {
         "direct fill against lazy volume plus prewarm, hot set ready, a whole run": {
             "value": round(ratio, 4),
@@ -107,41 +112,13 @@ def compared(filled: Mapping[str, Any], lazy: Mapping[str, Any]) -> Figures:
                 name: round(all_ready_seconds(one), 2) for name, one in (("fill", filled), ("lazy", lazy))
             },
             "serves_after_seconds": {
-                name: round(one["seconds"] / CLOCK_SCALE, 2) for name, one in (("fill", filled), ("lazy", lazy))
+                name: round(whole_seconds(one), 2) for name, one in (("fill", filled), ("lazy", lazy))
             },
         },
         "storage proof of the filled replica": {
             "value": proof["verdict"], "must": "warm", "holds": proof["verdict"] == "warm",
         },
     }  # fmt: skip
-
-
-def hot_ready_seconds(receipt: Mapping[str, Any]) -> float:
-    """From the volumes' making until the hot set is there, in real seconds: the workflow's way to the engine by the
-    cloud's clock, and the engine's own time."""
-    return _to_engine(receipt) + float(_numbers(receipt, "ReportPrewarm")["hot_warm_seconds"])
-
-
-def all_ready_seconds(receipt: Mapping[str, Any]) -> float:
-    """As `hot_ready_seconds`, until the engine had all that it was to bring or to read."""
-    return _to_engine(receipt) + float(_numbers(receipt, "ReportPrewarm")["elapsed_seconds"])
-
-
-def _to_engine(receipt: Mapping[str, Any]) -> float:
-    steps = _steps(receipt)
-    first, engine = (
-        datetime.fromisoformat(steps[name]["started_at"]) for name in ("CreateVolumes", "StartPrewarm")
-    )
-    return (engine - first).total_seconds() / CLOCK_SCALE
-
-
-def _steps(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    return {step["step"]: step for step in receipt["steps"]}
-
-
-def _numbers(receipt: Mapping[str, Any], step: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _steps(receipt)[step]["numbers"]
-    return found
 
 
 def _say(begun: float, text: str) -> None:
