@@ -143,7 +143,7 @@ def decided(
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
         situation = beside(whole, taken, count - len(ways))
-        method = best_method(ports, fleet, inputs, past, build, prices, situation, taken)
+        method = best_method(ports, fleet, inputs, past, lead, prices, situation, taken)
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
     ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
