@@ -14,7 +14,6 @@ from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.refilling import why_none_refilled
 from peaker.domain.planning.methods.situation import MethodEstimate, MethodName
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Snapshot, TargetState
 from peaker.domain.runs.batch import Member
@@ -327,87 +326,6 @@ def test_once_a_host_failed_to_write_its_volumes_the_run_goes_on_without() -> No
     plan = decided(ports, step, settings, fleet, 1, None, account, failure)
     assert not plan.refills
     assert "a fill failed in this run" in str(refill_of(plan).why_not)
-
-
-OTHER = "i-00000000000000a01"
-
-
-def beside_another(ports: FakePorts) -> FakePorts:
-    """A second replica serves, with a name before BASE's, and lags less than that."""
-    ports.compute.add(instance(OTHER))
-    for one in data_volumes_of(OTHER, size_gib=200):
-        ports.storage.add(one)
-    ports.endpoint.set(OTHER, TargetState.HEALTHY)
-    ports.readings.lags = {BASE: Known(4.0), OTHER: Known(0.0)}
-    return ports
-
-
-def test_of_two_donors_the_one_is_taken_that_the_expired_one_was_made_from() -> None:
-    plan = planned(beside_another(made()))
-    assert (plan.donor, plan.refills, plan.returns) == (BASE, True, PEAK)
-    assert plan.donor_reasons[0] == (
-        f"{BASE}: healthy, lag 4 s; {PEAK}, which has expired, was made from it and is refilled from it alone"
-    )
-
-
-NOT_TAKEN: dict[str, tuple[Callable[[FakePorts], object], str]] = {
-    "it is unhealthy": (
-        lambda ports: ports.endpoint.set(BASE, TargetState.UNHEALTHY),
-        f"it was made from {BASE}, and the donor is {OTHER} now ({BASE}: read endpoint says",
-    ),
-    "it lags too much": (
-        lambda ports: ports.readings.lags.update({BASE: Known(6.0)}),
-        f"({BASE}: lags 6 s, gate 5 s)",
-    ),
-    "its lag alone is unknown": (
-        lambda ports: ports.readings.lags.pop(BASE),
-        f"({BASE}: healthy, lag unknown",
-    ),
-}
-
-
-@pytest.mark.parametrize("situation", NOT_TAKEN)
-def test_where_that_one_is_no_donor_the_other_is_and_the_plan_says_why_nothing_is_refilled(
-    situation: str,
-) -> None:
-    change, why = NOT_TAKEN[situation]
-    ports = beside_another(made())
-    change(ports)
-    plan = planned(ports)
-    assert (plan.donor, plan.refills, plan.builds) == (OTHER, False, 1)
-    assert why in str(refill_of(plan).why_not)
-
-
-NOTHING_NEEDS_IT: dict[str, Callable[[FakePorts], object]] = {
-    "its volumes are a mixture": lambda ports: parking(ports, spent=f"{REFILL_DID_NOT_END}: run-9"),
-    "its set was not kept": kept,
-    "the donor has another volume now": lambda ports: kept(
-        ports, sources={"data": "vol-data-0001", "log": "vol-older"}
-    ),
-    "it can return as it is": lambda ports: parking(ports, until=NOON + DAY),
-}
-
-
-@pytest.mark.parametrize("situation", NOTHING_NEEDS_IT)
-def test_where_it_cannot_be_refilled_the_donor_is_the_one_that_lags_least(situation: str) -> None:
-    ports = beside_another(made())
-    NOTHING_NEEDS_IT[situation](ports)
-    assert planned(ports).donor == OTHER
-
-
-def test_where_the_settings_allow_no_refill_the_donor_is_the_one_that_lags_least() -> None:
-    assert planned(beside_another(made(retirement={**RETIREMENT, "refill_expired": False}))).donor == OTHER
-
-
-def test_a_run_that_has_snapshots_of_another_one_already_refills_nothing() -> None:
-    ports = beside_another(made())
-    settings = ports.clusters.settings("orders")
-    fleet = possible_donors(ports, settings)
-    step = leased(ports, "NextMembers", run_id="scale-out-orders-2")
-    account = account_use(ports, settings, fleet)
-    plan = decided(ports, step, settings, fleet, 1, None, account, taken_donor=OTHER)
-    assert (plan.donor, plan.refills) == (OTHER, False)
-    assert f"the donor is {OTHER} now" in str(refill_of(plan).why_not)
 
 
 BUILDS: dict[str, tuple[dict[str, Any], MethodName]] = {
