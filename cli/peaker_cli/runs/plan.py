@@ -100,7 +100,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     table.add_row(
         "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
     )
-    table.add_row("donor", plan["donor"] or "none")
+    table.add_row("donor", _donor(plan))
     for volume in plan["volumes"]:
         table.add_row(f"volume {volume['name']}", _volume(volume, plan.get("method")))
     table.add_row("lead time", _lead_time(lead) if lead else "unknown")
@@ -153,6 +153,12 @@ def _calls(calls: list[dict[str, Any]]) -> Table:
         times = "as needed" if one["times"] is None else str(one["times"])
         table.add_row(one["action"], times, one["undone_by"] or "-", ", ".join(one["states"]))
     return table
+
+
+def _donor(plan: dict[str, Any]) -> str:
+    """With why it is the one: it may not be the one that lags least."""
+    donor = plan["donor"] or "none"
+    return next((one for one in plan.get("donor_reasons", ()) if one.startswith(f"{donor}: ")), donor)
 
 
 def _lead_time(lead: dict[str, Any]) -> str:

@@ -300,9 +300,16 @@ class Method(BaseModel):
 
 
 @dataclass(frozen=True)
+class Build:
+    """One built anew: the median until it serves, and USD until then, None where unknown; of the plan's own table."""
+
+    seconds: float
+    usd: float | None
+
+
+@dataclass(frozen=True)
 class Refill:
-    """The expired replica that is brought up to date first: the median until it serves, and what is paid until then in
-    USD, None where a price is not known."""
+    """The expired replica that is brought up to date first; its figures as a build's."""
 
     instance_id: str
     seconds: float
@@ -316,38 +323,33 @@ def choose_method(
     inputs: LeadTimeInputs,
     past: PastSteps,
     now: datetime,
-    build_usd: float | None,
+    build: Build,
     taken: Collection[str] = (),
     refill: Refill | None = None,
 ) -> Method:
     """Return the parked replica that is back first, if it is back before one built anew would serve, and if a run
     would wait for its catch-up. Where there is none such, refill an expired one, if that serves before one built anew.
 
-    `build_usd` is what a build costs until it serves: hydration, and the hours of instance and volumes. Those `taken`
-    are returned by other members of the batch. `refill` is None where no expired one can be refilled.
+    Those `taken` are returned by other members of the batch. `refill` is None where no expired one can be refilled.
     """
-    method = _returned_or_built(fleet, environment, prices, inputs, past, now, build_usd, taken)
+    method = _returned_or_built(fleet, environment, prices, inputs, past, now, build, taken)
     expired = None if refill is None else fleet.replica(refill.instance_id)
     if method.action == "return" or refill is None or expired is None:
         return method
-    build, hours = method.build_seconds, parked_seconds(expired, now) / 3600
+    hours = parked_seconds(expired, now) / 3600
     shown = (
         f"{refill.instance_id}, expired and parked for {hours:.1f} h, is refilled with what has changed and serves in "
-        f"{refill.seconds / 60:.0f} min, one built anew in {build / 60:.0f} min"
+        f"{refill.seconds / 60:.0f} min, one built anew in {build.seconds / 60:.0f} min"
     )
-    if refill.seconds >= build:
+    if refill.seconds >= build.seconds:
         return method.model_copy(update={"reason": f"{method.reason}; {shown}: building is as quick"})
-    return Method(
-        action="refill",
-        reason=shown,
-        build_seconds=build,
-        build_usd=build_usd,
-        replica=refill.instance_id,
-        return_seconds=round(refill.seconds, 1),
-        return_usd=None if refill.usd is None else round(refill.usd, 4),
-        parked_hours=round(hours, 2),
-        rejected=method.rejected,
-    )
+    figures = {
+        "replica": refill.instance_id,
+        "return_seconds": round(refill.seconds, 1),
+        "return_usd": None if refill.usd is None else round(refill.usd, 4),
+        "parked_hours": round(hours, 2),
+    }
+    return method.model_copy(update={"action": "refill", "reason": shown, **figures})
 
 
 def _returned_or_built(
@@ -357,13 +359,13 @@ def _returned_or_built(
     inputs: LeadTimeInputs,
     past: PastSteps,
     now: datetime,
-    build_usd: float | None,
+    build: Build,
     taken: Collection[str],
 ) -> Method:
-    build = predict_lead_time(inputs, past).p50_seconds
     rejected = not_returned(fleet, environment, now)
     candidates = [one for one in returnable(fleet, environment, now) if one.instance_id not in taken]
-    common = {"build_seconds": round(build, 1), "build_usd": build_usd, "rejected": rejected}
+    cost = None if build.usd is None else round(build.usd, 4)
+    common = {"build_seconds": round(build.seconds, 1), "build_usd": cost, "rejected": rejected}
     if not candidates:
         text = "; ".join(f"{name} {why}" for name, why in rejected.items())
         nobody = "no other replica is parked" if taken else "no replica is parked"
@@ -372,21 +374,20 @@ def _returned_or_built(
     behind = parked_seconds(best, now)
     lead = predict_return(inputs, behind, past)
     back = lead.p50_seconds
-    returned_usd = _running_usd(best, prices, back)
     compared = {
         **common,
         "replica": best.instance_id,
         "return_seconds": round(back, 1),
-        "return_usd": returned_usd,
+        "return_usd": _running_usd(best, prices, back),
         "parked_hours": round(behind / 3600, 2),
     }
     shown = (
         f"{best.instance_id}, parked for {behind / 3600:.1f} h, is back in {back / 60:.0f} min, "
-        f"one built anew in {build / 60:.0f} min"
+        f"one built anew in {build.seconds / 60:.0f} min"
     )
     if (why := why_too_far_behind(lead)) is not None:
         return Method(action="build", reason=f"{shown}: {why}", **compared)
-    if back >= build:
+    if back >= build.seconds:
         return Method(action="build", reason=f"{shown}: building is as quick", **compared)
     return Method(action="return", reason=shown, **compared)
 

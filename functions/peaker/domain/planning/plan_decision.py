@@ -51,6 +51,7 @@ def plan_scale_out(
     ways: Sequence[Way] = (Way(),),
     kept_gib: float = 0.0,
     promises: Promises = MappingProxyType({}),
+    donor: DonorChoice | None = None,
 ) -> ScaleOutPlan:
     """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
 
@@ -58,9 +59,9 @@ def plan_scale_out(
     members without a way come as the last one does. With one that returns a parked replica, layout and price are that
     replica's, and no donor is needed unless it is refilled. `kept_gib` is what the cluster's kept snapshot sets store
     when the run has ended. `promises` are what EC2 says of the settings' instance types; a fallback without one is left
-    out.
+    out. `donor` is the one that a refill needs, or that the run has taken already; None: any of the best.
     """
-    choice = choose_donor(fleet, settings)
+    choice = donor or choose_donor(fleet, settings)
     ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
     first = ways[0]
     _, zone_reason = spread_zones(fleet, settings)

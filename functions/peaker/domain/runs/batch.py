@@ -15,7 +15,7 @@ from peaker.domain.runs.execution_input import Operation
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart, RunRow
 from peaker.domain.runs.run import Outcome
-from peaker_contract.errors import LedgerInconsistent, PrewarmDeadlineExceeded
+from peaker_contract.errors import LedgerInconsistent, PrewarmDeadlineExceeded, ReturnRefused
 from peaker_contract.steps import Method
 
 # What fails is tried again as another member, until so many times the wanted replicas have begun: of as many as one run
@@ -101,6 +101,16 @@ def failed_to_fill(failure: Failure) -> bool:
     return (
         failure.failed_step.split("/")[0] == FILLING_STATE
         and failure.error != PrewarmDeadlineExceeded.__name__
+    )
+
+
+def was_refused_a_refill(members: Iterable[Member]) -> bool:
+    """Whether a parked replica was not let in for its refill: nothing was started, and a build needs none."""
+    return any(
+        one.method is Method.REFILL
+        and one.failure is not None
+        and one.failure.error == ReturnRefused.__name__
+        for one in members
     )
 
 

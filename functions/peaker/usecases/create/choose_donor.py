@@ -14,7 +14,10 @@ from peaker_contract.errors import NoDonor
 
 
 def choose_donor(ports: Ports, step: StepInput) -> Summary:
-    """The planned donor, or another one that fits the plan. Raises NoDonor with the reason for each candidate (I2)."""
+    """The planned donor, or another one that fits the plan. Raises NoDonor with the reason for each candidate (I2).
+
+    What was to be refilled from the planned one alone, StartParkedReplica refuses then, and the run builds instead.
+    """
     plan = approved_plan(ports, step)
     terms = rules.DonorTerms(
         plan.volumes,
@@ -42,7 +45,9 @@ def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> S
     source = Source(instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip)
     ports.ledger.settle(holder_of(step), donor, source)
     verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
+    other = terms.planned is not None and terms.planned != donor.instance_id
+    instead = f" instead of {terms.planned}: {choice.reason(str(terms.planned))}" if other else ""
     return Summary(
-        text=f"donor {choice.donor.instance_id}",
+        text=f"donor {donor.instance_id}{instead}",
         numbers={"donor": choice.donor.instance_id, "candidates": verdicts},
     )

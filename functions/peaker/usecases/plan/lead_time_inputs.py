@@ -11,7 +11,7 @@ from statistics import median
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, VolumeToHydrate
 from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.donor import choose_donor, data_volumes
+from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.storage.io_findings import InstancePromise
@@ -160,10 +160,11 @@ class SnapshotHistory:
 
 
 def snapshot_history(
-    ports: Ports, settings: ClusterSettings, fleet: FleetState | None
+    ports: Ports, settings: ClusterSettings, fleet: FleetState | None, planned: DonorChoice | None = None
 ) -> SnapshotHistory | None:
-    """Of the donor that a run would choose now; None where it cannot be read: then a full copy is expected."""
-    choice = None if fleet is None else choose_donor(fleet, settings)
+    """Of the `planned` donor, else of that which a build would take now; None where it cannot be read: then a full copy
+    is expected."""
+    choice = planned or (None if fleet is None else choose_donor(fleet, settings))
     if choice is None or choice.donor is None:
         return None
     ids = {name: volume.volume_id for name, volume in data_volumes(choice.donor, settings).items()}

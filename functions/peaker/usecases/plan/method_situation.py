@@ -11,7 +11,12 @@ from datetime import datetime
 from peaker.domain.limits.account_limits import MOST_RATE, Limit
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
-from peaker.domain.planning.methods.refilling import changed_bytes, why_none_refilled, wrote_its_volumes
+from peaker.domain.planning.methods.refilling import (
+    changed_bytes,
+    donors_of_refills,
+    why_none_refilled,
+    wrote_its_volumes,
+)
 from peaker.domain.planning.methods.situation import (
     DataVolume,
     ExpiredReplica,
@@ -32,8 +37,8 @@ from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.donor import choose_donor
-from peaker.domain.replicas.fleet import FleetState, ReplicaRow
+from peaker.domain.replicas.donor import DonorChoice, choose_donor
+from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow
 from peaker.domain.runs.batch import batch_of
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.set_manifest import SINGLE
@@ -68,12 +73,14 @@ def method_situation(
     history: SnapshotHistory | None,
     ready_by: datetime | None,
     limit: Limit,
+    donor: DonorChoice,
+    bases: Mapping[str, SnapshotSet | str],
 ) -> Situation:
-    """`build` is the plan of a build by the settings; `limit` is the initialization rate that all runs share."""
+    """`build` is the plan of a build by the settings; `limit` is the initialization rate that all runs share. `bases`
+    are those of the expired replicas."""
     now = ports.clock.now()
     lead = predict_lead_time(inputs, past)
     hourly = build.price.hourly
-    donor = choose_donor(fleet, settings).donor
     zones, _ = spread_zones(fleet, settings)
     default, provisioned = _reading_rates(settings, inputs, past)
     rejected = not_returned(fleet, ports.environment, now)
@@ -98,12 +105,12 @@ def method_situation(
         instance_burst_mib_per_s=_burst(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
         zone=zones[0] if zones else None,
-        donor_zone=None if donor is None else donor.instance.zone,
+        donor_zone=None if donor.donor is None else donor.donor.instance.zone,
         engine=settings.engine,
         parked=_parked(ports, fleet, inputs, past, prices, now),
         why_none_parked="; ".join(f"{name} {why}" for name, why in rejected.items())
         or "no replica is parked",
-        expired=_expired(ports, settings, fleet, past, prices, history, used),
+        expired=_expired(settings, fleet, past, prices, history, used, donor, bases, now),
         refill_frame=refill_frame(lead, predict_return(inputs, 0.0, past), catch_up_per_second),
         why_no_fill=_why_no_fill(settings, past, now),
         past_fills=past.fills.readings,
@@ -223,40 +230,69 @@ def _parked(
     return tuple(found)
 
 
+def bases_of_expired(
+    ports: Ports, settings: ClusterSettings, fleet: FleetState, past: PastSteps
+) -> dict[str, SnapshotSet | str]:
+    """Of each parked replica that has expired the kept set against which it may be refilled, or why it is not."""
+    now = ports.clock.now()
+    expired = [(one, row) for one, row, _, _ in _expired_ones(fleet, now)]
+    refused = why_none_refilled(settings, past, now)
+    sets = {one.run_id: one for one in ports.ledger.snapshot_sets(settings.name)} if expired else {}
+    found: dict[str, SnapshotSet | str] = {}
+    for one, row in expired:
+        why_not = refused or why_not_refilled(one, ports.environment, now)
+        found[one.instance_id] = _made_from(ports, row, sets) if why_not is None else why_not
+    return found
+
+
+def planned_donor(
+    settings: ClusterSettings,
+    fleet: FleetState,
+    bases: Mapping[str, SnapshotSet | str],
+    past: PastSteps,
+    now: datetime,
+    taken: str | None,
+) -> DonorChoice:
+    """The donor of a plan: the one that the run has `taken` already; else one that a refill needs, where a run may fill
+    at all."""
+    needed = {} if _why_no_fill(settings, past, now) else donors_of_refills(settings, fleet, bases)
+    return choose_donor(fleet, settings, needed, taken)
+
+
+def _expired_ones(fleet: FleetState, now: datetime) -> list[tuple[Replica, ReplicaRow, Parking, str]]:
+    """Each with its row, how it stands, and why it has expired."""
+    parked = [
+        (one, one.ledger_row, one.ledger_row.parking)
+        for one in fleet.parked
+        if one.ledger_row is not None and one.ledger_row.parking is not None
+    ]
+    return [(*one, why) for one in parked if (why := why_expired(one[2], now)) is not None]
+
+
 def _expired(
-    ports: Ports,
     settings: ClusterSettings,
     fleet: FleetState,
     past: PastSteps,
     prices: PriceTable,
     history: SnapshotHistory | None,
     used_bytes: Mapping[str, float],
+    donor: DonorChoice,
+    bases: Mapping[str, SnapshotSet | str],
+    now: datetime,
 ) -> tuple[ExpiredReplica, ...]:
     """Each with the bytes that have changed, or why no run can refill it. `used_bytes` of the donor, by volume name."""
-    now = ports.clock.now()
-    parked = [
-        (one, one.ledger_row, one.ledger_row.parking)
-        for one in fleet.parked
-        if one.ledger_row is not None and one.ledger_row.parking is not None
-    ]
-    expired = [(*one, why) for one in parked if (why := why_expired(one[2], now)) is not None]
-    refused = why_none_refilled(settings, past, now)
-    sets = {one.run_id: one for one in ports.ledger.snapshot_sets(settings.name)} if expired else {}
-    donor = choose_donor(fleet, settings).donor
     found = []
-    for one, row, parking, why in expired:
+    for one, _, parking, why in _expired_ones(fleet, now):
         changed: Known | Unknown
-        not_refilled = refused or why_not_refilled(one, ports.environment, now)
-        kept = _made_from(ports, row, sets) if not_refilled is None else not_refilled
+        kept = bases[one.instance_id]
         if isinstance(kept, str):
             changed = Unknown(kept)
-        elif donor is None or history is None:
-            changed = Unknown(
-                "no donor is known" if donor is None else "its donor's snapshots cannot be read"
-            )
+        elif donor.donor is not None and history is None:
+            changed = Unknown("its donor's snapshots cannot be read")
         else:
+            snapshots = () if history is None else history.snapshots
             changed = changed_bytes(
-                settings, kept, donor, one, parking.parked_at, history.snapshots, used_bytes, past, now
+                settings, kept, donor, one, parking.parked_at, snapshots, used_bytes, past, now
             )
         if isinstance(changed, Unknown):
             changed = Unknown(f"{one.instance_id} {why}; it is not refilled: {changed.why}")

@@ -12,10 +12,19 @@ from peaker.domain.planning.approval import held_against
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.approval import ApprovalAsked
-from peaker.domain.runs.batch import TRIES, Batch, Member, fill_failure, member_run_id, outcome_of
+from peaker.domain.runs.batch import (
+    TRIES,
+    Batch,
+    Member,
+    fill_failure,
+    member_run_id,
+    outcome_of,
+    was_refused_a_refill,
+)
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
+from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
 from peaker.usecases.plan.account_use import account_use
 from peaker.usecases.plan.gather_fleet import possible_donors
@@ -47,8 +56,8 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
     """All of the plan at first. Later what is missing, if it would serve by the deadline and no ceiling forbids it.
 
     A batch of which nobody serves is not tried again: what all of its members failed at is no single member's, and the
-    run is rolled back; but for a fill that failed, after which the next method is taken. A round that was begun
-    stays as it was: the same call gives the same members.
+    run is rolled back; but for a fill that failed, or a refill that was refused, after which the next method is taken.
+    A round that was begun stays as it was: the same call gives the same members.
     """
     run = ports.ledger.run(step.run_id)
     batch = run.part(Batch) or _batch(run)
@@ -93,7 +102,7 @@ def _due(
     serving = sum(one.state == "in_service" for one in ended)
     missing = batch.wanted - serving
     not_filled = fill_failure(ended)
-    in_vain = serving == 0 and not_filled is None
+    in_vain = serving == 0 and not_filled is None and not was_refused_a_refill(ended)
     if missing == 0 or in_vain or any(one.state in ("at_work", "left") for one in ended):
         return None, f"{serving} of {batch.wanted} serve"
     if len(batch.members) + missing > TRIES * batch.wanted:
@@ -103,7 +112,9 @@ def _due(
     asked = run.request.ready_by
     by = None if asked is None else from_iso(asked)
     account = account_use(ports, settings, fleet)
-    plan = decided(ports, step, settings, fleet, missing, by, account, not_filled)
+    donor = run.part(Donor)
+    taken = None if donor is None else donor.instance_id
+    plan = decided(ports, step, settings, fleet, missing, by, account, not_filled, taken)
     # What was approved holds for all tries of its run.
     plan = held_against(plan, run.part(ApprovalAsked))
     if plan.refusals:

@@ -16,7 +16,7 @@ from peaker.domain.planning.plan import Refusal, ScaleOutPlan, Way, as_document
 from peaker.domain.planning.plan_decision import plan_scale_out as decide_plan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.donor import choose_donor, data_volumes
+from peaker.domain.replicas.donor import DonorChoice, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.approval import ApprovalAsked
@@ -31,7 +31,12 @@ from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
-from peaker.usecases.plan.method_situation import instance_promise, method_situation
+from peaker.usecases.plan.method_situation import (
+    bases_of_expired,
+    instance_promise,
+    method_situation,
+    planned_donor,
+)
 from peaker.usecases.plan.plan_checks import plan_checks
 from peaker.usecases.plan.shared_limits import admitted_ways, initialization_rate_of_region
 from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
@@ -116,14 +121,18 @@ def decided(
     ready_by: datetime | None,
     account: AccountUse,
     not_filled: Failure | None = None,
+    taken_donor: str | None = None,
 ) -> ScaleOutPlan:
     """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
     Parked ones return first, expired ones are refilled, the others are built. With `ready_by` each of them comes by the
-    cheapest method that is in time; but no host writes volumes where one failed to in this run already.
+    cheapest method that is in time; but no host writes volumes where one failed to in this run already. `taken_donor`
+    is the run's own, once it has chosen.
     """
     past = ports.past_runs.past_steps(settings.name)
-    history = snapshot_history(ports, settings, fleet)
+    bases = bases_of_expired(ports, settings, fleet, past)
+    donor = planned_donor(settings, fleet, bases, past, ports.clock.now(), taken_donor)
+    history = snapshot_history(ports, settings, fleet, donor)
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     promise = promises[settings.instance_type]
     # What started the run has passed when it is planned.
@@ -131,10 +140,22 @@ def decided(
     inputs = replace(inputs, trigger_seconds=0.0, members=count)
     prices = prices_for_plan(ports, settings)
     lead = predict_lead_time(inputs, past)
-    build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)
+    build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises, donor)
     limit = initialization_rate_of_region(ports)
     whole = method_situation(
-        ports, settings, fleet, inputs, past, build, prices, promise, history, ready_by, limit
+        ports,
+        settings,
+        fleet,
+        inputs,
+        past,
+        build,
+        prices,
+        promise,
+        history,
+        ready_by,
+        limit,
+        donor,
+        bases,
     )
     if not_filled is not None:
         why = f"a fill failed in this run: {not_filled.sentence}"
@@ -143,10 +164,10 @@ def decided(
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
         situation = beside(whole, taken, count - len(ways))
-        method = best_method(ports, fleet, inputs, past, build, prices, situation, taken)
+        method = best_method(ports, fleet, inputs, past, lead, prices, situation, taken)
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
     ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
-    plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
+    plan = _plan(ports, step, settings, fleet, ways, prices, promises, donor, count)
     checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit, account)
     refused = [
         Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
@@ -215,6 +236,7 @@ def _plan(
     ways: Sequence[Way],
     prices: PriceTable,
     promises: Promises,
+    donor: DonorChoice,
     count: int = 1,
 ) -> ScaleOutPlan:
     now = ports.clock.now()
@@ -227,16 +249,16 @@ def _plan(
         count=count,
         lease=None if lease is None or lease.run_id == step.run_id else lease,
         ways=ways,
-        kept_gib=_kept_gib(ports, settings, fleet),
+        kept_gib=_kept_gib(ports, settings, donor),
         promises=promises,
+        donor=donor,
     )
 
 
-def _kept_gib(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> float:
+def _kept_gib(ports: Ports, settings: ClusterSettings, choice: DonorChoice) -> float:
     """What kept snapshot sets store after the run: at most all of the donor's volumes."""
     if not settings.snapshots.keep:
         return 0.0
-    choice = choose_donor(fleet, settings)
     planned = 0.0
     if choice.donor is not None:
         planned = float(sum(one.size_gib for one in data_volumes(choice.donor, settings).values()))

@@ -8,11 +8,17 @@ from typing import Literal
 
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose, returned_expired
+from peaker.domain.planning.methods.choice import (
+    MethodChoice,
+    build_by_settings,
+    by_settings,
+    choose,
+    returned_expired,
+)
 from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodEstimate, MethodName, Situation
 from peaker.domain.planning.methods.timing import LeadTimeFrame, refill_lead
-from peaker.domain.planning.parking import Method, Refill, choose_method, parked_seconds
-from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
+from peaker.domain.planning.parking import Build, Method, Refill, choose_method, parked_seconds
+from peaker.domain.planning.plan import LeadTimeEstimate, Way
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.replicas.fleet import FleetState
 from peaker.ports import Ports
@@ -29,21 +35,23 @@ def best_method(
     fleet: FleetState,
     inputs: LeadTimeInputs,
     past: PastSteps,
-    build: ScaleOutPlan,
+    lead: LeadTime,
     prices: PriceTable,
     situation: Situation,
     taken: Collection[str],
 ) -> Method:
     """Build, or return or refill a parked replica that is none of those `taken` by other members of the batch, which
-    are not in the situation either."""
-    hourly, once, lead = build.price.hourly, build.price.once, build.lead_time
-    usd = None
-    if hourly is not None and once is not None and lead is not None:
-        usd = round(once + hourly * lead.seconds / 3600, 4)
-    now = ports.clock.now()
-    return choose_method(
-        fleet, ports.environment, prices, inputs, past, now, usd, taken, _refill(returned_expired(situation))
-    )
+    are not in the situation either. `lead` is the prediction of a build."""
+    now, build, refill = ports.clock.now(), _anew(situation, lead), _refill(returned_expired(situation))
+    return choose_method(fleet, ports.environment, prices, inputs, past, now, build, taken, refill)
+
+
+def _anew(situation: Situation, lead: LeadTime) -> Build:
+    """As the plan's table has it, which knows what the instance carries; the prediction where no volume is known."""
+    found = build_by_settings(situation)
+    if not found.possible or found.p50_seconds is None:
+        return Build(lead.p50_seconds, None)
+    return Build(found.p50_seconds, found.usd)
 
 
 def _refill(found: MethodEstimate) -> Refill | None:

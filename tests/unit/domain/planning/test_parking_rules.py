@@ -14,6 +14,7 @@ from peaker.domain.planning.lead_time import (
 )
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.parking import (
+    Build,
     ParkingFigures,
     choose_method,
     decide_disposal,
@@ -188,9 +189,13 @@ def test_the_one_that_stopped_last_comes_back_first() -> None:
     assert [one.instance_id for one in returnable(fleet, "local", NOON)] == [OTHER, PEAK]
 
 
+def anew(inputs: LeadTimeInputs, past: PastSteps | None = None) -> Build:
+    return Build(predict_lead_time(inputs, past).p50_seconds, 5.0)
+
+
 def method_of(hours: float, inputs: LeadTimeInputs) -> tuple[str, str]:
     fleet = fleet_with(replica(BASE), parked(PEAK, hours))
-    found = choose_method(fleet, "local", US_EAST_1, inputs, PastSteps(), NOON, 5.0)
+    found = choose_method(fleet, "local", US_EAST_1, inputs, PastSteps(), NOON, anew(inputs))
     return found.action, found.reason
 
 
@@ -203,7 +208,7 @@ def test_returned_when_that_is_quicker_and_built_when_it_is_not() -> None:
     assert action == "build"
     assert "building is as quick" in reason
     nothing = choose_method(
-        fleet_with(replica(BASE)), "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0
+        fleet_with(replica(BASE)), "local", US_EAST_1, big_inputs(), PastSteps(), NOON, anew(big_inputs())
     )
     assert (nothing.action, nothing.replica) == ("build", None)
 
@@ -212,11 +217,16 @@ def test_a_catch_up_that_no_run_waits_for_is_no_way_back() -> None:
     """Twenty hours at three times the source's speed: it would be given up after six of ten hours."""
     slow = PastSteps(return_speeds=[3.0] * 20, seconds={"ReportPrewarm": [90_000.0] * 20})
     fleet = fleet_with(replica(BASE), parked(PEAK, 20))
-    found = choose_method(fleet, "local", US_EAST_1, big_inputs(), slow, NOON, 5.0)
+    found = choose_method(fleet, "local", US_EAST_1, big_inputs(), slow, NOON, anew(big_inputs(), slow))
     assert found.action == "build"
     assert "it would replay for 10.0 h, and a run waits for 6 h at most" in found.reason
     quicker = replace(slow, return_speeds=[6.0] * 20)
-    assert choose_method(fleet, "local", US_EAST_1, big_inputs(), quicker, NOON, 5.0).action == "return"
+    assert (
+        choose_method(
+            fleet, "local", US_EAST_1, big_inputs(), quicker, NOON, anew(big_inputs(), quicker)
+        ).action
+        == "return"
+    )
 
 
 def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> None:
@@ -242,7 +252,7 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     refused = plan_scale_out(fleet, tight, US_EAST_1, NOON)
     assert [one.code for one in refused.refusals] == ["budget"]
     assert "of parked volumes" in refused.refusal_text
-    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
+    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, anew(big_inputs()))
     back = plan_scale_out(fleet, tight, US_EAST_1, NOON, ways=[Way(method=method)])
     assert (back.refusals, back.returns, back.price.once) == ((), PEAK, 0.0)
 
@@ -250,7 +260,7 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
 def test_a_return_needs_no_donor() -> None:
     sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
     fleet = fleet_with(sick, parked(PEAK, 2))
-    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
+    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, anew(big_inputs()))
     assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, ways=[Way(method=method)]).refusals == ()
     assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
 

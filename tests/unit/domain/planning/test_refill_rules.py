@@ -16,7 +16,14 @@ from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.choice import MethodChoice
 from peaker.domain.planning.methods.situation import MethodName, estimate
 from peaker.domain.planning.methods.timing import refill_frame, refill_lead
-from peaker.domain.planning.parking import Method, Refill, choose_method, why_not_refilled, why_not_returned
+from peaker.domain.planning.parking import (
+    Build,
+    Method,
+    Refill,
+    choose_method,
+    why_not_refilled,
+    why_not_returned,
+)
 from peaker.domain.planning.plan import ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
@@ -35,6 +42,7 @@ MIXED = f"{REFILL_DID_NOT_END}: run-9, FillVolumes: PrewarmFailed"
 ABSENT = TargetHealth(TargetState.ABSENT)
 # 1 TiB at 300 MiB/s: 3,495 s of hydration.
 INPUTS = LeadTimeInputs((VolumeToHydrate("data", 1024.0**4, 300 * 1024.0**2),))
+ANEW = Build(predict_lead_time(INPUTS).p50_seconds, 5.0)
 
 
 def parked(instance_id: str, hours: float, expired: bool = True, **more: str) -> Replica:
@@ -89,7 +97,7 @@ def chosen(*replicas: Replica, seconds: float | None = 900.0) -> Method:
     """PEAK is refilled in so many seconds; a build takes more than an hour."""
     refill = None if seconds is None else Refill(PEAK, seconds, 0.04)
     fleet = fleet_with(replica(BASE), *replicas)
-    return choose_method(fleet, "local", US_EAST_1, INPUTS, PastSteps(), NOON, 5.0, refill=refill)
+    return choose_method(fleet, "local", US_EAST_1, INPUTS, PastSteps(), NOON, ANEW, refill=refill)
 
 
 def test_an_expired_one_is_refilled_where_that_serves_before_a_build() -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.planning.lead_time import predict_lead_time
 from peaker.domain.planning.learning.fills import FillFailed, PastFills
 from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.refilling import why_none_refilled
@@ -18,9 +19,11 @@ from peaker.domain.replicas.inventory import Snapshot, TargetState
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import PlanStep
+from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.snapshot_sets import CHANGED_A_DAY, SnapshotSet
 from peaker.usecases.plan.account_use import account_use
 from peaker.usecases.plan.gather_fleet import possible_donors
+from peaker.usecases.plan.lead_time_inputs import lead_time_inputs
 from peaker.usecases.plan.plan_scale_out import decided, plan_scale_out, plan_text
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
@@ -189,7 +192,8 @@ NOT_REFILLED: dict[str, tuple[Callable[[FakePorts], object], str]] = {
     ),
     "another donor": (
         lambda ports: kept(ports, donor="i-other"),
-        f"it was made from i-other, and the donor is {BASE} now",
+        f"it was made from i-other, and the donor is {BASE} now "
+        "(i-other: it is no replica of the cluster any more)",
     ),
     "another volume of the donor": (
         lambda ports: kept(ports, sources={"data": "vol-data-0001", "log": "vol-older"}),
@@ -322,3 +326,38 @@ def test_once_a_host_failed_to_write_its_volumes_the_run_goes_on_without() -> No
     plan = decided(ports, step, settings, fleet, 1, None, account, failure)
     assert not plan.refills
     assert "a fill failed in this run" in str(refill_of(plan).why_not)
+
+
+BUILDS: dict[str, tuple[dict[str, Any], MethodName]] = {
+    "all that is used is read": ({}, MethodName.USED_BLOCKS),
+    "at a paid rate": ({"initialization_rate_mib_per_s": 200}, MethodName.PROVISIONED_RATE),
+    "the hot set is read": ({"prewarm": {**PREWARM, "serve_when": "hot"}}, MethodName.HOT_FIRST),
+}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_build_takes_as_long_by_the_decision_as_by_the_table_of_methods(build: str) -> None:
+    """Through an instance that carries less than the volumes give."""
+    changes, name = BUILDS[build]
+    ports = made(**changes)
+    ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=30)  # type: ignore[method-assign]
+    plan = planned(ports)
+    assert plan.comparison is not None
+    assert plan.method is not None
+    assert (plan.method.action, plan.comparison.falls_back_to) == ("refill", name)
+    shown = plan.comparison.estimate(name)
+    assert plan.method.build_seconds == pytest.approx(shown.p50_seconds, abs=0.1)
+    assert plan.method.build_usd == pytest.approx(shown.usd, abs=1e-4)
+
+
+def test_what_the_instance_carries_slows_both_ways_so_that_the_refill_stays_the_sooner() -> None:
+    """The prediction of a build knows no instance: by that alone the refill would take longer."""
+    ports = made()
+    ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=10)  # type: ignore[method-assign]
+    plan = planned(ports)
+    settings = ports.clusters.settings("orders")
+    inputs = lead_time_inputs(settings, possible_donors(ports, settings), PastSteps())
+    assert plan.method is not None
+    assert plan.lead_time is not None
+    assert plan.lead_time.seconds > predict_lead_time(inputs).p50_seconds
+    assert plan.method.action == "refill"

@@ -99,11 +99,9 @@ def by_settings(
     """Without a deadline a run takes what the settings say, or the parked replica that it found to be back sooner:
     as it is, or refilled where `way` is RETURN_EXPIRED."""
     shown = {one.name: one for one in (ESTIMATED[name](situation) for name in MethodName)}
-    build = MethodName.HOT_FIRST if situation.serve_when == "hot" else MethodName.USED_BLOCKS
-    if situation.rate_ceiling_mib_per_s is not None and not situation.local_zones:
-        build = MethodName.PROVISIONED_RATE
-    if returned is None and build is MethodName.PROVISIONED_RATE:
-        shown[build] = snapshot_reading.at_the_settings_rate(situation)
+    anew = build_by_settings(situation)
+    shown[anew.name] = anew
+    build = anew.name
     chosen = build if returned is None else way
     why = f"{returned} is back sooner than a new one" if returned is not None else "as the settings say"
     return MethodChoice(
@@ -112,6 +110,14 @@ def by_settings(
         falls_back_to=build if chosen is MethodName.RETURN_EXPIRED else None,
         methods=tuple(shown.values()),
     )
+
+
+def build_by_settings(situation: Situation) -> MethodEstimate:
+    """What building one takes as the settings say, whatever else is possible."""
+    if situation.rate_ceiling_mib_per_s is not None and not situation.local_zones:
+        return snapshot_reading.at_the_settings_rate(situation)
+    hot = situation.serve_when == "hot"
+    return snapshot_reading.hot_first(situation) if hot else snapshot_reading.used_blocks(situation)
 
 
 def _rank(one: MethodEstimate, seconds_left: float | None) -> tuple[bool, float, float]:

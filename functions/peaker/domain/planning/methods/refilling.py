@@ -17,11 +17,12 @@ from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.parking import ParkingFigures, why_expired, why_not_refilled
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.donor import data_volumes
-from peaker.domain.replicas.fleet import Parking, Replica
+from peaker.domain.replicas.donor import DonorChoice, data_volumes
+from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker.domain.replicas.inventory import Snapshot, Volume
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.set_manifest import SINGLE
 from peaker.domain.storage.snapshot_sets import SnapshotSet, expected_copy
 from peaker_contract.cluster import ClusterSettings
@@ -100,10 +101,42 @@ def wrote_its_volumes(builder: RunRow) -> bool:
     return plan is not None and plan.starts_empty
 
 
+def donors_of_refills(
+    settings: ClusterSettings, fleet: FleetState, bases: Mapping[str, SnapshotSet | str]
+) -> dict[str, str]:
+    """By the id of a donor, the expired replicas that only its snapshots can refill: those of its volumes of now are of
+    one lineage with theirs. `bases` are their kept sets by their ids, or why one is not refilled.
+    """
+    found: dict[str, list[str]] = {}
+    for name, kept in sorted(bases.items()):
+        donor = None if isinstance(kept, str) else fleet.replica(kept.donor)
+        replica = fleet.replica(name)
+        if isinstance(kept, str) or donor is None or replica is None:
+            continue
+        if _why_of_other_volumes(settings, kept, donor, data_volumes(replica, settings)) is None:
+            found.setdefault(donor.instance_id, []).append(name)
+    return {donor: ", ".join(names) for donor, names in found.items()}
+
+
+def why_of_another_lineage(kept: SnapshotSet | None, donor: Donor) -> str | None:
+    """Why a run that takes its snapshots of `donor` cannot refill what was made from the kept set; None where it can.
+
+    A plan's donor may be sick once the run chooses: another one's volumes have no lineage with the replica's.
+    """
+    if kept is None:
+        return "the snapshots that it was made from are gone"
+    if kept.donor != donor.instance_id:
+        return f"it was made from {kept.donor}, and the donor of this run is {donor.instance_id}"
+    others = sorted(name for name, one in donor.volumes.items() if kept.sources.get(name) != one)
+    if others:
+        return f"{donor.instance_id} has another volume {', '.join(others)} than when it was made from it"
+    return None
+
+
 def changed_bytes(
     settings: ClusterSettings,
     kept: SnapshotSet,
-    donor: Replica,
+    choice: DonorChoice,
     replica: Replica,
     parked_at: datetime,
     snapshots: Sequence[Snapshot],
@@ -114,10 +147,15 @@ def changed_bytes(
     """Bytes that a refill writes: what the donor has changed since `kept`, which the replica was made from, and what
     the replica wrote until it was parked; together at most what is used. Unknown, with why, where they cannot be told.
 
-    `snapshots` are those that the donor's volumes have, `used_bytes` is of the donor, by the name of the volume.
+    `snapshots` are those that the chosen donor's volumes have, `used_bytes` is of it, by the name of the volume.
     """
-    own = data_volumes(replica, settings)
-    why = _why_of_other_volumes(settings, kept, donor, data_volumes(donor, settings), own)
+    own, donor = data_volumes(replica, settings), choice.donor
+    if donor is None:
+        return Unknown("no donor is known")
+    if kept.donor != donor.instance_id:
+        now_from = f"it was made from {kept.donor}, and the donor is {donor.instance_id} now"
+        return Unknown(f"{now_from} ({kept.donor}: {choice.reason(kept.donor)})")
+    why = _why_of_other_volumes(settings, kept, donor, own)
     if why is not None:
         return Unknown(why)
     bases = {one.snapshot_id: one for one in snapshots if one.state == "completed"}
@@ -151,10 +189,11 @@ def _why_of_other_volumes(
     settings: ClusterSettings,
     kept: SnapshotSet,
     donor: Replica,
-    given: Mapping[str, Volume],
     own: Mapping[str, Volume],
 ) -> str | None:
-    """Why two lists of changed blocks would not tell all that differs between the donor's volumes and its own."""
+    """Why two lists of changed blocks would not tell all that differs between the volumes of the set's donor and its
+    own."""
+    given = data_volumes(donor, settings)
     names = [one.name for one in settings.volumes]
     missing = [name for name in names if name not in own]
     if missing:
@@ -162,8 +201,6 @@ def _why_of_other_volumes(
     incomplete = [name for name in names if name not in kept.snapshots or name not in kept.sources]
     if incomplete:
         return f"the set of {kept.run_id} has no snapshot of {', '.join(incomplete)}"
-    if kept.donor != donor.instance_id:
-        return f"it was made from {kept.donor}, and the donor is {donor.instance_id} now"
     others = [name for name in names if name not in given or given[name].volume_id != kept.sources[name]]
     if others:
         return f"{donor.instance_id} has another volume {', '.join(others)} than when it was made from it"
