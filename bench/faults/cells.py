@@ -2,7 +2,8 @@
 
 A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`. A fault of
 the read endpoint comes to a DNS name too, `.../stop/route53`, one of each state while another cluster is at work,
-`.../stop/beside`, and what a run of several replicas passes is disturbed for one of them, `.../once/batch`.
+`.../stop/beside`, and what a run of several replicas passes is disturbed for one of them, `.../once/batch`
+or `.../once/two refills`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ STOP_MEMBER = "stop member"
 OF_A_BATCH = ("refused", "answer lost", "late")
 SEED = 20261122
 DNS, BESIDE, BATCH, FILLED, REFILLED = "route53", "beside", "batch", "fill", "refill"
+BATCH_OF_REFILLS = "two refills"
 BATCHES = ("batch of three", "two go")
 # A build whose volumes are filled, as far as it differs from one that reads them; and what follows its refusal.
 FILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -93,6 +95,12 @@ REFILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("add_replica", "RecordMemberUndone"),
     ),
 }
+# Of two side by side: what both are made from, what each has of its own, and what the run leaves of both.
+OF_TWO_REFILLS = (
+    *REFILLS["refill"],
+    ("scale_out", "NextMembers"),
+    ("scale_out", "RecordReceipt"),
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class Cell:
     """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle.
 
     `variant` says what is there besides: a DNS name as the read endpoint, another cluster at work, or two more members
-    of the batch, or that the volumes are filled, or refilled.
+    of the batch, or that the volumes are filled, or refilled, or those of two members refilled.
     """
 
     situation: str
@@ -221,13 +229,24 @@ def cells() -> Iterator[Cell]:
 def _cells_of_a_batch() -> Iterator[Cell]:
     """Faults of one of several members, or of what they share."""
     for situation in BATCHES:
-        for (workflow, state), calls in passed(situation).items():
-            modes = MODES if workflow == SITUATIONS[situation].workflow else (*MODES, STOP_MEMBER)
-            for call, fault, mode in product(targets(calls), OF_A_BATCH, modes):
-                yield Cell(situation, workflow, state, call, fault, mode, BATCH)
-            middle = calls[len(calls) // 2]
-            for fault, mode in product(OF_A_FUNCTION, modes):
-                yield Cell(situation, workflow, state, middle, fault, mode, BATCH)
+        for key, calls in passed(situation).items():
+            yield from _cells_of_members(situation, key, calls, BATCH)
+    refilled = passed(BATCH_OF_REFILLS)
+    for key in OF_TWO_REFILLS:
+        yield from _cells_of_members(BATCH_OF_REFILLS, key, refilled[key], BATCH_OF_REFILLS)
+
+
+def _cells_of_members(
+    situation: str, at: tuple[str, str], calls: tuple[str, ...], variant: str
+) -> Iterator[Cell]:
+    """Faults at one state of a batch; in a member's own one, also a person who stops that member alone."""
+    workflow, state = at
+    modes = MODES if workflow == SITUATIONS[situation].workflow else (*MODES, STOP_MEMBER)
+    for call, fault, mode in product(targets(calls), OF_A_BATCH, modes):
+        yield Cell(situation, workflow, state, call, fault, mode, variant)
+    middle = calls[len(calls) // 2]
+    for fault, mode in product(OF_A_FUNCTION, modes):
+        yield Cell(situation, workflow, state, middle, fault, mode, variant)
 
 
 def _cells_of(chosen: Mapping[str, tuple[tuple[str, str], ...]], variant: str) -> Iterator[Cell]:

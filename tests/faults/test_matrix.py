@@ -97,6 +97,17 @@ def test_the_auditor_sees_what_no_row_knows() -> None:
     assert kinds(world) == ["bounds", "orphan"]
 
 
+@pytest.mark.parametrize("kind", ["volume", "snapshot"])
+def test_the_auditor_sees_a_row_of_what_is_gone(kind: str) -> None:
+    world = serving()
+    runs = [rows for key, rows in world.account.table.items() if key.startswith("run#")]
+    row = next(one for rows in runs for one in rows.values() if one.get("kind") == kind)
+    there = {"volume": world.account.volumes, "snapshot": world.account.snapshots}[kind][row["id"]]
+    there["history"].append((world.time.seconds, "deleted"))
+    found = [one.text for one in audit(world.account, world.time.seconds, EVERY, [])]
+    assert [one for one in found if one.endswith(f"{row['id']} is gone, its row {row['state']}")]
+
+
 def test_the_auditor_sees_two_instances_of_one_run() -> None:
     world = serving()
     world.compute.made(world.account.instances[peak_of(world)]["tags"], "us-east-1a", "r6i.large")

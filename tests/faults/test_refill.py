@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from bench.faults.audit import Bounds, audit
-from bench.faults.cells import REFILLED, Cell
+from bench.faults.cells import BATCH_OF_REFILLS, REFILLED, STOP_MEMBER, Cell
 from bench.faults.matrix import run_cell
 from bench.faults.situations import SITUATIONS, expired_on, peak
 from bench.faults.workflows.executions import Execution
@@ -174,6 +174,12 @@ def test_two_are_refilled_side_by_side_from_one_set_of_the_donor() -> None:
         assert [row["state"] for row in rows(world, "replica#")] == ["in_service"] * 2
         assert len(kept(world)) == 2
         back_to_normal(world)
+
+
+def test_one_of_two_that_a_person_stops_while_its_volumes_are_written_leaves_nothing_of_it() -> None:
+    given = ("two refills", "add_replica", "AssembleStorage", "commands.send", "late", STOP_MEMBER)
+    result = run_cell(Cell(*given, variant=BATCH_OF_REFILLS))
+    assert result.passed, result.findings
 
 
 def test_the_auditor_sees_reads_of_a_refilled_one_that_was_not_proven_since() -> None:

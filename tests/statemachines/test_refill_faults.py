@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from peaker.domain.replicas.fleet import REFILL_DID_NOT_END
+from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, WROTE_NOTHING
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.steps import Method, Part
@@ -74,15 +74,19 @@ def test_a_fault_on_the_way_back_parks_it_again(
     assert cloud.lease_is_free(cluster)
     row = row_of(cloud, cluster, instance_id)
     assert row["state"] == "parked"
+    not_asked = (step, when) == ("StartPrewarm", "before")
     if (step, when) != ("StartParkedReplica", "before"):
-        assert row["parking"]["failed_return"].endswith(f"{step}: {FATAL}"), row["parking"]
-    if step in UNWRITTEN or (step, when) == ("StartPrewarm", "before"):
+        told = f"{step}: {FATAL}; {WROTE_NOTHING}" if not_asked else f"{step}: {FATAL}"
+        assert row["parking"]["failed_return"].endswith(told), row["parking"]
+    if step in UNWRITTEN or not_asked:
         assert row["parking"]["spent"] == before["spent"], "its volumes are as they were"
     else:
         assert row["parking"]["spent"].startswith(REFILL_DID_NOT_END)
     if step in HYDRATION:
         assert cloud.last_state(execution) == "ReplicaInService", "the same run has built one"
-        assert sets < kept_snapshots(cloud, cluster)
+        left = kept_snapshots(cloud, cluster)
+        assert left - sets, "what that one was built from stays"
+        assert left & sets == (sets if not_asked else set()), "a mixture is never refilled: its set goes"
     else:
         assert (cloud.last_state(execution), execution["error"]) == ("ScaleOutRolledBack", FATAL)
         assert kept_snapshots(cloud, cluster) == sets, "what it was made from stays, all else is gone"
