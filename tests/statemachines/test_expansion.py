@@ -15,7 +15,7 @@ from statemachines.reading import WorkflowSourceError
 from statemachines.structure import states
 from tests.support.workflows import MACHINES
 
-MOST_LINES_TO_READ = 1_400
+MOST_LINES_TO_READ = 1_450
 
 GOOD = """\
 comment: Drains one replica.
