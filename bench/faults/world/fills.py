@@ -1,17 +1,17 @@
 """What hosts know of volumes that an engine writes: empty ones, and older copies that are brought up to date.
 
 All of it is on the account's record of the host: `fill` and `refill` (the run whose engine has begun), `filled` (whose
-engine has ended), `whole` (who assembled a refilled copy as a fresh one).
+engine has ended), `assembled` (whom the manifest names), `whole` (who assembled a refilled copy as a fresh one).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bench.faults.world.account import Account, attachment_at, state_at
-from lab.simulated_fills import NOT_WHOLE
+from lab import host_volumes
+from lab.host_volumes import HostVolumes, pairs
 from peaker_contract.tags import VOLUME_TAG
 
 FILLING = ("start_fill", "start_clone")
@@ -22,14 +22,18 @@ def refusal(
 ) -> Mapping[str, Any] | None:
     """Why the host's package does nothing now."""
     database = account.on_host(host, "database", now)
-    at_work = database is not None and bool(database[1])
-    if document == "start_fill":
-        return _no_fill(account, host, parameters, now, at_work)
-    if document == "assemble_storage":
-        return _not_assembled(account, host, parameters, now, at_work)
-    if document == "start_database" and is_a_mixture(account, host, now):
-        return _refused("IdentityNotTaken", "the volumes are a mixture, or a copy that is not assembled yet")
-    return None
+    begun_by, filled_by = _last(account, host, "fill", now), _last(account, host, "filled", now)
+    there = HostVolumes(
+        at_work=database is not None and bool(database[1]),
+        used=database is not None,
+        empty=_is_empty(account, host, now),
+        mixed=is_a_mixture(account, host, now),
+        begun=() if begun_by is None else (begun_by,),
+        filled=() if filled_by is None else (filled_by,),
+        assembled=_last(account, host, "assembled", now),
+        anew=_last(account, host, "whole", now),
+    )
+    return host_volumes.refusal(document, parameters, there)
 
 
 def begun(account: Account, host: str, second: float, document: str, parameters: Mapping[str, str]) -> None:
@@ -38,9 +42,11 @@ def begun(account: Account, host: str, second: float, document: str, parameters:
         account.happened(host, second, "fill", parameters["RunId"])
     if document == "start_fill" and parameters.get("Changed"):
         account.happened(host, second, "refill", parameters["RunId"])
-    by = parameters.get("RefilledBy")
-    if document == "assemble_storage" and by and _last(account, host, "whole", second) != by:
-        account.happened(host, second, "whole", by)
+    if document == "assemble_storage":
+        account.happened(host, second, "assembled", parameters["RunId"])
+        by = parameters.get("RefilledBy")
+        if by and _last(account, host, "whole", second) != by:
+            account.happened(host, second, "whole", by)
 
 
 def copies(account: Account, host: str, second: float) -> int:
@@ -63,7 +69,7 @@ def why_failed(account: Account, host: str, run_id: str, now: float) -> str | No
         for one in account.commands.values()
         if (one["document"], one["instance"]) == ("start_fill", host) and one["parameters"]["RunId"] == run_id
     ]
-    for first, second in _pairs(sent[-1]) if sent else ():
+    for _, first, second in pairs(sent[-1]) if sent else ():
         missing = [one for one in (first, second) if not _is_complete(account, one, now)]
         if missing:
             return f"ebs:ListChangedBlocks: ResourceNotFoundException: {', '.join(missing)}"
@@ -71,38 +77,6 @@ def why_failed(account: Account, host: str, run_id: str, now: float) -> str | No
         if account.snapshots[first]["volume"] != taken_of["id"] and taken_of["snapshot"] != first:
             return f"ebs:ListChangedBlocks: ValidationException: UNRELATED_SNAPSHOTS: {first}, {second}"
     return None
-
-
-def _no_fill(
-    account: Account, host: str, parameters: Mapping[str, str], now: float, at_work: bool
-) -> Mapping[str, Any] | None:
-    if _last(account, host, "fill", now) == parameters["RunId"]:
-        return None
-    if at_work:
-        return _refused("DeviceInUse", "the volumes are mounted")
-    if not parameters.get("Changed"):
-        used = account.on_host(host, "database", now) is not None
-        return _refused("DeviceNotEmpty", "only empty volumes are filled") if used else None
-    wanted = sorted(json.loads(parameters["Snapshots"]).values())
-    ends = {second for _, second in _pairs(parameters)}
-    if not ends.issuperset(wanted):
-        return _refused("InvalidArgument", f"changed: does not end with {wanted}")
-    return None
-
-
-def _not_assembled(
-    account: Account, host: str, parameters: Mapping[str, str], now: float, at_work: bool
-) -> Mapping[str, Any] | None:
-    by = parameters.get("RefilledBy")
-    if not by:
-        return NOT_WHOLE if _is_empty(account, host, now) else None
-    if _last(account, host, "whole", now) == by:
-        return None
-    if by == parameters["RunId"]:
-        return _refused("InvalidArgument", "refilled-by: must be another run than the one that built it")
-    if _last(account, host, "filled", now) != by:
-        return _refused("PrewarmNotStarted", f"no fill by {by} has ended on this host")
-    return _refused("DeviceInUse", "the volumes are mounted") if at_work else None
 
 
 def _is_empty(account: Account, host: str, now: float) -> bool:
@@ -120,15 +94,6 @@ def _is_complete(account: Account, snapshot: str, now: float) -> bool:
     return snapshot in account.snapshots and state_at(account.snapshots[snapshot], now) == "completed"
 
 
-def _pairs(parameters: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for of_volume in json.loads(parameters.get("Changed") or "{}").values():
-        yield from ((first, second) for first, second in of_volume)
-
-
 def _last(account: Account, host: str, what: str, second: float) -> Any:
     found = account.on_host(host, what, second)
     return None if found is None else found[1]
-
-
-def _refused(error: str, message: str) -> dict[str, Any]:
-    return {"ok": False, "error": error, "message": message}
