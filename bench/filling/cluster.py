@@ -44,6 +44,7 @@ PORT = 4567
 CLOCK_SCALE = 30.0
 DAYS_AHEAD = timedelta(days=1)
 LIMIT_SECONDS = 600.0
+FOLLOWS_WITHIN_SECONDS = 60
 # Transactions a second, of fourteen statements each, on the first rows of each table.
 READS_PER_S = 10.0
 WORKING_SET_ROWS = 10_000
@@ -80,10 +81,22 @@ class Stage:
         """From now on these settings hold, each within its block."""
         _set(self.control, blocks)
 
-    def on_source(self, statements: str) -> None:
-        """As its administrator. Raises BringUpError."""
-        script = f"{AS_ROOT} {seed.Dataset().database} -e {shlex.quote(statements)}"
-        Hosts(self.control.client("ssm")).script(self.cluster.source_id, script)
+    def on_source(self, statements: str) -> str:
+        """What the source's server answers its administrator, a line a row. Raises BringUpError."""
+        return self._asked(self.cluster.source_id, statements)
+
+    def base_has_followed(self) -> None:
+        """Until the base replica has what the source has now. Raises BringUpError, and RunFailed after a minute."""
+        gtids = self.on_source("SELECT REPLACE(@@GLOBAL.gtid_executed, '\\n', '')")
+        wait = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtids}', {FOLLOWS_WITHIN_SECONDS})"
+        if self._asked(self.cluster.base_replica_id, wait) != "0":
+            raise RunFailed(f"the base replica lacks some of {gtids} after {FOLLOWS_WITHIN_SECONDS} s")
+
+    def _asked(self, instance_id: str, statements: str) -> str:
+        script = (
+            f"{AS_ROOT} --batch --skip-column-names {seed.Dataset().database} -e {shlex.quote(statements)}"
+        )
+        return Hosts(self.control.client("ssm")).script(instance_id, script).strip()
 
     def planned(self, ready_by: datetime | None) -> dict[str, Any]:
         """What a scale_out would do now. Raises RunFailed."""

@@ -1,7 +1,7 @@
 """A plugin of the local cloud: a snapshot store of a tenth of AWS's rates, for a small part of a cluster's data.
 
 The bench's clock runs 30 times as quick and its data is some 0.9 GiB: at the articles' 50 MB/s it would be read within
-ten minutes of the cloud, where their 200 GB take an hour. A tenth of the rate makes it an hour and a half.
+ten minutes of the cloud, where their 200 GB take an hour. A tenth of the rate makes it an hour and a quarter.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from peaker.domain.planning.parking import ParkingFigures
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
@@ -180,3 +181,12 @@ def run_with_a_registered_replica(ports: FakePorts) -> StepInput:
         row = ports.ledger.intend(holder, kind, name, "Made", now, details)
         ports.ledger.made(holder, row, resource_id, now)
     return step
+
+
+def figures_of_parking(**changes: float | None) -> ParkingFigures:
+    """Back in 10 min against 90, ten minutes more per hour; a quarter dollar an hour against five for building."""
+    values: dict[str, float | None] = {
+        "return_seconds": 600, "build_seconds": 5400, "catch_up_per_hour": 600,
+        "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11, "rebuild_usd": 5.0,
+    }  # fmt: skip
+    return ParkingFigures.model_validate({**values, **changes})

@@ -26,6 +26,7 @@ REFILL = "scale-out-orders-20261122T120000-00cd"
 SECOND = f"{REFILL}-2"
 SIZE_GIB = 200
 DAY = timedelta(days=1)
+VOLUMES = {one.volume_id for one in data_volumes_of(PEAK)}
 SPENT = "the source has purged binary logs that it lacks (1-7)"
 PARKING = Parking(NOON - 0.75 * DAY, "uuid:1-9", 86_400.0, NOON, "a limit", spent=SPENT)
 SETTINGS: dict[str, Any] = {
@@ -87,3 +88,13 @@ def refilling(ports: FakePorts, second: bool = False) -> None:
     start_parked_replica(
         ports, of_second(ports, "StartParkedReplica") if second else of_run(ports, "StartParkedReplica")
     )
+
+
+def with_own_snapshots(second: bool) -> FakePorts:
+    """Both sets of snapshots are complete, of the run itself or of its second member."""
+    ports = with_expired_replica(max_replicas=4)
+    refilling(ports, second)
+    of = of_second if second else of_run
+    create_snapshots(ports, of_replica(of(ports, "SnapshotOwnVolumes")))
+    ports.storage.complete()
+    return ports

@@ -15,7 +15,6 @@ from peaker.domain.planning.lead_time import (
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.parking import (
     Build,
-    ParkingFigures,
     choose_method,
     decide_disposal,
     parked_until,
@@ -35,7 +34,7 @@ from peaker.usecases.forecast.forecast_load import return_lead_time
 from peaker_contract.steps import Method
 from peaker_contract.tags import OWNER_TAG
 from peaker_contract.way_into_service import parts_of
-from tests.support.builders import fleet_with, orders, replica
+from tests.support.builders import figures_of_parking, fleet_with, orders, replica
 from tests.support.fakes import NOON
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
@@ -43,15 +42,6 @@ RUN = "scale-out-orders-1"
 TIB = 1024.0**4
 MIB = 1024.0**2
 ABSENT = TargetHealth(TargetState.ABSENT)
-
-
-def figures(**changes: float | None) -> ParkingFigures:
-    """Back in 10 min against 90, ten minutes more per hour; a quarter dollar an hour against five for building."""
-    values: dict[str, float | None] = {
-        "return_seconds": 600, "build_seconds": 5400, "catch_up_per_hour": 600,
-        "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11, "rebuild_usd": 5.0,
-    }  # fmt: skip
-    return ParkingFigures.model_validate({**values, **changes})
 
 
 def big_inputs() -> LeadTimeInputs:
@@ -128,32 +118,34 @@ DISPOSALS = {
 @pytest.mark.parametrize("situation", DISPOSALS)
 def test_disposal(situation: str) -> None:
     changes, policy, action, said = DISPOSALS[situation]
-    found = decide_disposal(figures(**changes), policy)  # type: ignore[arg-type]
+    found = decide_disposal(figures_of_parking(**changes), policy)  # type: ignore[arg-type]
     assert (found.action, said in found.reason) == (action, True), found.reason
 
 
 def test_the_earliest_limit_counts() -> None:
-    binlogs = parked_until(figures(), NOON, 5 * 3600)
+    binlogs = parked_until(figures_of_parking(), NOON, 5 * 3600)
     assert binlogs.until == NOON + timedelta(hours=4)
     assert "80% of the 5.0 h that the source keeps binary logs" in binlogs.reason
-    slower = parked_until(figures(), NOON, 86_400)
+    slower = parked_until(figures_of_parking(), NOON, 86_400)
     assert slower.until == NOON + timedelta(hours=8)
     assert "catching up" in slower.reason
-    dearer = parked_until(figures(parked_hourly_usd=1.0), NOON, 86_400)
+    dearer = parked_until(figures_of_parking(parked_hourly_usd=1.0), NOON, 86_400)
     assert dearer.until == NOON + timedelta(hours=5)
     assert "$5.00 of rebuilding" in dearer.reason
     # 0 is MySQL's word for "never purged by age".
-    assert parked_until(figures(), NOON, 0).until == NOON + timedelta(hours=8)
-    assert parked_until(figures(rebuild_usd=None, catch_up_per_hour=0), NOON, None).until is None
+    assert parked_until(figures_of_parking(), NOON, 0).until == NOON + timedelta(hours=8)
+    assert parked_until(figures_of_parking(rebuild_usd=None, catch_up_per_hour=0), NOON, None).until is None
 
 
 def test_a_stopped_replica_is_retired_when_its_source_forgets_too_soon_or_nobody_knows() -> None:
-    short = parked_until(figures(), NOON, 3600)
+    short = parked_until(figures_of_parking(), NOON, 3600)
     assert "0.8 h only" in str(why_not_worth_parking("auto", 3600, short, NOON))
-    unknown = parked_until(figures(), NOON, None)
+    unknown = parked_until(figures_of_parking(), NOON, None)
     assert "I4" in str(why_not_worth_parking("auto", None, unknown, NOON))
     assert why_not_worth_parking("always", None, unknown, NOON) is None
-    assert why_not_worth_parking("auto", 86_400, parked_until(figures(), NOON, 86_400), NOON) is None
+    assert (
+        why_not_worth_parking("auto", 86_400, parked_until(figures_of_parking(), NOON, 86_400), NOON) is None
+    )
 
 
 NOT_RETURNED = {

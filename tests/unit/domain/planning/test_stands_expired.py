@@ -13,11 +13,10 @@ from peaker.domain.planning.methods.refilling import (
     stands_expired,
     why_settings_forbid_refills,
 )
-from peaker.domain.planning.parking import ParkingFigures
 from peaker.domain.replicas.fleet import REFILL_DID_NOT_END, Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 
-from tests.support.builders import orders, replica
+from tests.support.builders import figures_of_parking, orders, replica
 from tests.support.fakes import NOON
 
 PEAK = "i-00000000000000c01"
@@ -27,19 +26,11 @@ HOUR = timedelta(hours=1)
 PARKED = Parking(NOON - 9 * HOUR, "uuid:1-9", 86_400.0, NOON - HOUR, "8.0 h: a limit")
 
 
-def figures(**changes: float | None) -> ParkingFigures:
-    values: dict[str, float | None] = {
-        "return_seconds": 600, "build_seconds": 5400, "catch_up_per_hour": 600,
-        "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11, "rebuild_usd": 5.0,
-    }  # fmt: skip
-    return ParkingFigures.model_validate({**values, **changes})
-
-
 def parked(state: str = "stopped", **changes: Any) -> Replica:
     absent = TargetHealth(TargetState.ABSENT)
     one = replica(PEAK, peak_of="run-1", row_state=ReplicaState.PARKED, health=absent, state=state)
     assert one.ledger_row is not None
-    parking = replace(standing_for_a_refill(PARKED, figures()), **changes)
+    parking = replace(standing_for_a_refill(PARKED, figures_of_parking()), **changes)
     return replace(one, ledger_row=replace(one.ledger_row, parking=parking))
 
 
@@ -48,7 +39,7 @@ def judged(one: Replica, hours: float = 0, base_is_kept: bool = True) -> StandsE
 
 
 def test_it_stands_until_that_has_cost_as_much_as_a_build() -> None:
-    found = standing_for_a_refill(PARKED, figures())
+    found = standing_for_a_refill(PARKED, figures_of_parking())
     assert found.stands_until == PARKED.parked_at + 20 * HOUR
     assert (found.standing_hourly_usd, found.rebuild_usd) == (0.25, 5.0)
     assert replace(found, stands_until=None, standing_hourly_usd=None, rebuild_usd=None) == PARKED
@@ -56,7 +47,7 @@ def test_it_stands_until_that_has_cost_as_much_as_a_build() -> None:
 
 @pytest.mark.parametrize("unknown", ["parked_hourly_usd", "rebuild_usd"])
 def test_where_a_price_is_unknown_it_stands_no_longer_than_it_can_return(unknown: str) -> None:
-    assert standing_for_a_refill(PARKED, figures(**{unknown: None})) == PARKED
+    assert standing_for_a_refill(PARKED, figures_of_parking(**{unknown: None})) == PARKED
 
 
 def test_what_stands_says_until_when_why_and_at_what_price() -> None:

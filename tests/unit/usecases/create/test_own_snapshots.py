@@ -14,20 +14,17 @@ from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE
 
 from peaker_contract import errors
 from peaker_contract.tags import DONOR_TAG, RUN_TAG
-from tests.support.builders import data_volumes_of
 from tests.support.fakes import FakePorts
-from tests.support.peak import PEAK
 from tests.support.refills import (
     REFILL,
     SECOND,
+    VOLUMES,
     of_replica,
     of_run,
     of_second,
     refilling,
     with_expired_replica,
 )
-
-VOLUMES = {one.volume_id for one in data_volumes_of(PEAK)}
 
 
 @pytest.fixture

@@ -8,38 +8,28 @@ import pytest
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import RecordStep, StepInput
-from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.tear_down import TearDown, delete_own_snapshots, tear_down
 
 from peaker_contract import errors
 from peaker_contract.tags import OWNER_TAG
-from tests.support.builders import data_volumes_of
 from tests.support.fakes import FakePorts
-from tests.support.peak import PEAK
 from tests.support.refills import (
     REFILL,
     SECOND,
-    of_replica,
+    VOLUMES,
     of_run,
     of_second,
-    refilling,
-    with_expired_replica,
+    with_own_snapshots,
 )
-
-VOLUMES = {one.volume_id for one in data_volumes_of(PEAK)}
 
 
 def refill(second: bool) -> tuple[FakePorts, StepInput]:
     """Its own snapshots are taken and complete; the step that ends it, as the first or as the second member."""
-    ports = with_expired_replica(max_replicas=4)
-    refilling(ports, second)
-    of = of_second if second else of_run
-    create_snapshots(ports, of_replica(of(ports, "SnapshotOwnVolumes")))
-    ports.storage.complete()
+    ports = with_own_snapshots(second)
     ports.clock.advance(minutes=10)
-    return ports, of(ports, "RecordReceipt")
+    return ports, (of_second if second else of_run)(ports, "RecordReceipt")
 
 
 def own(ports: FakePorts) -> list[Snapshot]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from peaker.domain.runs.ledger import ResourceKind, of_kind
-from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.warm.start_prewarm import start_prewarm
 
@@ -18,21 +17,17 @@ from tests.support.peak import PEAK, answers
 from tests.support.refills import (
     REFILL,
     SECOND,
-    of_replica,
     of_run,
     of_second,
     refilling,
     with_expired_replica,
+    with_own_snapshots,
 )
 
 
 def made(second: bool = False) -> FakePorts:
     """Both sets of snapshots are complete."""
-    ports = with_expired_replica(max_replicas=4)
-    refilling(ports, second)
-    of = of_second if second else of_run
-    create_snapshots(ports, of_replica(of(ports, "SnapshotOwnVolumes")))
-    ports.storage.complete()
+    ports = with_own_snapshots(second)
     answers(ports, "start_fill", pid=1)
     return ports
 
