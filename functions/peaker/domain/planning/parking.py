@@ -325,43 +325,10 @@ def choose_method(
     now: datetime,
     build: Build,
     taken: Collection[str] = (),
-    refill: Refill | None = None,
 ) -> Method:
     """Return the parked replica that is back first, if it is back before one built anew would serve, and if a run
-    would wait for its catch-up. Where there is none such, refill an expired one, if that serves before one built anew.
-
-    Those `taken` are returned by other members of the batch. `refill` is None where no expired one can be refilled.
+    would wait for its catch-up. Those `taken` are returned by other members of the batch.
     """
-    method = _returned_or_built(fleet, environment, prices, inputs, past, now, build, taken)
-    expired = None if refill is None else fleet.replica(refill.instance_id)
-    if method.action == "return" or refill is None or expired is None:
-        return method
-    hours = parked_seconds(expired, now) / 3600
-    shown = (
-        f"{refill.instance_id}, expired and parked for {hours:.1f} h, is refilled with what has changed and serves in "
-        f"{refill.seconds / 60:.0f} min, one built anew in {build.seconds / 60:.0f} min"
-    )
-    if refill.seconds >= build.seconds:
-        return method.model_copy(update={"reason": f"{method.reason}; {shown}: building is as quick"})
-    figures = {
-        "replica": refill.instance_id,
-        "return_seconds": round(refill.seconds, 1),
-        "return_usd": None if refill.usd is None else round(refill.usd, 4),
-        "parked_hours": round(hours, 2),
-    }
-    return method.model_copy(update={"action": "refill", "reason": shown, **figures})
-
-
-def _returned_or_built(
-    fleet: FleetState,
-    environment: str,
-    prices: PriceTable,
-    inputs: LeadTimeInputs,
-    past: PastSteps,
-    now: datetime,
-    build: Build,
-    taken: Collection[str],
-) -> Method:
     rejected = not_returned(fleet, environment, now)
     candidates = [one for one in returnable(fleet, environment, now) if one.instance_id not in taken]
     cost = None if build.usd is None else round(build.usd, 4)
@@ -390,6 +357,30 @@ def _returned_or_built(
     if back >= build.seconds:
         return Method(action="build", reason=f"{shown}: building is as quick", **compared)
     return Method(action="return", reason=shown, **compared)
+
+
+def or_refilled(
+    method: Method, refill: Refill | None, fleet: FleetState, build: Build, now: datetime
+) -> Method:
+    """`method`; where it would build, refill an expired one instead, if that serves before. `refill` is None where none
+    can be refilled."""
+    expired = None if refill is None else fleet.replica(refill.instance_id)
+    if method.action == "return" or refill is None or expired is None:
+        return method
+    hours = parked_seconds(expired, now) / 3600
+    shown = (
+        f"{refill.instance_id}, expired and parked for {hours:.1f} h, is refilled with what has changed and serves in "
+        f"{refill.seconds / 60:.0f} min, one built anew in {build.seconds / 60:.0f} min"
+    )
+    if refill.seconds >= build.seconds:
+        return method.model_copy(update={"reason": f"{method.reason}; {shown}: building is as quick"})
+    figures = {
+        "replica": refill.instance_id,
+        "return_seconds": round(refill.seconds, 1),
+        "return_usd": None if refill.usd is None else round(refill.usd, 4),
+        "parked_hours": round(hours, 2),
+    }
+    return method.model_copy(update={"action": "refill", "reason": shown, **figures})
 
 
 def _running_usd(replica: Replica, prices: PriceTable, seconds: float) -> float | None:

@@ -17,7 +17,7 @@ from peaker.domain.planning.methods.choice import (
 )
 from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodEstimate, MethodName, Situation
 from peaker.domain.planning.methods.timing import LeadTimeFrame, refill_lead
-from peaker.domain.planning.parking import Build, Method, Refill, choose_method, parked_seconds
+from peaker.domain.planning.parking import Build, Method, Refill, choose_method, or_refilled, parked_seconds
 from peaker.domain.planning.plan import LeadTimeEstimate, Way
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.replicas.fleet import FleetState
@@ -43,7 +43,8 @@ def best_method(
     """Build, or return or refill a parked replica that is none of those `taken` by other members of the batch, which
     are not in the situation either. `lead` is the prediction of a build."""
     now, build, refill = ports.clock.now(), _anew(situation, lead), _refill(returned_expired(situation))
-    return choose_method(fleet, ports.environment, prices, inputs, past, now, build, taken, refill)
+    method = choose_method(fleet, ports.environment, prices, inputs, past, now, build, taken)
+    return or_refilled(method, refill, fleet, build, now)
 
 
 def _anew(situation: Situation, lead: LeadTime) -> Build:

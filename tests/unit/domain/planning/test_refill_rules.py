@@ -21,6 +21,7 @@ from peaker.domain.planning.parking import (
     Method,
     Refill,
     choose_method,
+    or_refilled,
     why_not_refilled,
     why_not_returned,
 )
@@ -97,7 +98,8 @@ def chosen(*replicas: Replica, seconds: float | None = 900.0) -> Method:
     """PEAK is refilled in so many seconds; a build takes more than an hour."""
     refill = None if seconds is None else Refill(PEAK, seconds, 0.04)
     fleet = fleet_with(replica(BASE), *replicas)
-    return choose_method(fleet, "local", US_EAST_1, INPUTS, PastSteps(), NOON, ANEW, refill=refill)
+    method = choose_method(fleet, "local", US_EAST_1, INPUTS, PastSteps(), NOON, ANEW)
+    return or_refilled(method, refill, fleet, ANEW, NOON)
 
 
 def test_an_expired_one_is_refilled_where_that_serves_before_a_build() -> None:
