@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 from moto.awslambda_simple.models import lambda_simple_backends
 
 from cloud_rig.control import Control, control, eventually, packed, unique
+from localcloud.extensions.functions.lambda_runtime import QUEUED_AT_ONCE
 
 SOURCE = """
 import json, os, sys, time
@@ -236,6 +237,33 @@ def test_new_code_is_what_runs_next(aws: Control) -> None:
         FunctionName=function, ZipFile=packed("def handler(event, context): return 2")
     )
     assert aws.invoke(function)[1] == 2
+
+
+HELD = """
+import os, pathlib, time
+
+def handler(event, context):
+    folder = pathlib.Path(event["folder"])
+    (folder / f"{os.getpid()}.pid").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.02)
+    (folder / f"{event['number']}.done").touch()
+"""
+
+
+def test_event_invocations_that_come_faster_than_they_end_wait_for_their_turn(
+    aws: Control, function: str, tmp_path: Path
+) -> None:
+    held, count = aws.function(HELD, Timeout=300), 4 * QUEUED_AT_ONCE
+    for number in range(count):
+        payload = json.dumps({"folder": str(tmp_path), "number": number})
+        aws.lambda_.invoke(FunctionName=held, InvocationType="Event", Payload=payload)
+    eventually(lambda: len(list(tmp_path.glob("*.pid"))) >= QUEUED_AT_ONCE)
+    for _ in range(50):  # whoever asks for an answer waits for none of them
+        assert aws.invoke(function)[0] is None
+    (tmp_path / "go").touch()
+    eventually(lambda: len(list(tmp_path.glob("*.done"))) == count)
+    assert len(list(tmp_path.glob("*.pid"))) == QUEUED_AT_ONCE
 
 
 def test_an_event_invocation_is_tried_again_after_a_minute_of_cloud_time(aws: Control) -> None:

@@ -110,7 +110,7 @@ def _invoke_later(cloud: OpenCloud, runtime: LambdaRuntime, function: Any, body:
     config: Mapping[str, Any] = given[0] if given else {}
     pauses = ASYNC_RETRY_CLOUD_SECONDS[: config.get("MaximumRetryAttempts", 2)]
     for attempt, pause in enumerate((*pauses, None), start=1):
-        outcome = runtime.invoke(function, body)
+        outcome = runtime.invoke_from_queue(function, body)
         if outcome.error is None:
             return
         if pause is None:
