@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "build" / "bench" / "aws.json"
 BEHAVIOURS = ROOT / "docs" / "aws-behaviours.md"
 NAMED_TEST = re.compile(r"`((?:packages/\w+/)?tests/[^`]*)`")
-# Other volumes than those of tests/host/prove/test_proof_errors.py.
+PROOF_ERRORS = ROOT / "tests" / "host" / "prove" / "test_proof_errors.py"
+# Other volumes than those of PROOF_ERRORS.
 FIRST_SEED, VOLUMES_OF_A_KIND = 10_000, 40
 COLD_SHARES = (0.02, 0.03, 0.05, 0.2)
 
@@ -107,8 +108,8 @@ def volumes(_: int | None) -> Figures:
     """Verdicts on 200 simulated volumes, 2 to 20 % of whose live blocks are cold."""
     import pytest
 
-    sys.path.insert(0, str(ROOT / "tests" / "host"))
-    proof_errors = importlib.import_module("test_proof_errors")
+    sys.path.insert(0, str(PROOF_ERRORS.parent))
+    proof_errors = importlib.import_module(PROOF_ERRORS.stem)
     wrong = 0
     for kind in proof_errors.KINDS:
         for number in range(VOLUMES_OF_A_KIND):
