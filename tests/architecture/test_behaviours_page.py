@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,17 @@ def test_a_behaviour_names_tests_that_there_are(row: str) -> None:
 
 
 def _is_there(test: str) -> bool:
+    """As pytest finds it: a function of the module, or a method of the class that is named before it."""
     path, *names = test.split("::")
     file = Path(ROOT, path)
     if not names:
         return file.exists()
-    text = file.read_text(encoding="utf-8")
-    return all(f"def {name}(" in text or f"class {name}:" in text for name in names)
+    inside: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
+    for name in names:
+        found = [
+            one for one in inside if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name == name
+        ]
+        if not found:
+            return False
+        inside = found[0].body
+    return True
