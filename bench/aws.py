@@ -121,7 +121,10 @@ def volumes(_: int | None) -> Figures:
 
 
 def traffic(_: int | None) -> Figures:
-    """Failed queries of joins, retirements and undos; a bench that stopped half-way has none to show."""
+    """Failed queries of joins, retirements and undos; a bench that stopped half-way has none to show.
+
+    It wants a machine without other work: the local cloud gets the processors' idle time only, behind the readers.
+    """
     written, began = RESULT.parent / "traffic.json", time.time()
     subprocess.run([sys.executable, "-m", "bench.traffic", "--only", "rounds"], cwd=ROOT, check=False)
     if not written.is_file() or written.stat().st_mtime < began:
