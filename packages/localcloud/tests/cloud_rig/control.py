@@ -53,10 +53,10 @@ def eventually(look: Callable[[], Any], seconds: float = 240.0) -> Any:
 
 
 def packed(source: str, name: str = "app.py") -> bytes:
-    """A deployment package with one module."""
+    """A deployment package with one module. The same source is the same package, as no time of day is in it."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(name, source)
+        archive.writestr(zipfile.ZipInfo(name), source)
     return buffer.getvalue()
 
 
