@@ -42,7 +42,7 @@ lint: setup-dev  ## ruff, mypy, import-linter
 bench-forecast: setup-dev  ## the forecast and its decisions, and drawn loads (about an hour); figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
-bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about six hours)
+bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about eight hours)
 	$(PYTHON) -m bench.aws
 
 bench-backtest: setup-all  ## a second look at the backtest's headlines, figures in build/bench/backtest.json

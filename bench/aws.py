@@ -3,7 +3,7 @@
 `behaviours` runs every test that docs/aws-behaviours.md names, `volumes` asks the storage proof about volumes of which
 2 % or more is cold, `traffic` lets replicas come, go and be undone behind a load balancer that is as late as AWS's,
 `demo` and `suite` repeat `make demo` and `make test` beside a busy loop on each processor. The first three take about
-fifty minutes, ten demonstrations two hours, five suites three. Writes build/bench/aws.json after each part.
+an hour and a half, ten demonstrations four hours, five suites two. Writes build/bench/aws.json after each part.
 """
 
 from __future__ import annotations

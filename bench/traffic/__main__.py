@@ -2,7 +2,7 @@
 
 On the local cloud, under real reads through the endpoint by pools with and without keepalive: joins and retirements
 through the workflows and builds that are stopped in their ramp, then faults on a serving replica. The load balancer is
-as late as AWS's. Prints tables, writes build/bench/traffic.json. About fifty minutes; needs root.
+as late as AWS's. Prints tables, writes build/bench/traffic.json. The rounds take about 65 minutes; needs root.
 """
 
 from __future__ import annotations
