@@ -34,6 +34,13 @@ class Volume:
     image: Path
 
 
+def detach(path: str, image: Path) -> None:
+    """Detach the loop device if the image is still what it has. A test that detached it may have left it to others."""
+    with contextlib.suppress(OSError):
+        if Path(f"/sys/block/{Path(path).name}/loop/backing_file").read_text().rstrip("\n") == str(image):
+            subprocess.run(["losetup", "-d", path], check=False)
+
+
 def unmount(point: Path) -> None:
     """Unmount; a process that is just ending may hold the place for a moment."""
     deadline = time.monotonic() + 60
@@ -95,7 +102,7 @@ class Host:
             capture_output=True,
             text=True,
         ).stdout.strip()
-        self._volumes.callback(subprocess.run, ["losetup", "-d", path], check=False)
+        self._volumes.callback(detach, path, image)
         self.link(volume_id, path)
         self.volumes.append(Volume(volume_id, path, image))
         return self.volumes[-1]

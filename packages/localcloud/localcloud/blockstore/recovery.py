@@ -12,7 +12,7 @@ from pathlib import Path
 
 from localcloud.blockstore.daemon import running_daemons
 from localcloud.blockstore.layout import Layout
-from localcloud.blockstore.loop import detach_loop, loops_of, loops_under, wait_until_free
+from localcloud.blockstore.loop import backing_file, detach_loop, loops_of, loops_under, wait_until_free
 from localcloud.blockstore.mounts import abort_fuse, mounts, unmount
 from localcloud.dataplane import DataPlaneError
 
@@ -92,9 +92,13 @@ def remove_leftovers(layout: Layout) -> list[str]:
 
 
 def release_loops(devices: dict[str, str]) -> list[str]:
-    """Detach loop devices (path to backing file), waiting a little for the kernel to give them back."""
-    for device in devices:
-        detach_loop(device)
+    """Detach loop devices (path to backing file), waiting a little for the kernel to give them back.
+
+    One that has another file by now is somebody else's: it ended with its last user, and was free to take.
+    """
+    for device, file in devices.items():
+        if backing_file(device) == file:
+            detach_loop(device)
     held = wait_until_free(devices, _RELEASE_SECONDS)
     return [
         f"{device} of {file}" + (" (in use: ends with its last user)" if device in held else "")

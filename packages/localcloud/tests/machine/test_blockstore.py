@@ -25,8 +25,9 @@ from cloud_rig.real_machine import STATE, with_this_package
 from localcloud.blockstore import ColdBlockStore, build_daemon, cleanup
 from localcloud.blockstore.daemon import running_daemons
 from localcloud.blockstore.layout import Layout
-from localcloud.blockstore.loop import loops_under
+from localcloud.blockstore.loop import attach_loop, backing_file, detach_loop, loops_under
 from localcloud.blockstore.mounts import mounts
+from localcloud.blockstore.recovery import release_loops
 from localcloud.dataplane import DataPlaneError, VolumeLimits
 
 MIB = 1024 * 1024
@@ -584,6 +585,21 @@ def test_a_killed_owner_s_filesystem_in_a_mount_namespace_of_its_own_holds_nobod
     subprocess.run(["losetup", "--detach", device], check=True)
     cleanup(state_dir)
     assert leftovers(state_dir) == []
+
+
+def test_a_device_that_another_took_since_is_left_to_it(tmp_path: Path) -> None:
+    """It ended when its filesystem was unmounted, and another local cloud of the machine was given its number."""
+    file = tmp_path / "volume-of-another"
+    file.write_bytes(bytes(MIB))
+    path = attach_loop(file).path
+    try:
+        assert release_loops({path: str(tmp_path / "volume")}) == [f"{path} of {tmp_path / 'volume'}"]
+        assert backing_file(path) == str(file)
+        release_loops({path: str(file)})
+        assert backing_file(path) is None
+    finally:
+        if backing_file(path) == str(file):
+            detach_loop(path)
 
 
 def test_when_the_daemon_is_killed_reads_fail_and_the_store_says_what_to_do(state_dir: Path) -> None:
