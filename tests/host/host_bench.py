@@ -34,11 +34,18 @@ class Volume:
     image: Path
 
 
+def backs(image: Path, path: str) -> bool:
+    """Whether the image is what the loop device has now."""
+    try:
+        return Path(f"/sys/block/{Path(path).name}/loop/backing_file").read_text().rstrip("\n") == str(image)
+    except OSError:
+        return False
+
+
 def detach(path: str, image: Path) -> None:
     """Detach the loop device if the image is still what it has. A test that detached it may have left it to others."""
-    with contextlib.suppress(OSError):
-        if Path(f"/sys/block/{Path(path).name}/loop/backing_file").read_text().rstrip("\n") == str(image):
-            subprocess.run(["losetup", "-d", path], check=False)
+    if backs(image, path):
+        subprocess.run(["losetup", "-d", path], check=False)
 
 
 def unmount(point: Path) -> None:
