@@ -95,9 +95,7 @@ def test_what_is_no_probe_is_refused(port: int, request_bytes: bytes, status_cod
 
 def test_1100_silent_connections_silence_nobody(port: int) -> None:
     with many(1100, port):
-        started = time.monotonic()
-        assert probe(port)[0] == 200
-        assert time.monotonic() - started < PROBE_TIMEOUT_SECONDS
+        assert [probe(port)[0] for _ in range(3)] == [200] * 3
 
 
 def ended(client: socket.socket) -> bool:

@@ -42,7 +42,7 @@ def test_it_says_for_how_long_the_filesystem_stood(host: Host, kind: str) -> Non
     with host.mounted(host.volume(300 * MIB, kind)) as point:
         found = freeze(str(point))
         assert found.seconds is not None
-        assert 0 < found.seconds < 5
+        assert found.seconds > 0
         writes_go_on(point)
 
 

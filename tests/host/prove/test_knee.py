@@ -164,16 +164,18 @@ class TestOnRealDevices:
             result = find_knee(path, QUICK, Processes(), lambda _: None, with_throughput=False)
         finally:
             store.delete_volume(volume_id)
-        for one in result["steps"]:
-            at_once = one["requests_per_s"] * one["latency_ms"] / 1000
-            assert at_once == pytest.approx(one["concurrency"], rel=0.2), one
+        # What stalls the machine for a moment may fall into one of the steps.
+        by_law = [
+            one["requests_per_s"] * one["latency_ms"] / 1000 / one["concurrency"] for one in result["steps"]
+        ]
+        assert statistics.median(by_law) == pytest.approx(1.0, rel=0.2), by_law
         # How near they come to 20 and 50 ms at this rate is the bench's to hold, on an idle machine.
         crossings = {one["await_limit_ms"]: one["concurrency"] for one in result["crossings"]}
         assert 1 <= crossings[20.0] < crossings[50.0] <= 0.050 * iops * 1.3
         assert result["full_rate"]["requests_per_s"] == pytest.approx(iops, rel=0.1)
         witnessed = [one for one in result["steps"] if one["iostat"] is not None]
         assert len(witnessed) > len(result["steps"]) / 2
-        # iostat looks at instants of its own: what stalls the machine for a moment may fall into one of its steps.
+        # iostat looks at instants of its own.
         against_iostat = [one["iostat"]["r_await"] / one["read_await_ms"] for one in witnessed]
         assert statistics.median(against_iostat) == pytest.approx(1.0, rel=0.1), against_iostat
         assert witnessed[-1]["writes_per_s"] == 0.0

@@ -68,14 +68,38 @@ def test_requests_grow_with_the_device_s_speed_and_never_shrink() -> None:
     assert blocks_per_read(100e6, 4) == 4
 
 
-def test_a_changed_rate_limit_holds_from_then_on() -> None:
-    limiter, stop = RateLimiter(None), threading.Event()
+class StoppedClock(threading.Event):
+    """A clock on which nothing takes time but the waits for this event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 100.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0.0
+        return self.is_set()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StoppedClock:
+    clock = StoppedClock()
+    monkeypatch.setattr("peaker_host.warm.reader_pool.time.monotonic", lambda: clock.now)
+    return clock
+
+
+def seconds_for(limiter: RateLimiter, megabytes: int, clock: StoppedClock) -> float:
+    began = clock.now
+    for _ in range(megabytes):
+        limiter.take(1_000_000, clock)
+    return clock.now - began
+
+
+def test_a_changed_rate_limit_holds_from_then_on(clock: StoppedClock) -> None:
+    limiter = RateLimiter(None)
     assert not limiter.limited
+    assert seconds_for(limiter, 1000, clock) == 0
     limiter.change(10e6)
-    started = time.monotonic()
-    for _ in range(6):
-        limiter.take(1_000_000, stop)
-    assert 0.3 <= time.monotonic() - started < 1.2
+    assert seconds_for(limiter, 100, clock) == pytest.approx(10.0, abs=0.3)
 
 
 def test_reads_under_a_limit_are_a_millisecond_s_worth_and_no_larger_than_a_block() -> None:
@@ -138,21 +162,17 @@ def test_requests_are_whole_blocks_at_most_two_and_skip_what_is_done() -> None:
     assert found == [(0, 0, 2), (0, 3, 1), (1, 6, 1), (1, 8, 2)]
 
 
-def test_a_rate_limit_is_kept() -> None:
-    limiter = RateLimiter(10e6)
-    started = time.monotonic()
-    for _ in range(10):
-        limiter.take(1_000_000, threading.Event())
-    assert 0.7 <= time.monotonic() - started < 1.5
+def test_a_rate_limit_is_kept(clock: StoppedClock) -> None:
+    assert seconds_for(RateLimiter(10e6), 100, clock) == pytest.approx(10.0, abs=0.3)
 
 
-def test_a_limited_reader_stops_at_once_when_told() -> None:
+def test_a_limited_reader_ends_its_wait_when_told() -> None:
     stop = threading.Event()
     limiter = RateLimiter(1.0)
     threading.Timer(0.1, stop.set).start()
     started = time.monotonic()
     limiter.take(1000, stop)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 500, "of the thousand that the limit would have it wait"
 
 
 class FlakyDevice:

