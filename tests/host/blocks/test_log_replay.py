@@ -206,7 +206,7 @@ def test_what_is_unmounted_during_a_replay_is_free_at_once(
         assert not is_claimed(describe_device(other.path))
     finally:
         (tmp_path / "go on").write_text("\n")
-        replay.join(30)
+        replay.join(240)
 
 
 def test_a_replay_that_outlived_its_engine_is_waited_for(host: Host) -> None:
@@ -225,7 +225,7 @@ def test_a_replay_that_outlived_its_engine_is_waited_for(host: Host) -> None:
         waiting = threading.Thread(target=wait)
         waiting.start()
         assert not ended.wait(0.2)
-    waiting.join(10)
+    waiting.join(240)
     assert ended.is_set()
 
 
@@ -244,5 +244,5 @@ def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host, capsys:
         fcntl.flock(lock, fcntl.LOCK_SH)
         replaying = threading.Thread(target=replay)
         replaying.start()
-        replaying.join(60)
+        replaying.join(240)
         assert replayed

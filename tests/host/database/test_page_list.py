@@ -37,7 +37,7 @@ class Donor:
         programs.on("JSON_OBJECT", "@@GLOBAL", answer=self._says).on("SET GLOBAL", answer=self._set)
         programs.on("dump_status", answer=table({"n": "x", "Value": "dump completed at 251121  1:02:03"}))
 
-    def dump(self, timeout_seconds: float = 5) -> int:
+    def dump(self, timeout_seconds: float = 240) -> int:
         return page_list.dump_buffer_pool(self.client, self.host.settings, 100, timeout_seconds)
 
     def _says(self, _text: str) -> str:

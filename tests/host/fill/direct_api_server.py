@@ -6,8 +6,9 @@ import base64
 import hashlib
 import json
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +24,7 @@ ROLE = "/latest/meta-data/iam/security-credentials/"
 class DirectApiServer:
     """`snapshots`: blocks by snapshot and index. `refusals` are answered instead of the next blocks: (status, code,
     reason). `volumes`: the volume of a snapshot where it is not that of all others. `damages`: by block, what is wrong
-    with its next answers: short, checksum or length."""
+    with its next answers: short, checksum or length. The answer for a block that it `holds` waits until it does not."""
 
     snapshots: dict[str, dict[int, bytes]]
     volumes: dict[str, str] = field(default_factory=dict)
@@ -32,6 +33,7 @@ class DirectApiServer:
     refusals: deque[tuple[int, str, str]] = field(default_factory=deque)
     damages: dict[int, list[str]] = field(default_factory=dict)
     asked: Counter[int] = field(default_factory=Counter)
+    holds: Callable[[int], bool] = lambda _index: False
     lists: int = 0
     generation: int = 0
     has_role: bool = True
@@ -110,6 +112,8 @@ class DirectApiServer:
 
     def _block(self, snapshot: str, index: int, token: str) -> tuple[int, dict[str, str], bytes]:
         self.asked[index] += 1
+        while self.holds(index):
+            time.sleep(0.01)
         if self.refusals:
             return _refusal(*self.refusals.popleft())
         if token != self.token(snapshot, index):

@@ -119,13 +119,23 @@ def test_what_differs_is_written_and_what_the_snapshot_has_not_is_zeros(
 def test_an_engine_that_is_killed_half_way_goes_on_and_the_bytes_are_right(
     host: Host, capsys: Capture, server: DirectApiServer, parked: Volume
 ) -> None:
-    command = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)]
-    slowly = arguments(host, parked, "--requests-per-second", "90")
-    process = subprocess.Popen([*command, *slowly], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not {100, 110} & set(server.asked) and process.poll() is None:
-        time.sleep(0.01)
+    command = [
+        sys.executable,
+        "-m",
+        "peaker_host",
+        "--settings",
+        str(host.settings_path),
+        *arguments(host, parked),
+    ]
+    server.holds = lambda index: index in {120, 130}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while (
+        not host.call(capsys, "report_prewarm", "--run-id", RUN_ID).get("written") and process.poll() is None
+    ):
+        time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    server.holds = lambda _index: False
     assert not holds(parked, DONOR_AFTER)
     told = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
     assert (told["state"], told["written"]) == ("dead", True)

@@ -143,14 +143,17 @@ def test_an_engine_that_is_killed_goes_on_and_the_bytes_are_right(
 ) -> None:
     empty = host.volume(SIZE)
     command = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)]
-    slowly = arguments(host, empty, kind, "--requests-per-second", "60")
     for share in (0.2, 0.5):
         enough = share * len(server.snapshots[SNAPSHOT])
-        process = subprocess.Popen([*command, *slowly], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server.holds = lambda _index, enough=enough: sum(server.asked.values()) > enough  # type: ignore[misc]
+        process = subprocess.Popen(
+            [*command, *arguments(host, empty, kind)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         while sum(server.asked.values()) < enough and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
+    server.holds = lambda _index: False
     said = host.call(capsys, *arguments(host, empty, kind))
     assert said["state"] == "done"
     assert said["restarts"] == 2
@@ -162,7 +165,8 @@ def test_an_engine_that_is_told_to_end_repeats_nothing(
 ) -> None:
     empty = host.volume(SIZE)
     command = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)]
-    slowly = arguments(host, empty, kind, "--requests-per-second", "60")
+    # So slow that much is left, however late the signal comes.
+    slowly = arguments(host, empty, kind, "--requests-per-second", "15")
     process = subprocess.Popen([*command, *slowly], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     while sum(server.asked.values()) < 40 and process.poll() is None:
         time.sleep(0.01)

@@ -302,7 +302,7 @@ def test_over_http_good_bad_and_maintenance(host: Host, programs: ScriptedProces
     assert set_maintenance(host.settings, True)["changed"] is False
     assert ask(responder) == (404, {"state": "maintenance", "why": "maintenance is on", "draining": False})
     set_maintenance(host.settings, False)
-    assert ask(responder)[0] == 200
+    ask_until(responder, 200)
     broken = status(Replica_SQL_Running="No", Last_SQL_Error="dup")
     programs.on("SHOW REPLICA STATUS", answer=looks(broken))
     assert ask_until(responder, 503)["why"] == "the applier thread does not run: dup"

@@ -131,9 +131,9 @@ def test_peers_are_asked_over_http(
     says.update(
         status=503, body=json.dumps({"state": "bad", "only_lag": True, "staleness_seconds": 8}).encode()
     )
-    first, second = ask_peers(peers, port)
+    first, second = ask_peers(peers, port, 60)
     assert first == Standing("i-1", "lagging", 8.0)
     assert second == Standing("i-2", "unreachable")
     says.update(status=200, body=b"ok")
-    assert ask_peers(peers[:1], port) == [Standing("i-1", "unreachable")]
+    assert ask_peers(peers[:1], port, 60) == [Standing("i-1", "unreachable")]
     assert ask_peers([], port) == []

@@ -172,12 +172,12 @@ class TestOnRealDevices:
         # How near they come to 20 and 50 ms at this rate is the bench's to hold, on an idle machine.
         crossings = {one["await_limit_ms"]: one["concurrency"] for one in result["crossings"]}
         assert 1 <= crossings[20.0] < crossings[50.0] <= 0.050 * iops * 1.3
-        assert result["full_rate"]["requests_per_s"] == pytest.approx(iops, rel=0.1)
+        assert 0.8 * iops <= result["full_rate"]["requests_per_s"] <= 1.1 * iops
         witnessed = [one for one in result["steps"] if one["iostat"] is not None]
         assert len(witnessed) > len(result["steps"]) / 2
         # iostat looks at instants of its own.
         against_iostat = [one["iostat"]["r_await"] / one["read_await_ms"] for one in witnessed]
-        assert statistics.median(against_iostat) == pytest.approx(1.0, rel=0.1), against_iostat
+        assert statistics.median(against_iostat) == pytest.approx(1.0, rel=0.2), against_iostat
         assert witnessed[-1]["writes_per_s"] == 0.0
 
     def test_two_reads_to_one_write_on_a_scratch_file_that_is_gone_afterwards(self, host: Host) -> None:
@@ -186,8 +186,8 @@ class TestOnRealDevices:
         with host.mounted(volume) as point:
             result = find_mixed_knee(str(point), 64 * MIB, few, Processes(), lambda _: None, allow_busy=True)
             assert list(point.glob(".peaker*")) == []
-        done = result["steps"][-1]
-        assert done["reads_per_s"] / done["writes_per_s"] == pytest.approx(2.0, rel=0.25)
+        reads, writes = (sum(one[f"{kind}_per_s"] for one in result["steps"]) for kind in ("reads", "writes"))
+        assert reads / writes == pytest.approx(2.0, rel=0.3)
         assert result["device"] == os.path.basename(volume.path)
 
     def test_a_device_that_serves_others_is_refused(self, host: Host) -> None:

@@ -119,11 +119,11 @@ def look(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
 
 
 def proved(host: Host, capsys: Capture, load_seconds: int = 0) -> dict[str, Any]:
-    """As the workflow does with few blocks: one look, and where noise hides the answer all is read before another."""
+    """As the workflow does with few blocks: one look, and where noise hides the answer all is read before others."""
     arguments = ("--load-seconds", str(load_seconds))
     first = look(host, capsys, *arguments)
     assert first["verdict"] != "not_warm", first
-    return first if first["verdict"] == "warm" else look(host, capsys, "--remedy", "all", *arguments)
+    return first if first["verdict"] == "warm" else host.prove(capsys, "--remedy", "all", *arguments)
 
 
 def test_cold_blocks_are_found_beside_an_applier_and_warm_ones_are_called_warm(
