@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cloud_rig.resources import eventually
+from localcloud.hosts import service_control
 from localcloud.hosts.service_control import Layout, Services, main, parse_seconds
 
 NOTIFIES = (
@@ -44,6 +48,10 @@ class Units:
     def log(self, name: str) -> str:
         return (self.layout.log_directory / f"{name}.service.log").read_text()
 
+    def logged(self, name: str, text: str) -> None:
+        """A started service runs, and writes when its turn comes."""
+        eventually(lambda: self.log(name) == text)
+
 
 @pytest.fixture
 def units(layout: Layout):  # type: ignore[no-untyped-def]
@@ -71,6 +79,7 @@ def test_a_service_starts_is_active_and_stops(units: Units, capsys: pytest.Captu
     assert units.run("start", "web.service") == 0
     assert units.run("start", "web") == 0
     assert units.run("is-active", "web") == 0
+    units.logged("web", "serving peaker\n")
     assert units.run("status", "web") == 0
     assert units.run("stop", "web") == 0
     assert units.run("is-active", "web") == 3
@@ -81,13 +90,14 @@ def test_a_service_starts_is_active_and_stops(units: Units, capsys: pytest.Captu
 
 
 def test_a_service_that_ends_by_itself_is_failed_until_reset(
-    units: Units, capsys: pytest.CaptureFixture[str]
+    units: Units, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    units.write("crash", "ExecStart=/bin/sh -c 'sleep 0.3; exit 1'")
+    # It ends when it may: what ends before `start` has looked at it is a failed start.
+    may_end = tmp_path / "may-end"
+    units.write("crash", f"ExecStart=/bin/sh -c 'until test -e {may_end}; do sleep 0.05; done; exit 1'")
     assert units.run("start", "crash") == 0
-    deadline = time.monotonic() + 120
-    while units.run("is-active", "crash") == 0 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    may_end.touch()
+    eventually(lambda: units.run("is-active", "crash") != 0)
     assert capsys.readouterr().out.splitlines()[-1] == "failed"
     units.run("reset-failed", "crash")
     units.run("is-active", "crash")
@@ -95,8 +105,11 @@ def test_a_service_that_ends_by_itself_is_failed_until_reset(
 
 
 def test_a_service_that_cannot_start_says_where_to_look(
-    units: Units, capsys: pytest.CaptureFixture[str]
+    units: Units, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # `start` looks for a tenth of a second whether it ends; here for as long as the machine takes to run it.
+    ended_within = service_control._ended_within
+    monkeypatch.setattr(service_control, "_ended_within", lambda process, _: ended_within(process, 120))
     units.write("broken", "ExecStart=/bin/sh -c 'echo no such disk >&2; exit 7'")
     assert units.run("start", "broken") == 1
     assert "broken.service.log" in capsys.readouterr().err
@@ -136,9 +149,7 @@ def test_a_service_that_ignores_the_stop_signal_is_killed_at_the_limit(units: Un
     deaf = "/bin/sh -c 'trap \"\" TERM; echo deaf; sleep 600; sleep 600'"
     units.write("stubborn", f"TimeoutStopSec=300ms\nExecStart={deaf}")
     units.run("start", "stubborn")
-    deadline = time.monotonic() + 120
-    while units.log("stubborn") != "deaf\n" and time.monotonic() < deadline:
-        time.sleep(0.05)
+    units.logged("stubborn", "deaf\n")
     started = time.monotonic()
     assert units.run("stop", "stubborn") == 0
     assert 0.3 <= time.monotonic() - started < 300
@@ -169,6 +180,13 @@ class TestStartLimit:
     """Of systemd.unit(5): five starts in ten seconds, however they come about."""
 
     ENDS = "ExecStart=/bin/true"
+
+    @pytest.fixture(autouse=True)
+    def _a_clock_of_looks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It goes on by a thousandth of a second at each look: all starts are within seconds on any machine."""
+        looks = itertools.count()
+        counted = SimpleNamespace(monotonic=lambda: next(looks) / 1000, sleep=time.sleep)
+        monkeypatch.setattr(service_control, "time", counted)
 
     def test_the_sixth_start_is_refused_until_the_unit_is_reset(
         self, units: Units, capsys: pytest.CaptureFixture[str]
@@ -238,6 +256,7 @@ def test_a_drop_in_of_a_unit_holds_under_each_of_its_names(units: Units, layout:
 def test_status_shows_the_end_of_the_log(units: Units, capsys: pytest.CaptureFixture[str]) -> None:
     units.write("web", "ExecStart=/bin/sh -c 'echo one; echo two; echo three; exec sleep 60'")
     units.run("start", "web")
+    units.logged("web", "one\ntwo\nthree\n")
     capsys.readouterr()
     assert units.run("status", "--no-pager", "-n", "2", "web") == 0
     lines = capsys.readouterr().out.splitlines()
