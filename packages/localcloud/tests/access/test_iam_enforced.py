@@ -352,7 +352,8 @@ def test_an_instance_whose_images_key_ec2_cannot_use_is_answered_for_and_then_en
     may = [f"kms:{action}" for action in (*VOLUME_KEY, "CreateGrant") if action != missing]
     its_image = allow("ec2:RunInstances", f"arn:aws:ec2:us-east-1::image/{image}")
     person = Person(aws, *LAUNCHER.values(), its_image, allow(may, key))
-    answer = person.ec2.run_instances(**{**LAUNCH, "ImageId": image})["Instances"][0]
+    with aws.held("launch", "terminate"):
+        answer = person.ec2.run_instances(**{**LAUNCH, "ImageId": image})["Instances"][0]
     assert answer["State"]["Name"] == "pending"
     wanted = "running" if missing is None else "terminated"
     eventually(lambda: aws.instance_state(answer["InstanceId"]) == wanted)

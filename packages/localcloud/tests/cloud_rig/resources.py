@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from localcloud.extensions.ec2 import ebs_records, state
+from localcloud.extensions.ec2 import capacity_reservations, ebs, ebs_actions, ebs_records, instances, state
 from localcloud.extensions.elbv2.lateness import PROMPT, BalancerLateness
+from localcloud.extensions.ssm import command_actions, commands
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
@@ -20,6 +22,11 @@ from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_datapla
 IMAGE = "ami-0a770000000000097"
 SUBNET_A = "subnet-0a77000000000001a"
 SUBNET_B = "subnet-0a77000000000001b"
+# Where EC2 and SSM show late, and pass through states in between, by real seconds.
+BY_REAL_SECONDS = (
+    *(capacity_reservations, ebs, ebs_actions, ebs_records, instances, state),
+    *(command_actions, commands),
+)
 
 
 def eventually(look: Callable[[], Any], seconds: float = 240.0) -> Any:
@@ -49,12 +56,32 @@ class ResourceCloud:
         scale, now = self.cloud.clock.scale, time.monotonic()
         self.cloud.clock.set(scale=1e-6)
         try:
-            # EC2 shows late, and a volume is creating, by real seconds.
-            stopped = SimpleNamespace(monotonic=lambda: now)
-            with patch.object(state, "time", stopped), patch.object(ebs_records, "time", stopped):
+            stopped = SimpleNamespace(monotonic=lambda: now, sleep=time.sleep)
+            with ExitStack() as patches:
+                for module in BY_REAL_SECONDS:
+                    patches.enter_context(patch.object(module, "time", stopped))
                 yield
         finally:
             self.cloud.clock.set(scale=scale)
+
+    @contextmanager
+    def held(self, *actions: str) -> Iterator[None]:
+        """What the cloud asks of its hosts by these actions waits until the end of the block."""
+        may_go_on = threading.Event()
+
+        def waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+            def wait(*arguments: Any, **named: Any) -> Any:
+                may_go_on.wait()
+                return original(*arguments, **named)
+
+            return wait
+
+        with ExitStack() as patches:
+            patches.callback(may_go_on.set)
+            for action in actions:
+                original = getattr(self.plane.hosts, action)
+                patches.enter_context(patch.object(self.plane.hosts, action, waiting(original)))
+            yield
 
     def launch(self, **changes: Any) -> str:
         """RunInstances of one replica in us-east-1a, or as changed."""

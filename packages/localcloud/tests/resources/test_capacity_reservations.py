@@ -55,9 +55,10 @@ def available(aws: ResourceCloud, reservation_id: str) -> int:
 
 def test_it_is_pending_and_then_active_with_all_that_was_asked_for(slow_aws: ResourceCloud) -> None:
     tags = [{"Key": "peaker:owner", "Value": "local"}]
-    made = slow_aws.ec2.create_capacity_reservation(
-        **request(slow_aws, TagSpecifications=[{"ResourceType": "capacity-reservation", "Tags": tags}])
-    )["CapacityReservation"]
+    with slow_aws.stopped_clock():
+        made = slow_aws.ec2.create_capacity_reservation(
+            **request(slow_aws, TagSpecifications=[{"ResourceType": "capacity-reservation", "Tags": tags}])
+        )["CapacityReservation"]
     assert (made["State"], made["TotalInstanceCount"], made["AvailableInstanceCount"]) == ("pending", 1, 1)
     found = eventually(lambda: described(slow_aws, made["CapacityReservationId"]))
     assert (found["InstanceMatchCriteria"], found["EndDateType"], found["Tags"]) == (

@@ -31,7 +31,8 @@ def tag(key: str, value: str) -> dict[str, str]:
 
 
 def test_a_volume_is_creating_and_then_available(slow_aws: ResourceCloud) -> None:
-    answer = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4, VolumeType="gp3")
+    with slow_aws.stopped_clock():
+        answer = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4, VolumeType="gp3")
     assert answer["State"] == "creating"
     assert (answer["Iops"], answer["Throughput"]) == (3000, 125)
     eventually(lambda: slow_aws.volume(answer["VolumeId"]).get("State") == "available")
@@ -288,11 +289,12 @@ def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None
     log = aws.attached_volume(instance_id, "/dev/sdg")
     aws.plane.volumes.write(data, {0: b"rows", 9: b"more rows"})
     aws.plane.volumes.write(log, {3: b"binlog"})
-    answer = aws.ec2.create_snapshots(
-        InstanceSpecification={"InstanceId": instance_id, "ExcludeBootVolume": True},
-        CopyTagsFromSource="volume",
-        TagSpecifications=[{"ResourceType": "snapshot", "Tags": [tag("peaker:run-id", "run-1")]}],
-    )["Snapshots"]
+    with aws.stopped_clock():
+        answer = aws.ec2.create_snapshots(
+            InstanceSpecification={"InstanceId": instance_id, "ExcludeBootVolume": True},
+            CopyTagsFromSource="volume",
+            TagSpecifications=[{"ResourceType": "snapshot", "Tags": [tag("peaker:run-id", "run-1")]}],
+        )["Snapshots"]
     aws.plane.volumes.write(data, {0: b"later rows"})
     by_volume = {snapshot["VolumeId"]: snapshot for snapshot in answer}
     assert set(by_volume) == {data, log}
@@ -508,9 +510,10 @@ def test_block_api_refusals(slow_aws: ResourceCloud) -> None:
     assert code_of(error) == "ResourceNotFoundException"
     volume_id = aws.available_volume()
     aws.plane.volumes.write(volume_id, {1: b"a"})
-    snapshot_id = aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
-    with pytest.raises(ClientError) as error:
-        aws.ebs.list_snapshot_blocks(SnapshotId=snapshot_id)
+    with aws.stopped_clock():
+        snapshot_id = aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
+        with pytest.raises(ClientError) as error:
+            aws.ebs.list_snapshot_blocks(SnapshotId=snapshot_id)
     assert code_of(error) == "ValidationException"
     eventually(lambda: aws.snapshot(snapshot_id).get("State") == "completed")
     with pytest.raises(ClientError) as error:

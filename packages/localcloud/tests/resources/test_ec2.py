@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from botocore.exceptions import ClientError
 
 from cloud_rig.resources import IMAGE, SUBNET_B, ResourceCloud, eventually
+from localcloud.extensions.ec2 import instances
 from localcloud.extensions.ec2.network import SECURITY_GROUP_ID, SUBNETS, VPC_ID
 from localcloud.extensions.ec2.state import ec2_state
 
@@ -34,9 +36,10 @@ def test_the_network_and_the_images_of_the_local_environment_are_there(aws: Reso
 
 
 def test_an_instance_is_pending_and_then_running_on_a_host_with_its_address(aws: ResourceCloud) -> None:
-    answer = aws.ec2.run_instances(
-        ImageId=IMAGE, InstanceType="r6i.large", MinCount=1, MaxCount=1, SubnetId=SUBNET_B
-    )["Instances"][0]
+    with aws.held("launch"):
+        answer = aws.ec2.run_instances(
+            ImageId=IMAGE, InstanceType="r6i.large", MinCount=1, MaxCount=1, SubnetId=SUBNET_B
+        )["Instances"][0]
     assert answer["State"]["Name"] == "pending"
     eventually(lambda: aws.instance_state(answer["InstanceId"]) == "running")
     described = describe_by_id(aws, answer["InstanceId"])
@@ -109,7 +112,8 @@ def test_terminate_deletes_the_volumes_that_say_so_and_detaches_the_others(aws: 
     volumes = {
         m["DeviceName"]: m["Ebs"]["VolumeId"] for m in describe_by_id(aws, instance_id)["BlockDeviceMappings"]
     }
-    answer = aws.ec2.terminate_instances(InstanceIds=[instance_id])["TerminatingInstances"][0]
+    with aws.held("terminate"):
+        answer = aws.ec2.terminate_instances(InstanceIds=[instance_id])["TerminatingInstances"][0]
     assert answer["CurrentState"]["Name"] == "shutting-down"
     eventually(lambda: aws.instance_state(instance_id) == "terminated")
     assert aws.volume(volumes["/dev/xvda"]) == {}
@@ -363,8 +367,9 @@ def test_instance_status_follows_the_host(aws: ResourceCloud) -> None:
         answer = aws.ec2.describe_instance_status(InstanceIds=[instance_id])
         return str(answer["InstanceStatuses"][0]["InstanceStatus"]["Status"])
 
-    instance_id = aws.launched()
-    assert status(instance_id) == "initializing"
+    with patch.object(instances, "STATUS_CHECK_SECONDS", 3600.0):
+        instance_id = aws.launched()
+        assert status(instance_id) == "initializing"
     eventually(lambda: status(instance_id) == "ok")
     aws.plane.hosts.crash(instance_id)
     assert status(instance_id) == "impaired"
