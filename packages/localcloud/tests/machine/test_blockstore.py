@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from cloud_rig.real_machine import STATE, with_this_package
+from cloud_rig.resources import eventually
 from localcloud.blockstore import ColdBlockStore, build_daemon, cleanup
 from localcloud.blockstore.daemon import running_daemons
 from localcloud.blockstore.layout import Layout
@@ -116,7 +117,8 @@ def test_first_read_of_a_restored_block_is_slow_and_the_second_is_not(
 ) -> None:
     source, replica, _, snapshot, _ = names
     seed_snapshot(store, source, snapshot, 32 * MIB, range(64))
-    store.create_volume(replica, 32 * MIB, VolumeLimits(), snapshot)
+    # Of fetches that take long: no noise of a busy machine in the warm reads comes near.
+    store.create_volume(replica, 32 * MIB, VolumeLimits(fetch_latency_ms=200), snapshot)
 
     def latencies(device: DirectFile) -> list[float]:
         taken = []
@@ -216,10 +218,10 @@ def test_a_large_request_counts_as_several_ios_of_256_kib(store: ColdBlockStore,
 def test_warming_reaches_the_throughput_limit_and_no_more(store: ColdBlockStore, names: list[str]) -> None:
     source, _, _, snapshot, _ = names
     seed_snapshot(store, source, snapshot, 256 * MIB, range(512))
-    replicas = iter((names[1], names[2], names[4]))
+    replica = names[1]
 
     def warmed_mib_per_s() -> float:
-        replica = next(replicas)
+        store.delete_volume(replica)  # the warm one of the run before
         store.create_volume(replica, 256 * MIB, VolumeLimits(throughput_mib_per_s=100), snapshot)
         result = fio(store.attach(replica).path, "--rw=read", "--bs=512k", "--iodepth=32")
         stat = store.stat(replica)
@@ -342,14 +344,14 @@ def test_two_volumes_are_snapshot_at_one_instant(store: ColdBlockStore, names: l
     for volume_id in (data, log):
         store.create_volume(volume_id, 16 * MIB, UNLIMITED)
     stop = threading.Event()
+    written = 0
 
-    def write_numbers(device_of_data: DirectFile, device_of_log: DirectFile) -> int:
-        number = 0
+    def write_numbers(device_of_data: DirectFile, device_of_log: DirectFile) -> None:
+        nonlocal written
         while not stop.is_set():
-            number += 1
             for device in (device_of_data, device_of_log):
-                device.write(0, number.to_bytes(8, "big") * 512)
-        return number
+                device.write(0, (written + 1).to_bytes(8, "big") * 512)
+            written += 1
 
     def number_in(snapshot_id: str) -> int:
         return int.from_bytes(store.read_snapshot_block(snapshot_id, 0)[:8], "big")
@@ -360,18 +362,20 @@ def test_two_volumes_are_snapshot_at_one_instant(store: ColdBlockStore, names: l
         ThreadPoolExecutor(1) as writer,
     ):
         writing = writer.submit(write_numbers, data_device, log_device)
-        seen = []
+        seen = [0]
         try:
             for _ in range(10):
-                time.sleep(0.05)
+                eventually(lambda: written > seen[-1])  # the writer goes on
                 store.create_snapshots({data: data_snapshot, log: log_snapshot})
                 seen.append(number_in(data_snapshot))
                 assert number_in(data_snapshot) - number_in(log_snapshot) in (0, 1)
                 store.delete_snapshot(data_snapshot)
                 store.delete_snapshot(log_snapshot)
+            eventually(lambda: written > seen[-1])
         finally:
             stop.set()
-        assert writing.result() > seen[-1] > seen[0] > 0
+        writing.result()
+    assert seen == sorted(set(seen))
 
 
 def test_calls_are_idempotent_by_id(store: ColdBlockStore, names: list[str]) -> None:
@@ -465,7 +469,7 @@ OWNER = """
     from localcloud.dataplane import VolumeLimits
     store = ColdBlockStore(Path(sys.argv[1]), pool_bytes=8 << 30)
     store.create_volume("vol-a", 320 << 20, VolumeLimits(base_latency_ms=0, iops=0))
-    store.create_volume("vol-b", 4 << 20, VolumeLimits(base_latency_ms=3000))
+    store.create_volume("vol-b", 4 << 20, VolumeLimits(base_latency_ms=60_000))
     store.create_snapshots({"vol-a": "snap-golden"})
     worker = os.fork()
     if worker == 0:
@@ -507,7 +511,8 @@ def test_cleanup_removes_all_that_a_killed_owner_left(state_dir: Path) -> None:
         reader = subprocess.Popen(
             ["dd", f"if={devices[1]}", "of=/dev/null", "iflag=direct", "bs=4k", "count=1"]
         )
-        time.sleep(0.3)
+        in_flight = Path("/sys/block") / Path(devices[1]).name / "inflight"
+        eventually(lambda: in_flight.read_text().split()[0] != "0")
         owner.kill()
         owner.wait()
         removed = cleanup(state_dir)
@@ -597,7 +602,7 @@ def test_a_device_that_another_took_since_is_left_to_it(tmp_path: Path) -> None:
         assert release_loops({path: str(tmp_path / "volume")}) == [f"{path} of {tmp_path / 'volume'}"]
         assert backing_file(path) == str(file)
         release_loops({path: str(file)})
-        assert backing_file(path) != str(file)
+        eventually(lambda: backing_file(path) != str(file))  # a scan of the machine may hold it for a moment
     finally:
         if backing_file(path) == str(file):
             detach_loop(path)

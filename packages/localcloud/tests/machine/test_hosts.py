@@ -22,6 +22,9 @@ from localcloud.hosts.network import namespace_name, namespaces
 pytestmark = pytest.mark.real
 
 NETWORK = own_network()
+# Names of processes that no other test run on the machine has.
+MINE = os.getpid()
+SERVICE_FILE = f"/root/service-{MINE}.sh"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,10 @@ class Launcher:
 
     def run(self, instance_id: str, script: str, timeout_seconds: float = 60) -> RunResult:
         return self.hosts.start_command(instance_id, ["bash", "-c", script]).wait(timeout_seconds)
+
+    def await_process(self, instance_id: str, command_line: str) -> None:
+        """Who starts a command or puts one into the background is told so before it has begun."""
+        eventually(lambda: self.run(instance_id, f"pgrep -fx '{command_line}'").exit_code == 0)
 
 
 @pytest.fixture
@@ -187,7 +194,7 @@ begun second
 setsid sh /root/service.sh stray >/dev/null 2>&1 </dev/null &
 begun stray
 echo kept >/mnt/file
-"""
+""".replace("/root/service.sh", SERVICE_FILE)
 
 
 def test_a_stop_ends_services_in_order_and_a_start_brings_up_those_that_are_enabled(
@@ -197,9 +204,10 @@ def test_a_stop_ends_services_in_order_and_a_start_brings_up_those_that_are_enab
     hosts.plug(instance_id, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
     assert launch.run(instance_id, SERVICES).exit_code == 0
     command = hosts.start_command(instance_id, ["sleep", "4713"])
+    launch.await_process(instance_id, "sleep 4713")
     hosts.stop(instance_id)
     assert command.wait(60).exit_code == 128 + signal.SIGTERM
-    assert not _machine_processes("sh /root/service.sh")
+    assert not _machine_processes(f"sh {SERVICE_FILE}")
     clean = subprocess.run(["dumpe2fs", "-h", loop_device.path], capture_output=True, text=True, check=True)
     assert "needs_recovery" not in clean.stdout
 
@@ -229,19 +237,19 @@ def test_a_stop_by_force_lets_nothing_end_in_order(hosts: NamespaceHosts, launch
 
 def test_killing_the_init_kills_everything_in_the_host(hosts: NamespaceHosts, launch: Launcher) -> None:
     instance_id = launch()
-    assert launch.run(instance_id, "setsid sleep 4711 > /dev/null 2>&1 & sleep 0.3").exit_code == 0
-    command = hosts.start_command(instance_id, ["sleep", "4712"])
-    assert _machine_processes("sleep 4711")
+    adopted, commanded = f"sleep 4711.{MINE}", f"sleep 4712.{MINE}"
+    assert launch.run(instance_id, f"setsid {adopted} > /dev/null 2>&1 &").exit_code == 0
+    command = hosts.start_command(instance_id, commanded.split())
+    for process in (adopted, commanded):
+        launch.await_process(instance_id, process)
+        assert _machine_processes(process)
 
     init = hosts._hosts[instance_id].init_pid
     os.kill(init, signal.SIGKILL)
 
     assert command.wait(60).exit_code == 137
-    deadline = time.monotonic() + 60
-    while hosts.is_up(instance_id) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not hosts.is_up(instance_id)
-    assert not _machine_processes("sleep 471")
+    eventually(lambda: not hosts.is_up(instance_id))
+    assert not [line for line in (adopted, commanded) if _machine_processes(line)]
 
 
 def test_orphans_are_reaped(launch: Launcher) -> None:
@@ -273,11 +281,13 @@ def test_at_the_time_limit_the_command_and_its_children_die_but_an_adopted_daemo
 ) -> None:
     instance_id = launch()
     launch.run(instance_id, "setsid sleep 5000 > /dev/null 2>&1 < /dev/null &")
+    script = "echo begun; sleep 5001 & setsid sleep 5002 & sleep 5003"
+    command = hosts.start_command(instance_id, ["bash", "-c", script])
+    for seconds in (5000, 5001, 5002, 5003):
+        launch.await_process(instance_id, f"sleep {seconds}")
 
     started = time.monotonic()
-    result = launch.run(
-        instance_id, "echo begun; sleep 5001 & setsid sleep 5002 & sleep 5003", timeout_seconds=4
-    )
+    result = command.wait(0.5)
 
     assert (result.exit_code, result.timed_out, result.cancelled) == (None, True, False)
     assert result.stdout == "begun\n"
@@ -288,7 +298,8 @@ def test_at_the_time_limit_the_command_and_its_children_die_but_an_adopted_daemo
 def test_cancel_kills_the_command_and_its_children(hosts: NamespaceHosts, launch: Launcher) -> None:
     instance_id = launch()
     command = hosts.start_command(instance_id, ["bash", "-c", "sleep 6000 & sleep 6001"])
-    time.sleep(0.3)
+    for seconds in (6000, 6001):
+        launch.await_process(instance_id, f"sleep {seconds}")
     command.cancel()
     result = command.wait(60)
     assert (result.exit_code, result.timed_out, result.cancelled) == (None, False, True)
@@ -394,7 +405,7 @@ def test_mysql_initialises_starts_as_a_service_and_answers_over_the_bridge(
     server, client = launch(1), launch(2)
     admin = "mysql --defaults-extra-file=/etc/peaker/admin.cnf -NBe"
 
-    assert launch.run(server, "mysqld --initialize-insecure && systemctl start mysql").exit_code == 0
+    assert launch.run(server, "mysqld --initialize-insecure && systemctl start mysql", 600).exit_code == 0
     settings = launch.run(
         server, f'{admin} "select @@version, @@super_read_only, @@gtid_mode, @@log_bin_basename"'
     ).stdout.split()
@@ -410,9 +421,13 @@ def test_mysql_initialises_starts_as_a_service_and_answers_over_the_bridge(
     assert answer.stdout == "ip-host-1\n", answer.stderr
 
     assert launch.run(server, "systemctl is-active mysql").stdout == "active\n"
-    assert launch.run(server, "pkill -KILL mysqld; sleep 0.5; systemctl is-active mysql").stdout == "failed\n"
-    assert launch.run(server, "systemctl restart mysql && systemctl is-active mysql").stdout == "active\n"
-    assert launch.run(server, "systemctl stop mysql; pgrep mysqld").stdout == ""
+    assert launch.run(server, "pkill -KILL mysqld").exit_code == 0
+    eventually(lambda: launch.run(server, "systemctl is-active mysql").stdout == "failed\n")
+    assert (
+        launch.run(server, "systemctl restart mysql && systemctl is-active mysql", 600).stdout == "active\n"
+    )
+    assert launch.run(server, "systemctl stop mysql", 600).exit_code == 0
+    eventually(lambda: launch.run(server, "pgrep mysqld").stdout == "")  # the host's init buries it
 
 
 def _machine_processes(command_line: str) -> list[str]:

@@ -46,7 +46,8 @@ hosts.launch(HostSpec(instance_id, image_id, host_address, "held"))
 volumes.create_volume("vol-00000000000000001", 1 << 30, VolumeLimits())
 hosts.plug(instance_id, "/dev/sdf", "vol-00000000000000001", volumes.attach("vol-00000000000000001"))
 script = "mkfs.xfs -q /dev/sdf && mount /dev/sdf /mnt && { while date > /mnt/x; do sleep 0.01; done & } && findmnt /mnt"
-result = hosts.start_command(instance_id, ["bash", "-c", script]).wait(60)
+booted = "until grep -q sleep /proc/1/comm; do sleep 0.01; done; "
+result = hosts.start_command(instance_id, ["bash", "-c", booted + script]).wait(60)
 assert result.exit_code == 0, result
 endpoints.apply(ReadEndpointSpec("orders", port, (Target(instance_id, host_address, 3306),)))
 print("holding", flush=True)

@@ -48,6 +48,7 @@ class Assembly:
                 "Code": {"S3Bucket": BUCKET_NAME, "S3Key": "code.zip"},
                 "Handler": "app.handler",
                 "Runtime": "python3.13",
+                "Timeout": 300,
                 "Role": {"Fn::GetAtt": ["Role", "Arn"]},
             },
         }
