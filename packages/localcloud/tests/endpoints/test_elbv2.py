@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from copy import copy
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,6 +16,7 @@ from moto.ec2.models import ec2_backends
 from cloud_rig.resources import SUBNET_A, SUBNET_B, ResourceCloud, eventually
 from localcloud.dataplane import ReadEndpointSpec
 from localcloud.extensions.ec2.network import VPC_ID
+from localcloud.extensions.elbv2 import balancers
 
 HEALTH_PORT = 9200
 
@@ -216,15 +219,17 @@ def test_a_target_that_fails_its_probes_is_unhealthy_and_comes_back(reads: Reads
 
 
 def test_one_failed_probe_is_not_enough(reads: Reads) -> None:
-    instance_id = reads.replica()
-    address = reads.aws.instance(instance_id)["PrivateIpAddress"]
-    reads.answer(instance_id, 503)
-    probes = reads.aws.plane.endpoints.probes
-    seen = len(probes)
-    eventually(lambda: len(probes) > seen)
-    reads.aws.plane.endpoints.health[(address, HEALTH_PORT)] = 200
-    seen = len(probes)
-    eventually(lambda: len(probes) > seen)
+    instance_id, endpoints, failures = reads.replica(), reads.aws.plane.endpoints, [503]
+    probe = endpoints.probe
+
+    def fails_once(*asked: Any) -> int | None:
+        passed = probe(*asked)
+        return failures.pop() if failures else passed
+
+    with patch.object(endpoints, "probe", fails_once):
+        eventually(lambda: not failures)
+        seen = len(endpoints.probes)
+        eventually(lambda: len(endpoints.probes) > seen)
     assert reads.state(instance_id) == "healthy"
 
 
@@ -246,8 +251,9 @@ def test_a_deregistered_target_drains_for_the_delay_of_cloud_time(reads: Reads) 
     reads.attribute("deregistration_delay.timeout_seconds", "120")  # two seconds here
     kept, leaving = reads.replica(), reads.replica()
     reads.aws.plane.endpoints.set_open_connections(reads.endpoint.name, leaving, 3)
-    reads.deregister(leaving)
-    assert reads.health()[leaving] == ("draining", "Target.DeregistrationInProgress")
+    with reads.aws.stopped_clock():
+        reads.deregister(leaving)
+        assert reads.health()[leaving] == ("draining", "Target.DeregistrationInProgress")
     target = reads.aws.plane.endpoints.target(reads.endpoint.name, leaving)
     assert target is not None
     assert target.draining
@@ -273,9 +279,10 @@ def test_connections_are_cut_after_the_delay_when_the_group_says_so(reads: Reads
 
 def test_a_draining_target_can_be_registered_again(reads: Reads) -> None:
     instance_id = reads.replica()
-    reads.deregister(instance_id)
-    assert reads.state(instance_id) == "draining"
-    reads.register(instance_id)
+    with reads.aws.stopped_clock():
+        reads.deregister(instance_id)
+        assert reads.state(instance_id) == "draining"
+        reads.register(instance_id)
     eventually(lambda: reads.state(instance_id) == "healthy")
     assert [(t.instance_id, t.draining) for t in reads.endpoint.targets] == [(instance_id, False)]
 
@@ -330,12 +337,14 @@ def test_a_stopped_target_gets_nothing_and_is_initial_when_it_is_started(reads: 
 
 def test_what_a_probe_found_is_told_late(reads: Reads) -> None:
     kept, failing = reads.replica(), reads.replica()
-    reads.aws.cloud.settings = replace(reads.aws.cloud.settings, describe_delay_seconds=2.0)
+    reads.aws.cloud.settings = replace(reads.aws.cloud.settings, describe_delay_seconds=3600.0)
     reads.answer(failing, 503)
     eventually(lambda: not {t.instance_id: t.up for t in reads.endpoint.targets}[failing])
     assert reads.state(failing) == "healthy"
-    eventually(lambda: reads.state(failing) == "unhealthy")
-    assert reads.state(kept) == "healthy"
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600)
+    with patch.object(balancers, "time", later):
+        assert reads.state(failing) == "unhealthy"
+        assert reads.state(kept) == "healthy"
 
 
 def test_a_terminated_target_drains_and_is_gone(reads: Reads) -> None:

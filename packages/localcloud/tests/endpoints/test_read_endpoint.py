@@ -55,7 +55,7 @@ def ask(connection: socket.socket) -> str:
 def who_answers(port: int, times: int) -> Counter[str]:
     answers: Counter[str] = Counter()
     for _ in range(times):
-        with socket.create_connection(("127.0.0.1", port), 3) as connection:
+        with socket.create_connection(("127.0.0.1", port), 60) as connection:
             answers[ask(connection)] += 1
     return answers
 
@@ -73,7 +73,7 @@ def test_a_target_joins_and_another_drains_under_load_without_a_failed_query(
     endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]
 ) -> None:
     endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers),)))
-    with socket.create_connection(("127.0.0.1", port), 3) as kept, RunningClient(port) as client:
+    with socket.create_connection(("127.0.0.1", port), 60) as kept, RunningClient(port) as client:
         assert ask(kept) == "a"
         client.wait_for_answers("a", 20)
         endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers), target("b", servers))))
@@ -96,7 +96,7 @@ def test_a_target_that_is_not_up_gets_nothing_new_and_keeps_its_connections(
     endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]
 ) -> None:
     endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers),)))
-    with socket.create_connection(("127.0.0.1", port), 3) as kept:
+    with socket.create_connection(("127.0.0.1", port), 60) as kept:
         ask(kept)
         down = target("a", servers, up=False)
         endpoints.apply(ReadEndpointSpec("orders", port, (down, target("b", servers))))
@@ -120,8 +120,8 @@ def test_close_connections_ends_what_is_open_to_one_target(
 ) -> None:
     endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers),)))
     with (
-        socket.create_connection(("127.0.0.1", port), 3) as first,
-        socket.create_connection(("127.0.0.1", port), 3) as second,
+        socket.create_connection(("127.0.0.1", port), 60) as first,
+        socket.create_connection(("127.0.0.1", port), 60) as second,
     ):
         assert ask(first) + ask(second) == "aa"
         assert endpoints.close_connections("orders", "i-a") == 2
@@ -135,7 +135,7 @@ def test_a_target_that_moved_is_replaced_even_with_connections_open(
     endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]
 ) -> None:
     endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers),)))
-    with socket.create_connection(("127.0.0.1", port), 3) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         ask(connection)
         moved = Target("i-a", "127.0.0.1", servers["b"])
         endpoints.apply(ReadEndpointSpec("orders", port, (moved,)))
@@ -206,10 +206,10 @@ def test_probe_gives_the_status_code_or_nothing(endpoints: HaproxyReadEndpoints)
     with HTTPServer(("127.0.0.1", 0), Health) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         port = server.server_address[1]
-        assert endpoints.probe("127.0.0.1", port, "/health", 2) == 200
-        assert endpoints.probe("127.0.0.1", port, "/other", 2) == 404
+        assert endpoints.probe("127.0.0.1", port, "/health", 60) == 200
+        assert endpoints.probe("127.0.0.1", port, "/other", 60) == 404
         server.shutdown()
-    assert endpoints.probe("127.0.0.1", port, "/health", 2) is None
+    assert endpoints.probe("127.0.0.1", port, "/health", 60) is None
     with socket.create_server(("127.0.0.1", 0)) as silent:
         started = time.monotonic()
         assert endpoints.probe("127.0.0.1", silent.getsockname()[1], "/", 0.3) is None

@@ -38,7 +38,10 @@ def change(aws: Control, zone: str, action: str, **record: Any) -> str:
             "ResourceRecordSet": {"Name": NAME, "TTL": 60, "Type": "A", "ResourceRecords": values, **record},
         }
     ]
+    scale = aws.cloud.clock.scale
+    aws.cloud.clock.set(scale=1)  # it is pending for twenty seconds at least, however slow the answer
     answer = aws.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
+    aws.cloud.clock.set(scale=scale)
     assert answer["ChangeInfo"]["Status"] == "PENDING"
     return str(answer["ChangeInfo"]["Id"])
 
