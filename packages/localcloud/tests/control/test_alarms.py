@@ -15,6 +15,8 @@ from localcloud.extensions.cloudwatch import alarms
 from localcloud.extensions.cloudwatch.alarm_rules import AlarmRule, judge
 
 SCALE = 600
+# A period that lasts minutes here too: what is put is still in it when a busy machine comes to look.
+LONG = 86_400
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def make_alarm(aws: Control, **options: Any) -> str:
         "Namespace": "N",
         "MetricName": name,
         "Statistic": "Average",
-        "Period": 60,
+        "Period": LONG,
         "EvaluationPeriods": 1,
         "Threshold": 5.0,
         "ComparisonOperator": "GreaterThanThreshold",
@@ -119,6 +121,7 @@ def test_an_alarm_starts_without_data_goes_off_and_comes_back(aws: Control) -> N
     assert state(aws, name) in ("INSUFFICIENT_DATA", "OK")
     put(aws, name, 9)
     eventually(lambda: state(aws, name) == "ALARM")
+    aws.cloud.clock.set(now=aws.cloud.clock.now() + timedelta(days=10))
     eventually(lambda: state(aws, name) == "OK")
     items = aws.cloudwatch.describe_alarm_history(AlarmName=name)["AlarmHistoryItems"]
     summaries = [item["HistorySummary"] for item in items]
@@ -155,7 +158,7 @@ def test_an_alarm_on_a_percentile(aws: Control) -> None:
 def test_an_alarm_may_be_given_its_metric_as_a_query(aws: Control) -> None:
     name = unique("alarm")
     metric = {"Namespace": "N", "MetricName": name, "Dimensions": []}
-    stat = {"Metric": metric, "Period": 60, "Stat": "Maximum"}
+    stat = {"Metric": metric, "Period": LONG, "Stat": "Maximum"}
     aws.cloudwatch.put_metric_alarm(
         AlarmName=name,
         Metrics=[{"Id": "m1", "MetricStat": stat, "ReturnData": True}],
@@ -252,7 +255,7 @@ def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
         },
     }
     machine = aws.machine(states)
-    name = make_alarm(aws, TreatMissingData="ignore", EvaluationPeriods=2)
+    name = make_alarm(aws, TreatMissingData="ignore", Period=LONG // 2, EvaluationPeriods=2)
     pattern = {"source": ["aws.cloudwatch"], "detail": {"alarmName": [name], "state": {"value": ["ALARM"]}}}
     transformer = {
         "InputPathsMap": {"alarm": "$.detail.alarmName", "reason": "$.detail.state.reason"},
@@ -264,7 +267,7 @@ def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
     )
     now = aws.cloud.clock.now()
     points = [
-        {"MetricName": name, "Value": 9, "Timestamp": now - timedelta(minutes=ago)} for ago in (2, 1, 0)
+        {"MetricName": name, "Value": 9, "Timestamp": now - timedelta(hours=ago)} for ago in (24, 12, 0)
     ]
     aws.cloudwatch.put_metric_data(Namespace="N", MetricData=points)
 

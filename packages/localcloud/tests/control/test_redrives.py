@@ -30,13 +30,13 @@ def entered(aws: Control, execution: str) -> list[str]:
 
 
 def test_a_stopped_execution_goes_on_at_the_state_that_was_stopped(aws: Control) -> None:
-    execution = aws.start(
-        aws.machine({"Keep": KEEP, "Pause": PAUSE, "Give": GIVE}), {"text": "a"}, name="run-1"
-    )
-    eventually(lambda: "Pause" in entered(aws, execution))
-    aws.stepfunctions.stop_execution(executionArn=execution, error="Cancelled", cause="by hand")
-    assert "redriveDate" in aws.stepfunctions.redrive_execution(executionArn=execution)
-    described = aws.stepfunctions.describe_execution(executionArn=execution)
+    machine = aws.machine({"Keep": KEEP, "Pause": PAUSE, "Give": GIVE})
+    with aws.in_real_time():
+        execution = aws.start(machine, {"text": "a"}, name="run-1")
+        eventually(lambda: "Pause" in entered(aws, execution))
+        aws.stepfunctions.stop_execution(executionArn=execution, error="Cancelled", cause="by hand")
+        assert "redriveDate" in aws.stepfunctions.redrive_execution(executionArn=execution)
+        described = aws.stepfunctions.describe_execution(executionArn=execution)
     assert (described["status"], described["name"]) == ("RUNNING", "run-1")
     assert not {"stopDate", "error", "cause"} & set(described)
     assert aws.ended(execution)["output"] == {"kept": "a", "given": "a"}
@@ -44,7 +44,7 @@ def test_a_stopped_execution_goes_on_at_the_state_that_was_stopped(aws: Control)
 
 
 def test_while_it_runs_again_it_is_listed_by_its_redrive(aws: Control) -> None:
-    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 3000, "End": True}})
+    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 900_000, "End": True}})
     first, second = (aws.start(machine, name=name) for name in ("first", "second"))
     aws.stepfunctions.stop_execution(executionArn=first)
     aws.stepfunctions.redrive_execution(executionArn=first)
