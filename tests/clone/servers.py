@@ -12,7 +12,7 @@ from pathlib import Path
 
 USER = "nobody"
 _LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/mysql/private", "usr/lib")
-_UP_SECONDS = 120.0
+_UP_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def begun(replica: Replica, until: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    path, deadline = replica.datadir / ".peaker-clone" / until, time.monotonic() + 120
+    path, deadline = replica.datadir / ".peaker-clone" / until, time.monotonic() + 300
     while not path.exists() and engine.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     assert path.exists(), read_text(replica.host.settings.run_path(RUN_ID, "prewarm.json"))
@@ -128,7 +128,7 @@ def test_an_engine_that_is_told_to_end_ends_its_server_and_says_that_it_is_dead(
 ) -> None:
     engine = begun(replica, "copy")
     engine.terminate()
-    assert engine.wait(60) == 0
+    assert engine.wait(300) == 0
     assert replica.host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "dead"
     assert not os.path.ismount(replica.datadir)
     assert left_at_work(replica) == []

@@ -79,7 +79,7 @@ def test_a_run_s_file_is_fetched_without_credentials_and_may_be_replaced(aws: Ad
     files = S3RunFiles(s3, "run-files")
     files.publish("run-1", "blocks.json", "old")
     url = files.publish("run-1", "blocks.json", "new")
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    with urllib.request.urlopen(url, timeout=240) as answer:
         assert answer.read() == b"new"
 
 

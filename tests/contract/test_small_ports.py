@@ -384,10 +384,10 @@ def begun_in_memory(never: LeaseRow) -> Begun:
 
 
 def begun_on(aws: Adapters, never: LeaseRow) -> Iterator[Begun]:
-    """Two workflows that wait for an hour."""
+    """Two workflows that wait for two days, which are half an hour here."""
     sfn, iam = aws.cloud.client("stepfunctions"), aws.cloud.client("iam")
     role = iam.create_role(RoleName="waits", AssumeRolePolicyDocument=trust("states.amazonaws.com"))["Role"]
-    waits = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
+    waits = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 172_800, "End": True}}}
     arns = {
         name: sfn.create_state_machine(
             name=f"small-{name}", definition=json.dumps(waits), roleArn=role["Arn"]

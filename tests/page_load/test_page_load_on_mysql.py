@@ -89,7 +89,7 @@ def copied(host: Host) -> Iterator[Server]:
             for round_ in range(3):
                 ask_for_the_hot_table(donor, round_)
                 donor.ask("DO SLEEP(1.1)")
-            listed = dump_buffer_pool(client_of(donor), host.settings, PERCENT, 30)
+            listed = dump_buffer_pool(client_of(donor), host.settings, PERCENT, 240)
             assert 0.6 * 4096 <= listed <= 0.75 * 4096, (
                 "a quarter of the pool is left for what the copy reads by itself"
             )
@@ -108,7 +108,7 @@ def test_what_the_catch_up_evicted_is_loaded_again_before_readers_come(host: Hos
         client = client_of(copy)
         begin_buffer_pool_load(client)
         copy.ask("UPDATE shop.replayed SET text = REPEAT('b', 1600) WHERE id <= 3000")
-        assert load_buffer_pool(client, host.settings, 60, quiet)["loads"] > 1
+        assert load_buffer_pool(client, host.settings, 240, quiet)["loads"] > 1
         before = pages_read(copy)
         ask_for_the_hot_table(copy, 9)
         assert pages_read(copy) - before <= 45, "of 890 pages; 333 after one load"
