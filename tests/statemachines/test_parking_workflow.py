@@ -31,13 +31,6 @@ def peak(cloud: WorkflowCloud, **changes: Any) -> tuple[Cluster, str]:
     return cluster, instance_id
 
 
-def state_of_member(cloud: WorkflowCloud, cluster: Cluster) -> str | None:
-    """Where the execution of the only member of the cluster's newest retirement is."""
-    listed = cloud.client("stepfunctions").list_executions(stateMachineArn=cloud.machines["remove_replica"])
-    mine = [one for one in listed["executions"] if f"-{cluster.name}-" in one["name"]]
-    return cloud.last_state(mine[0]) if mine else None
-
-
 def row_of(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> dict[str, Any]:
     found = [one for one in cloud.rows(f"cluster#{cluster.name}") if one["sk"] == f"replica#{instance_id}"]
     return {**found[0], "parking": json.loads(found[0].get("parking") or "null")}
@@ -271,10 +264,13 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
 )
 def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
     cluster, instance_id = peak(cloud, retirement={"idle_seconds": 28_800, "park": "never"})
-    arn = cloud.start("scale_in", {"cluster": cluster.name})
-    cloud.eventually(lambda: state_of_member(cloud, cluster) == "ConfirmIdle")
-    cloud.answers.script("drain_replica", sample)
-    execution = cloud.finish(arn)
+    # From the first look on at which it is drained; that one is put off.
+    cloud.cloud.faults.add(
+        "lambda:confirm_idle",
+        "IdleNotConfirmed",
+        on_use=lambda: cloud.answers.script("drain_replica", sample),
+    )
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", "ActivityWhileDrained"), execution
     assert_serving(cloud, cluster, instance_id)
 

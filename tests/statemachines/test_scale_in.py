@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from tests.support.refusals import assert_refused
-from tests.support.workflow_cloud import Cluster, WorkflowCloud
+from tests.support.workflow_cloud import CLOCK_SCALE, Cluster, WorkflowCloud
 
 FATAL = "AwsCallRejected"
 
@@ -230,13 +231,26 @@ def test_a_fault_past_the_point_of_no_return_finishes_the_retirement(
 
 def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle: tuple[Cluster, str]) -> None:
     cluster, _ = idle
+    answered, lock = [], threading.Lock()
     stepfunctions = cloud.client("stepfunctions")
+    clock = cloud.cloud.clock
     cloud.answers.script("drain_replica", *([{"connections": 1}] * 3))
+
+    def hold(document: str, _: str) -> None:
+        """The first one drains until the second was answered, however long a busy machine takes for that."""
+        with lock:
+            if document == "drain_replica" and not answered:
+                clock.set(scale=0.001)
+
+    cloud.answers.before_answering = hold
     first = stepfunctions.start_execution(
         stateMachineArn=cloud.machines["scale_in"], input=f'{{"cluster": "{cluster.name}"}}'
     )["executionArn"]
     cloud.eventually(lambda: not cloud.lease_is_free(cluster))
     second = cloud.run("scale_in", {"cluster": cluster.name})
     assert_refused(cloud, second, "LeaseHeld", "holds the lease until")
+    with lock:
+        answered.append(second)
+        clock.set(scale=CLOCK_SCALE)
     cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING")
     assert stepfunctions.describe_execution(executionArn=first)["status"] == "SUCCEEDED"

@@ -231,7 +231,7 @@ def test_a_cluster_without_a_replica_is_refused_with_the_reason(cloud: WorkflowC
 
 def test_two_replicas_come_in_one_run_from_one_snapshot_set(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
-    execution = cloud.run("scale_out", {"cluster": cluster.name, "count": 2}, limit_seconds=120)
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "count": 2})
     assert execution["status"] == "SUCCEEDED", execution
     first, second = sorted(cloud.runs(cluster))
     assert second == f"{first}-2"

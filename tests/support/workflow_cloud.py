@@ -29,6 +29,7 @@ from peaker.domain.runs.ledger import ResourceKind, RunRow
 from environments.schema import load_environment
 from lab.plugin import PURE
 from localcloud.extensions.cloudwatch.metric_store import metric_key
+from localcloud.extensions.cloudwatch.metrics import load_history
 from localcloud.extensions.stepfunctions.executions import executions
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -62,6 +63,8 @@ WORKFLOWS = {
 HOST_ROLE = "peaker-replica"
 PACKAGE_SHA256 = "ab" * 32
 CLOCK_SCALE = 600.0
+# Of six hours each, which are 36 seconds here.
+LOADED_PERIODS = 40
 HOST_PACKAGE = "peaker_host.pyz"
 BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
@@ -344,18 +347,17 @@ class WorkflowCloud:
     def set_load(
         self, cluster: Cluster, load: float, required_replicas: float, surplus: float | None = None
     ) -> None:
-        """The load metric, as high in the last period as in the one that runs, and what forecast_load publishes."""
+        """The load metric, as high in the last period as in the one that runs, and what forecast_load publishes.
+
+        The load is so high in the periods to come as well: a busy machine's run may take some of them.
+        """
         now = self.cloud.clock.now()
         metric = cluster.settings["load_metric"]
         dimensions = [{"Name": name, "Value": value} for name, value in metric["dimensions"].items()]
         self.cloud.metrics.forget(metric_key(metric["namespace"], metric["name"], dimensions))
-        self.client("cloudwatch").put_metric_data(
-            Namespace=metric["namespace"],
-            MetricData=[
-                {"MetricName": metric["name"], "Dimensions": dimensions, "Timestamp": at, "Value": load}
-                for at in (now - timedelta(seconds=metric["period_seconds"]), now)
-            ],
-        )
+        period = timedelta(seconds=metric["period_seconds"])
+        points = [(now + period * number, load) for number in range(-1, LOADED_PERIODS)]
+        load_history(self.cloud, metric["namespace"], metric["name"], metric["dimensions"], points)
         self.client("cloudwatch").put_metric_data(
             Namespace=NAMES.metric_namespace,
             MetricData=[
