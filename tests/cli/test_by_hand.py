@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from peaker_cli.control_plane import ControlPlane
 
-from tests.support.deployed_product import peaker_environment, synthesize
+from tests.support.deployed_product import eventually, peaker_environment, synthesize
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 class Person:
@@ -70,7 +70,7 @@ def endpoint(person: Person) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.communicate(timeout=60)
+            process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGABRT)  # faulthandler tells what each thread is at
             raise
@@ -86,8 +86,9 @@ def test_every_command_works_by_hand_without_root(person: Person, endpoint: str)
     def peaker(*arguments: str) -> str:
         return person.run("peaker_cli.app", *arguments, "--env", "local", "--region", "us-east-1", *where)
 
+    # A schedule of the deployment may hold the lease for a moment.
+    eventually(lambda: "nothing at work" in peaker("status", "orders"))
     assert "would be built" in peaker("plan", "orders")
-    assert "nothing at work" in peaker("status", "orders")
     scale_out_to_the_end(endpoint)
     newest = next(line for line in peaker("runs", "orders").splitlines() if "scale-out-" in line)
     assert " succeeded " in newest
@@ -98,5 +99,5 @@ def scale_out_to_the_end(endpoint: str) -> None:
     """As the console starts it."""
     control = ControlPlane("local", "us-east-1", endpoint)
     arn = control.start("scale_out", {"cluster": "orders"})
-    ended = control.wait(arn, limit_seconds=300, poll_seconds=0.2)
+    ended = control.wait(arn, limit_seconds=600, poll_seconds=0.2)
     assert ended.status == "SUCCEEDED", ended

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -18,13 +19,21 @@ ALLOWED_ERROR = 0.30
 
 @pytest.fixture
 def at_work(product: DeployedProduct) -> str:
-    """A scale-out whose prewarm has reported once; the clock is slow while it is looked at."""
+    """A scale-out whose prewarm has reported once; the clock is slow while it is looked at.
+
+    From the moment on at which the engine starts: on a busy machine it would else be done before anybody looks.
+    """
+
+    def slow_from_the_prewarm_on(document: str, _: str) -> None:
+        if document == "start_prewarm":
+            product.cloud.clock.set(scale=1)
+
     product.hosts_take_their_time(PACE)
+    product.answers.before_answering = slow_from_the_prewarm_on
     product.cloud.clock.set(scale=FAST)
     earlier = product.run_ids()
     execution = product.start("scale_out", reason="by hand")
-    eventually(lambda: product.run_ids() != earlier and first_report(product), seconds=240)
-    product.cloud.clock.set(scale=1)
+    eventually(lambda: product.run_ids() != earlier and first_report(product))
     return execution
 
 
@@ -45,7 +54,6 @@ def first_report(product: DeployedProduct) -> bool:
 def test_a_run_is_told_from_its_prewarm_to_its_receipt(product: DeployedProduct, at_work: str) -> None:
     run_id = product.run_ids()[-1]
     run = product.peaker("status", "orders", "--json").document["run"]
-    looked_at = product.cloud.clock.epoch()
     prewarm: dict[str, Any] = run["progress"]["prewarm"]
 
     assert prewarm["blocks_total"]["value"] == 6000
@@ -65,11 +73,15 @@ def test_a_run_is_told_from_its_prewarm_to_its_receipt(product: DeployedProduct,
     refusals = product.peaker("plan", "orders", "--json").document["refusals"]
     assert "operation_running" in [refusal["code"] for refusal in refusals]
 
-    eta = datetime.fromisoformat(prewarm["goes_on_at"]).timestamp() - looked_at
+    reported_at = reported(product, run_id)
+    said = (datetime.fromisoformat(prewarm["goes_on_at"]) - reported_at).total_seconds()
     product.cloud.clock.set(scale=FAST)
     product.finish(at_work)
-    took = ended_at(product, run_id) - looked_at
-    assert abs(eta - took) / took < ALLOWED_ERROR, f"said {eta:.0f} s, took {took:.0f} s"
+    took = (reported(product, run_id) - reported_at).total_seconds()
+    waited = sum(pauses(product))
+    # A busy machine's looks take minutes of this clock: they are in what it took, and not in what was waited.
+    about = f"said {said:.0f} s, waited {waited:.0f} s, took {took:.0f} s"
+    assert waited * (1 - ALLOWED_ERROR) < said < took * (1 + ALLOWED_ERROR), about
 
     newest, *_ = product.peaker("runs", "orders", "--json").document
     assert (newest["run_id"], newest["state"]) == (run_id, "succeeded")
@@ -110,7 +122,24 @@ def state_of(product: DeployedProduct, run_id: str) -> str:
     return str(newest["state"])
 
 
-def ended_at(product: DeployedProduct, run_id: str) -> float:
-    """When the poll that found the engine done was over, in epoch seconds of the cloud's clock."""
+def reported(product: DeployedProduct, run_id: str) -> datetime:
+    """When the newest look at the engine was over, on the cloud's clock; the last one found it done."""
     [row] = product.rows(f"run#{run_id}", "step#ReportPrewarm")
-    return datetime.fromisoformat(row["finished_at"]["S"]).astimezone(UTC).timestamp()
+    return datetime.fromisoformat(row["finished_at"]["S"])
+
+
+def pauses(product: DeployedProduct) -> list[float]:
+    """The seconds that the newest prewarm was to wait from one look to the next."""
+    stepfunctions = product.cloud.client("stepfunctions")
+    machines = stepfunctions.list_state_machines()["stateMachines"]
+    [arn] = [one["stateMachineArn"] for one in machines if one["name"] == "peaker-local-prewarm"]
+    listed = stepfunctions.list_executions(stateMachineArn=arn)["executions"]
+    newest = max(listed, key=lambda one: one["startDate"])
+    pages = stepfunctions.get_paginator("get_execution_history").paginate(executionArn=newest["executionArn"])
+    entered = [
+        event["stateEnteredEventDetails"]
+        for page in pages
+        for event in page["events"]
+        if event["type"] == "WaitStateEntered"
+    ]
+    return [float(json.loads(one["input"])["pause_seconds"]) for one in entered]

@@ -79,7 +79,7 @@ def peaker(*arguments: str, environment: Mapping[str, str] | None = None) -> Sai
         [ready_commands.start(), "peaker", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env=dict(environment or peaker_environment()),
     )
     return Said(done.returncode, done.stdout, done.stderr)
