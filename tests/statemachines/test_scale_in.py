@@ -231,7 +231,8 @@ def test_a_fault_past_the_point_of_no_return_finishes_the_retirement(
 
 def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle: tuple[Cluster, str]) -> None:
     cluster, _ = idle
-    answered, lock = [], threading.Lock()
+    answered: list[Any] = []
+    lock = threading.Lock()
     stepfunctions = cloud.client("stepfunctions")
     clock = cloud.cloud.clock
     cloud.answers.script("drain_replica", *([{"connections": 1}] * 3))

@@ -357,7 +357,8 @@ class WorkflowCloud:
         self.cloud.metrics.forget(metric_key(metric["namespace"], metric["name"], dimensions))
         period = timedelta(seconds=metric["period_seconds"])
         points = [(now + period * number, load) for number in range(-1, LOADED_PERIODS)]
-        load_history(self.cloud, metric["namespace"], metric["name"], metric["dimensions"], points)
+        opened: Any = self.cloud
+        load_history(opened, metric["namespace"], metric["name"], metric["dimensions"], points)
         self.client("cloudwatch").put_metric_data(
             Namespace=NAMES.metric_namespace,
             MetricData=[
