@@ -188,9 +188,10 @@ def test_good_file_is_taken_and_deployed(name: str, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", available_environments())
-def test_given_environments_need_no_second_look(name: str) -> None:
+@pytest.mark.parametrize("years", [0, 30])
+def test_given_environments_need_no_second_look_whenever_somebody_clones_them(name: str, years: int) -> None:
     lines: list[str] = []
-    load_environment(name, warn=lines.append, now=EARLY)
+    load_environment(name, warn=lines.append, now=EARLY.replace(year=EARLY.year + years))
     assert lines == []
 
 
