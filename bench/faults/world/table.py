@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from peaker.adapters.dynamodb.items import FENCE, ConditionFailed, LedgerTable, cluster_key, expiry, run_key
 from peaker.domain.runs.ledger import Holder
@@ -16,6 +18,21 @@ from bench.faults.world.account import Account
 
 _COMPARED = re.compile(r"^\(?(\w+) (=|<>|<=|<|>=|>) (:\w+)\)?$")
 _FUNCTION = re.compile(r"^\(?attribute_(not_)?exists\((\w+)\)\)?$")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _at_once(
+    write: Callable[Concatenate[MemoryTable, P], R],
+) -> Callable[Concatenate[MemoryTable, P], R]:
+    """The condition and the change, with no other write between them, as in DynamoDB."""
+
+    @wraps(write)
+    def alone(table: MemoryTable, /, *arguments: P.args, **named: P.kwargs) -> R:
+        with table.writing:
+            return write(table, *arguments, **named)
+
+    return alone
 
 
 class MemoryTable(LedgerTable):
@@ -24,6 +41,7 @@ class MemoryTable(LedgerTable):
     def __init__(self, account: Account, time: VirtualTime) -> None:
         self._account = account
         self._time = time
+        self.writing = threading.RLock()
 
     def get(self, pk: str, sk: str) -> dict[str, Any] | None:
         item = self._account.table.get(pk, {}).get(sk)
@@ -33,6 +51,7 @@ class MemoryTable(LedgerTable):
         found = self._account.table.get(pk, {})
         return [dict(found[sk]) for sk in sorted(found) if sk.startswith(sk_prefix)]
 
+    @_at_once
     def put_new(self, holder: Holder, items: Sequence[Mapping[str, Any]]) -> None:
         self._require_lease(holder)
         if any(self.get(item["pk"], item["sk"]) is not None for item in items):
@@ -40,10 +59,12 @@ class MemoryTable(LedgerTable):
         for item in items:
             self._put(item)
 
+    @_at_once
     def put(self, holder: Holder, item: Mapping[str, Any]) -> None:
         self._require_lease(holder)
         self._put(item)
 
+    @_at_once
     def put_while(
         self,
         holder: Holder,
@@ -57,6 +78,7 @@ class MemoryTable(LedgerTable):
             raise ConditionFailed
         self._put(item)
 
+    @_at_once
     def update(
         self,
         holder: Holder,
@@ -78,6 +100,7 @@ class MemoryTable(LedgerTable):
         if lease_until is not None:
             self._put({**(self.get(cluster_key(holder.cluster), "lease") or {}), "held_until": lease_until})
 
+    @_at_once
     def update_if(
         self, pk: str, sk: str, expression: str, condition: str, values: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -91,6 +114,7 @@ class MemoryTable(LedgerTable):
         self._put(changed)
         return dict(changed)
 
+    @_at_once
     def fence_member(self, holder: Holder, at: datetime) -> int:
         self._require_lease(replace(holder, member_token=None))
         token = self.member_token(holder.run_id) + 1
