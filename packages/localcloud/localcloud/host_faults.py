@@ -53,7 +53,7 @@ def network_cut(instance_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if Path("/sys/class/net", link).exists():  # the host may have been terminated meanwhile
+        if _has_link(link):  # the host may have been terminated meanwhile
             _ip("link", "set", "dev", link, "up")
 
 
@@ -226,6 +226,12 @@ def _until(condition: Callable[[], bool], failure: str) -> None:
         if time.monotonic() > deadline:
             raise DataPlaneError(f"{failure} within {_SETTLE_SECONDS:.0f} s")
         time.sleep(0.05)
+
+
+def _has_link(name: str) -> bool:
+    """Of this network namespace: /sys may be that of another one, in which whoever mounted it was."""
+    shown = subprocess.run(["ip", "link", "show", "dev", name], capture_output=True, check=False)
+    return shown.returncode == 0
 
 
 def _ip(*arguments: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from cloud_rig.real_machine import IMAGES, address, built_mysql_image, new_instance_id, own_network
+from cloud_rig.real_machine import (
+    IMAGES,
+    address,
+    built_mysql_image,
+    new_instance_id,
+    own_network,
+    with_this_package,
+)
 from localcloud import host_faults
 from localcloud.dataplane import BlockDevice, DataPlaneError, HostSpec
 from localcloud.hosts import NamespaceHosts
@@ -106,6 +114,25 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     finally:
         patch.undo()
         hosts.close()
+
+
+# In a network namespace made without a /sys of its own, as somebody keeps a demonstration apart.
+CUT_AND_MEND = """
+import subprocess
+from localcloud import host_faults
+from localcloud.hosts.network import namespace_name
+link = namespace_name("i-0123456789abcdef0")
+subprocess.run(["ip", "link", "add", link, "type", "veth", "peer", "name", "other"], check=True)
+with host_faults.network_cut("i-0123456789abcdef0"):
+    pass
+print(subprocess.run(["ip", "-br", "link", "show", "dev", link], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def test_a_cut_network_comes_back_where_sys_is_that_of_another_namespace() -> None:
+    command = ["unshare", "--net", sys.executable, "-c", CUT_AND_MEND]
+    shown = subprocess.run(command, env=with_this_package(), capture_output=True, text=True, check=True)
+    assert ",UP" in shown.stdout
 
 
 def test_a_cut_network_hangs_and_comes_back(pair: Pair) -> None:
