@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from peaker.domain.replicas.inventory import InstanceSpec
 
 from bench.faults.workflows.interferences import LandsLate, LosesAnswer
-from bench.faults.world.account import state_at
+from bench.faults.workflows.virtual_time import VirtualTime
+from bench.faults.world.account import Account, state_at
+from bench.faults.world.table import MemoryTable
 from bench.faults.world.world import EFFECTS, PORTS, WRITES, World, by_name, settings
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, CapacityUnavailable
 from peaker_contract.tags import RUN_TAG
@@ -159,3 +163,36 @@ def type_of_port(name: str) -> type:
         "account_quotas": ports.AccountQuotas,
         "approvals": ports.Approvals, "operators": ports.Operators,
     }[name]  # fmt: skip
+
+
+class SlowTable(MemoryTable):
+    """Between the first look at an item and what is written of it, another writer has its chance."""
+
+    def __init__(self) -> None:
+        super().__init__(Account(), VirtualTime())
+        self.looked, self.another_wrote = threading.Event(), threading.Event()
+
+    def get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        found = super().get(pk, sk)
+        if not self.looked.is_set():
+            self.looked.set()
+            self.another_wrote.wait(0.5)
+        return found
+
+    def count(self) -> None:
+        self.update_if("run#1", "counted", "ADD times :one", "attribute_not_exists(closed)", {":one": 1})
+
+
+def test_a_condition_and_its_change_are_one_for_branches_side_by_side_as_in_dynamodb() -> None:
+    table = SlowTable()
+
+    def another() -> None:
+        table.looked.wait()
+        table.count()
+        table.another_wrote.set()
+
+    thread = threading.Thread(target=another)
+    thread.start()
+    table.count()
+    thread.join()
+    assert table.get("run#1", "counted") == {"pk": "run#1", "sk": "counted", "times": 2}
