@@ -24,6 +24,7 @@ from bench.faults.world.endpoint import SERVING
 from bench.faults.world.world import World
 from bench.faults.world.world import by_name as dns_name
 from bench.faults.world.world import settings as of_the_world
+from cloud_rig.clocks import ALL_BUT_STOPPED, at_scale
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
 from tests.contract.conftest import NUMBERS, Adapters
@@ -116,10 +117,8 @@ def held_clock(aws: Adapters) -> Iterator[None]:
 
     To be named behind the fixtures for which hosts are started.
     """
-    usual = aws.cloud.clock.scale
-    aws.cloud.clock.set(scale=0.001)
-    yield
-    aws.cloud.clock.set(scale=usual)
+    with at_scale(aws.cloud.clock, ALL_BUT_STOPPED):
+        yield
 
 
 @pytest.fixture(params=["fake", "hostile", "hostile route53", "nlb", "route53"])

@@ -8,10 +8,11 @@ import json
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from cloud_rig.clocks import REAL_TIME, at_scale
 from localcloud.dataplane import DataPlane
 from localcloud.server import LocalCloud
 
@@ -69,15 +70,9 @@ class Control:
     def __getattr__(self, service: str) -> Any:
         return self.cloud.client("lambda" if service == "lambda_" else service)
 
-    @contextmanager
-    def in_real_time(self) -> Iterator[None]:
-        """What takes minutes of the cloud's here takes minutes, and a busy machine is in time for what is before."""
-        scale = self.cloud.clock.scale
-        self.cloud.clock.set(scale=1)
-        try:
-            yield
-        finally:
-            self.cloud.clock.set(scale=scale)
+    def in_real_time(self) -> AbstractContextManager[None]:
+        """A busy machine is in time for what has to be before minutes of the cloud's are over."""
+        return at_scale(self.cloud.clock, REAL_TIME)
 
     def function(self, source: str, **options: Any) -> str:
         """Create a function; its ARN."""

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from cloud_rig.clocks import ALL_BUT_STOPPED, at_scale
 from localcloud.extensions.ec2 import capacity_reservations, ebs, ebs_actions, ebs_records, instances, state
 from localcloud.extensions.elbv2.lateness import PROMPT, BalancerLateness
 from localcloud.extensions.ssm import command_actions, commands
@@ -53,16 +54,13 @@ class ResourceCloud:
     @contextmanager
     def stopped_clock(self) -> Iterator[None]:
         """What is seen late is not seen yet, however long the machine takes for the calls."""
-        scale, now = self.cloud.clock.scale, time.monotonic()
-        self.cloud.clock.set(scale=1e-6)
-        try:
-            stopped = SimpleNamespace(monotonic=lambda: now, sleep=time.sleep)
-            with ExitStack() as patches:
-                for module in BY_REAL_SECONDS:
-                    patches.enter_context(patch.object(module, "time", stopped))
-                yield
-        finally:
-            self.cloud.clock.set(scale=scale)
+        now = time.monotonic()
+        stopped = SimpleNamespace(monotonic=lambda: now, sleep=time.sleep)
+        with ExitStack() as changes:
+            changes.enter_context(at_scale(self.cloud.clock, ALL_BUT_STOPPED))
+            for module in BY_REAL_SECONDS:
+                changes.enter_context(patch.object(module, "time", stopped))
+            yield
 
     @contextmanager
     def held(self, *actions: str) -> Iterator[None]:

@@ -13,13 +13,14 @@ import socketserver
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cloud_rig.clocks import REAL_TIME, at_scale
 from cloud_rig.real_machine import free_port
 from cloud_rig.resources import SUBNET_A, eventually
 from localcloud.dataplane import DataPlane
@@ -205,12 +206,9 @@ def answer(reads: Listening, letter: str, status: int) -> None:
     reads.servers[letter].status = status  # type: ignore[attr-defined]
 
 
-@contextmanager
-def in_real_time(reads: Listening) -> Iterator[None]:
+def in_real_time(reads: Listening) -> AbstractContextManager[None]:
     """What has to be done before connections are closed or a target is drained has 20 s on however busy a machine."""
-    reads.cloud.clock.set(scale=1)
-    yield
-    reads.cloud.clock.set(scale=SCALE)
+    return at_scale(reads.cloud.clock, REAL_TIME)
 
 
 def test_new_connections_follow_the_weights_and_open_ones_live_through_every_change(reads: Listening) -> None:

@@ -38,10 +38,8 @@ def change(aws: Control, zone: str, action: str, **record: Any) -> str:
             "ResourceRecordSet": {"Name": NAME, "TTL": 60, "Type": "A", "ResourceRecords": values, **record},
         }
     ]
-    scale = aws.cloud.clock.scale
-    aws.cloud.clock.set(scale=1)  # it is pending for twenty seconds at least, however slow the answer
-    answer = aws.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
-    aws.cloud.clock.set(scale=scale)
+    with aws.in_real_time():  # it is pending for twenty seconds at least, however slow the answer
+        answer = aws.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
     assert answer["ChangeInfo"]["Status"] == "PENDING"
     return str(answer["ChangeInfo"]["Id"])
 
@@ -68,21 +66,18 @@ def answers(aws: Control, name: str = NAME, kind: str = "A") -> list[str]:
 
 
 def test_a_change_is_pending_and_answered_when_it_is_in_sync(aws: Control, zone: str) -> None:
-    clock = aws.cloud.clock
     assert ask(aws).header.rcode == RCODE.NXDOMAIN
-    clock.set(scale=1)  # twenty real seconds at least, for however slow a machine
-    first = change(aws, zone, "CREATE", values=["10.77.1.10"])
-    assert status(aws, first) == "PENDING"
-    assert answers(aws) == []
-    clock.set(scale=60)
+    with aws.in_real_time():  # twenty real seconds at least, for however slow a machine
+        first = change(aws, zone, "CREATE", values=["10.77.1.10"])
+        assert status(aws, first) == "PENDING"
+        assert answers(aws) == []
     eventually(lambda: status(aws, first) == "INSYNC")
     assert answers(aws) == ["10.77.1.10"]
     assert answers(aws, NAME.upper()) == ["10.77.1.10"]
     assert ask(aws, kind="TXT").header.rcode == RCODE.NOERROR
-    clock.set(scale=1)
-    second = change(aws, zone, "DELETE", values=["10.77.1.10"])
-    assert answers(aws) == ["10.77.1.10"]
-    clock.set(scale=60)
+    with aws.in_real_time():
+        second = change(aws, zone, "DELETE", values=["10.77.1.10"])
+        assert answers(aws) == ["10.77.1.10"]
     eventually(lambda: status(aws, second) == "INSYNC")
     assert ask(aws).header.rcode == RCODE.NXDOMAIN
 

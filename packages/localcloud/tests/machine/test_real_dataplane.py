@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cloud_rig.clocks import REAL_TIME, at_scale
 from cloud_rig.real_machine import IMAGES, STATE, built_mysql_image, free_port, own_network
 from cloud_rig.resources import IMAGE, ResourceCloud, eventually
 from localcloud.blockstore import ColdBlockStore, cleanup
@@ -200,11 +201,10 @@ def test_the_read_endpoint_reaches_healthy_replicas_and_lets_a_leaving_one_drain
     eventually(lambda: set(states().values()) == {"healthy"}, seconds=120)
     assert who_answers() == set(names.values())
     leaving, staying = replicas
-    real.cloud.clock.set(scale=1)  # it drains for 300 s, of which a busy machine has all
-    real.elbv2.deregister_targets(TargetGroupArn=group, Targets=[{"Id": leaving}])
-    assert states() == {leaving: "draining", staying: "healthy"}
-    assert who_answers() == {names[staying]}
-    real.cloud.clock.set(scale=60)
+    with at_scale(real.cloud.clock, REAL_TIME):  # it drains for 300 s, of which a busy machine has all
+        real.elbv2.deregister_targets(TargetGroupArn=group, Targets=[{"Id": leaving}])
+        assert states() == {leaving: "draining", staying: "healthy"}
+        assert who_answers() == {names[staying]}
     eventually(lambda: list(states()) == [staying], seconds=120)  # 300 s of cloud time
 
 
