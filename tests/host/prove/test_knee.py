@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from host_bench import MIB, Host
@@ -152,18 +153,31 @@ def store() -> Iterator[ColdBlockStore]:
         shutil.rmtree(state_dir)
 
 
+def a_search_that_found(store: ColdBlockStore, iops: int) -> dict[str, Any]:
+    """The first of up to four searches that met the limit of the volume, and not of the processors, which others use.
+
+    Few requests per second, so that a busy machine can ask for more than the volume gives.
+    """
+    volume_id = f"vol-0{iops:016x}"
+    store.create_volume(volume_id, 128 * MIB, VolumeLimits(iops=iops, throughput_mib_per_s=0))
+    try:
+        path = store.attach(volume_id).path
+        for _ in range(4):
+            result = find_knee(path, QUICK, Processes(), lambda _: None, with_throughput=False)
+            if result["ended"] == "found":
+                break
+    finally:
+        store.delete_volume(volume_id)
+    assert result["ended"] == "found", result["warnings"]
+    return result
+
+
 class TestOnRealDevices:
     pytestmark = real
 
-    @pytest.mark.parametrize("iops", [200, 1000])
+    @pytest.mark.parametrize("iops", [100, 200])
     def test_a_volume_s_crossings_follow_little_s_law(self, store: ColdBlockStore, iops: int) -> None:
-        volume_id = f"vol-0{iops:016x}"
-        store.create_volume(volume_id, 128 * MIB, VolumeLimits(iops=iops, throughput_mib_per_s=0))
-        try:
-            path = store.attach(volume_id).path
-            result = find_knee(path, QUICK, Processes(), lambda _: None, with_throughput=False)
-        finally:
-            store.delete_volume(volume_id)
+        result = a_search_that_found(store, iops)
         # What stalls the machine for a moment may fall into one of the steps.
         by_law = [
             one["requests_per_s"] * one["latency_ms"] / 1000 / one["concurrency"] for one in result["steps"]
