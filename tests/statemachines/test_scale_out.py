@@ -218,7 +218,7 @@ def test_a_cluster_without_a_replica_is_refused_with_the_reason(cloud: WorkflowC
         TargetGroupArn=cluster.target_group_arn, Targets=[{"Id": cluster.base_id, "Port": 3306}]
     )
     cloud.client("ec2").terminate_instances(InstanceIds=[cluster.base_id])
-    cloud.eventually(lambda: cloud.instance_state(cluster.base_id) in ("", "terminated"))
+    cloud.eventually(lambda: cloud.is_gone(cluster.base_id))
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert_refused(cloud, execution, "ScaleOutRefused", "no_donor")
     assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "refused"

@@ -452,6 +452,10 @@ class WorkflowCloud:
         states = [one["State"]["Name"] for group in found["Reservations"] for one in group["Instances"]]
         return states[0] if states else ""
 
+    def is_gone(self, instance_id: str) -> bool:
+        """Terminated, or shown no more: EC2 shows an instance for about an hour after its end."""
+        return self.instance_state(instance_id) in ("", "terminated")
+
     def _volume_state(self, volume_id: str) -> str:
         found = self.client("ec2").describe_volumes(Filters=[{"Name": "volume-id", "Values": [volume_id]}])
         return found["Volumes"][0]["State"] if found["Volumes"] else ""
