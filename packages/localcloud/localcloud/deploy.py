@@ -21,6 +21,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from localcloud.open_cloud import LATEST_ANSWER_REAL_SECONDS
+
 STACK_ARTIFACT = "aws:cloudformation:stack"
 POLL_SECONDS = 0.2
 STACK_TIMEOUT_SECONDS = 300
@@ -102,7 +104,7 @@ class _Clients:
             "region_name": region,
             "aws_access_key_id": "local",
             "aws_secret_access_key": "local",
-            "config": Config(retries={"total_max_attempts": 1}),
+            "config": Config(retries={"total_max_attempts": 1}, read_timeout=LATEST_ANSWER_REAL_SECONDS),
         }
         self.cloudformation = boto3.client("cloudformation", **options)
         self.s3 = boto3.client("s3", **options)

@@ -33,6 +33,8 @@ from localcloud.iam.identities import ADMINISTRATOR_KEY, Credentials
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+# A function that is called and waited for may take 15 minutes (Lambda quotas), and a busy machine answers late.
+LATEST_ANSWER_REAL_SECONDS = 1200.0
 EventSender = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
 
 
@@ -251,4 +253,9 @@ _ABSENT = object()
 def _client_config(service: str) -> Config:
     # S3's presigned addresses are of Signature Version 2 otherwise, which S3 takes no more.
     signature = {"signature_version": "s3v4"} if service == "s3" else {}
-    return Config(retries={"total_max_attempts": 1}, max_pool_connections=32, **signature)  # type: ignore[arg-type]
+    return Config(
+        retries={"total_max_attempts": 1},
+        read_timeout=LATEST_ANSWER_REAL_SECONDS,
+        max_pool_connections=32,
+        **signature,  # type: ignore[arg-type]
+    )

@@ -68,6 +68,10 @@ def handler(event, context):
 """
 
 
+# Lambda quotas: function timeout.
+LONGEST_FUNCTION_SECONDS = 900
+
+
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
     with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=600) as opened:
@@ -101,6 +105,11 @@ def test_a_function_past_its_timeout_is_stopped_and_the_next_call_works(aws: Con
     assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
     assert time.monotonic() - started < 300
     assert eventually(lambda: aws.invoke(slow)[0] is None)
+
+
+@pytest.mark.parametrize("service", ["lambda", "s3"])
+def test_whoever_calls_a_function_waits_as_long_as_it_may_take(aws: Control, service: str) -> None:
+    assert aws.cloud.client(service).meta.config.read_timeout > LONGEST_FUNCTION_SECONDS
 
 
 def test_a_process_that_dies_is_an_error_and_the_next_call_works(aws: Control, function: str) -> None:
