@@ -142,14 +142,16 @@ class Control:
         return str(url), str(attributes["QueueArn"])
 
     def messages(self, url: str) -> list[Any]:
-        """What is in a queue now, taken out, bodies parsed."""
+        """What is in a queue now, taken out, bodies parsed; not what comes meanwhile, or it would not end."""
+        asked = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+        there = int(asked["Attributes"]["ApproximateNumberOfMessages"])
         found: list[Any] = []
         while True:
             batch = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
             for message in batch:
                 found.append(json.loads(message["Body"]))
                 self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-            if len(batch) < 10:
+            if not batch or len(found) >= there:
                 return found
 
     def table(self) -> str:
