@@ -23,7 +23,7 @@ from pathlib import Path
 from localcloud.dataplane import DataPlaneError
 from localcloud.hosts.commands import HostCommand
 from localcloud.hosts.instances import HOST_ENVIRONMENT
-from localcloud.hosts.network import NETNS_DIRECTORY, namespace_name
+from localcloud.hosts.network import NETNS_DIRECTORY, links, namespace_name
 
 DATA_MOUNT, LOG_MOUNT = "/var/lib/mysql", "/var/lib/mysql-log"
 _FILLER = ".filled-by-a-fault"
@@ -53,7 +53,7 @@ def network_cut(instance_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if _has_link(link):  # the host may have been terminated meanwhile
+        if link in links():  # the host may have been terminated meanwhile
             _ip("link", "set", "dev", link, "up")
 
 
@@ -226,12 +226,6 @@ def _until(condition: Callable[[], bool], failure: str) -> None:
         if time.monotonic() > deadline:
             raise DataPlaneError(f"{failure} within {_SETTLE_SECONDS:.0f} s")
         time.sleep(0.05)
-
-
-def _has_link(name: str) -> bool:
-    """Of this network namespace: /sys may be that of another one, in which whoever mounted it was."""
-    shown = subprocess.run(["ip", "link", "show", "dev", name], capture_output=True, check=False)
-    return shown.returncode == 0
 
 
 def _ip(*arguments: str) -> None:

@@ -24,10 +24,11 @@ from localcloud.extensions.stepfunctions import jsonata
 from localcloud.extensions.stepfunctions.integrations import install_integrations
 from localcloud.extensions.stepfunctions.task_tokens import install_task_tokens
 from localcloud.iam.identities import CannotAssume
+from localcloud.open_cloud import LATEST_ANSWER_REAL_SECONDS
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
-LONGEST_TASK_SECONDS = 3600
+
 SESSION_NAME = "state-machine"
 SYNC_POLL_SECONDS = 0.1
 # Step Functions guide, "Using Map state in Inline mode": "up to 40 concurrent iterations".
@@ -86,7 +87,7 @@ def _install_clients(cloud: OpenCloud) -> None:
                     config=Config(
                         parameter_validation=False,
                         retries={"total_max_attempts": 1},
-                        read_timeout=LONGEST_TASK_SECONDS,
+                        read_timeout=LATEST_ANSWER_REAL_SECONDS,
                         max_pool_connections=64,
                     ),
                 )
