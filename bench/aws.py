@@ -16,7 +16,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
@@ -69,13 +68,13 @@ def behaviours(_: int | None) -> Figures:
     """Every behaviour names a test, and all of them pass."""
     rows = list(behaviour_rows(BEHAVIOURS.read_text(encoding="utf-8")))
     named = sorted({test for row in rows for test in NAMED_TEST.findall(row)})
-    broken = _broken([test for test in named if not test.startswith("tests/support")])
-    for test in broken:
-        print(f"failed: {test}")
+    failed = broken([test for test in named if not test.startswith("tests/support")])
+    for case in failed:
+        print(f"failed: {case}")
     held = [row for row in rows if NAMED_TEST.search(row)]
     return {
         "behaviours of AWS with a test": _exactly(len(held), len(rows)),
-        "their tests that fail": _exactly(len(broken), 0),
+        "their tests that fail": _exactly(len(failed), 0),
     }
 
 
@@ -86,22 +85,41 @@ def behaviour_rows(page: str) -> Iterator[str]:
             yield line
 
 
-def _broken(tests: Sequence[str]) -> list[str]:
-    """The cases among these tests that fail. Tests with one local cloud each run in processes of their own."""
-    broken: list[str] = []
+def broken(tests: Sequence[str]) -> list[str]:
+    """The cases among these tests that fail, each with its reason; their whole output stays in build/bench/logs.
+
+    Tests with one local cloud each run in processes of their own.
+    """
+    cases: list[str] = []
     for folder in sorted({test.split("/")[1] for test in tests}):
         chosen = [test for test in tests if test.split("/")[1] == folder]
-        with tempfile.TemporaryDirectory() as place:
-            report = Path(place) / "report.xml"
-            command = [sys.executable, "-m", "pytest", "-q", *chosen, f"--junitxml={report}"]
-            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
-            if not report.is_file():
-                broken.append(f"{folder}: pytest ended with {done.returncode}")
-                continue
-            for case in ElementTree.parse(report).iter("testcase"):
-                if case.find("failure") is not None or case.find("error") is not None:
-                    broken.append(f"{case.get('classname')}::{case.get('name')}")
-    return broken
+        log, report = (_kept(f"behaviours-{folder}.{suffix}") for suffix in ("log", "xml"))
+        report.unlink(missing_ok=True)
+        returned = _logged((sys.executable, "-m", "pytest", "-q", *chosen, f"--junitxml={report}"), log)
+        if report.is_file():
+            cases += _failures(report)
+        else:
+            cases.append(f"{folder}: pytest ended with {returned}, see {log}")
+    return cases
+
+
+def _failures(report: Path) -> Iterator[str]:
+    for case in ElementTree.parse(report).iter("testcase"):
+        for found in (*case.iter("failure"), *case.iter("error")):
+            reason, *_ = found.get("message", "").splitlines() or [""]
+            yield f"{case.get('classname')}::{case.get('name')}: {reason}"
+
+
+def _kept(name: str) -> Path:
+    logs = RESULT.parent / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    return logs / name
+
+
+def _logged(command: Sequence[str], path: Path) -> int:
+    """The exit status of a command, whose output becomes this file."""
+    with path.open("wb") as log:
+        return subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, check=False).returncode
 
 
 def volumes(_: int | None) -> Figures:
@@ -144,18 +162,13 @@ def suite(times: int | None) -> Figures:
 
 
 def _beside_busy_loops(name: str, target: tuple[str, ...], times: int) -> Figures:
-    logs = RESULT.parent / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
     passed = 0
     with busy_loops():
-        for number in range(times):
-            path = logs / f"{target[0]}-{number + 1}.log"
-            with path.open("wb") as log:
-                done = subprocess.run(("make", *target), cwd=ROOT, stdout=log, stderr=log, check=False)
-            passed += done.returncode == 0
-            print(
-                f"{number + 1}/{times}: exit status {done.returncode}, {path.relative_to(ROOT)}", flush=True
-            )
+        for number in range(1, times + 1):
+            path = _kept(f"{target[0]}-{number}.log")
+            returned = _logged(("make", *target), path)
+            passed += returned == 0
+            print(f"{number}/{times}: exit status {returned}, {path.relative_to(ROOT)}", flush=True)
     return {name: _exactly(passed, times)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +16,26 @@ def test_the_proof_is_asked_about_volumes_of_every_kind(monkeypatch: pytest.Monk
     assert aws.volumes(None) == {
         "warm verdicts, 5 volumes with cold blocks": {"value": 0, "must": 0, "holds": True}
     }
+
+
+def test_a_case_that_fails_is_told_with_its_reason_and_its_output_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named = tmp_path / "tests" / "hosts" / "test_quota.py"
+    named.parent.mkdir(parents=True)
+    named.write_text("def test_one_more():\n    print('asked')\n    raise RuntimeError('1920 are in use')\n")
+    monkeypatch.setattr(aws, "ROOT", tmp_path)
+    monkeypatch.setattr(aws, "RESULT", tmp_path / "build" / "bench" / "aws.json")
+    [told] = aws.broken(["tests/hosts/test_quota.py"])
+    assert told == "tests.hosts.test_quota::test_one_more: RuntimeError: 1920 are in use"
+    assert "asked" in (tmp_path / "build" / "bench" / "logs" / "behaviours-hosts.log").read_text()
+
+
+def test_tests_that_cannot_be_run_are_no_tests_that_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(aws, "ROOT", tmp_path)
+    monkeypatch.setattr(aws, "RESULT", tmp_path / "aws.json")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    [told] = aws.broken(["tests/hosts/test_quota.py"])
+    assert told.startswith("hosts: pytest ended with 1, see ")

@@ -15,11 +15,18 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkflowCloud
         yield cloud
 
 
+@pytest.fixture(scope="module")
+def modules_cloud(deployed: WorkflowCloud) -> Iterator[WorkflowCloud]:
+    """The cloud for clusters that all tests of a module look at."""
+    with deployed.own_clusters():
+        yield deployed
+
+
 @pytest.fixture
 def cloud(deployed: WorkflowCloud) -> Iterator[WorkflowCloud]:
     """The cloud without faults and with healthy hosts."""
-    yield deployed
-    deployed.cloud.faults.clear()
-    deployed.cloud.clock.set(scale=CLOCK_SCALE)
-    deployed.answers.healthy()
-    deployed.close_endpoints()
+    with deployed.own_clusters():
+        yield deployed
+        deployed.cloud.faults.clear()
+        deployed.cloud.clock.set(scale=CLOCK_SCALE)
+        deployed.answers.healthy()

@@ -84,9 +84,9 @@ class TestWords:
 
 
 @pytest.fixture(scope="module")
-def cluster(deployed: WorkflowCloud, listening: str) -> Cluster:
-    cluster = deployed.cluster()
-    deployed.set_load(cluster, 150, 2)
+def cluster(modules_cloud: WorkflowCloud, listening: str) -> Cluster:
+    cluster = modules_cloud.cluster()
+    modules_cloud.set_load(cluster, 150, 2)
     return cluster
 
 
@@ -194,6 +194,9 @@ def _in_user_data(cloud: WorkflowCloud, cluster: Cluster, text: str) -> None:
     cloud.client("ec2").run_instances(
         ImageId=settings["image_id"], InstanceType=settings["instance_type"], MinCount=1, MaxCount=1,
         SubnetId=settings["subnets"]["us-east-1a"], UserData=f"#!/bin/sh\nmysql -p'{text}'\n",
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": [{"Key": "peaker:cluster", "Value": cluster.name}]}
+        ],
     )  # fmt: skip
 
 

@@ -31,12 +31,14 @@ def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def built(deployed: WorkflowCloud) -> tuple[Cluster, dict[str, Any]]:
+def built(modules_cloud: WorkflowCloud) -> tuple[Cluster, dict[str, Any]]:
     """A cluster after a scale-out that an alarm began, and in which the prewarm engine died once."""
-    cluster = deployed.cluster()
-    deployed.set_load(cluster, 150, 2)
-    deployed.answers.script("report_prewarm", {"state": "dead"}, {"state": "running", "eta_seconds": 100})
-    execution = deployed.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    cluster = modules_cloud.cluster()
+    modules_cloud.set_load(cluster, 150, 2)
+    modules_cloud.answers.script(
+        "report_prewarm", {"state": "dead"}, {"state": "running", "eta_seconds": 100}
+    )
+    execution = modules_cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
     return cluster, execution
 
 

@@ -30,6 +30,15 @@ def make_balanced_endpoint(elbv2: Any, name: str, listener_port: int, **probes: 
     }
 
 
+def delete_balanced_endpoint(elbv2: Any, endpoint: dict[str, str]) -> None:
+    """Delete what `make_balanced_endpoint` answered, and its load balancer."""
+    [listener] = elbv2.describe_listeners(ListenerArns=[endpoint["listener_arn"]])["Listeners"]
+    elbv2.delete_listener(ListenerArn=endpoint["listener_arn"])
+    elbv2.delete_load_balancer(LoadBalancerArn=listener["LoadBalancerArn"])
+    for group in ("target_group_arn", "warming_target_group_arn"):
+        elbv2.delete_target_group(TargetGroupArn=endpoint[group])
+
+
 def _target_group(elbv2: Any, name: str, probes: dict[str, int | str]) -> str:
     group = elbv2.create_target_group(
         Name=name,

@@ -6,7 +6,7 @@ A test's cluster joins the environment as one more cluster of its file would: th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,9 +125,9 @@ class DeployedRoles:
         self.clusters = [one for one in self.clusters if one.name != cluster.name] + [cluster]
         self.write_function_policies()
 
-    def forget_clusters(self) -> None:
-        """From the next cluster on the policies name only those that join then, and stay short."""
-        self.clusters = []
+    def forget(self, names: Collection[str]) -> None:
+        """The policies name these clusters no more from the next one on that joins, and stay short."""
+        self.clusters = [one for one in self.clusters if one.name not in names]
 
     def write_function_policies(self) -> None:
         deployment = self.deployment

@@ -37,8 +37,9 @@ from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_datapla
 from peaker_contract.catalogue import FUNCTIONS
 from stacks.naming import Names
 from statemachines.expansion import as_text, in_partition, placeholder
-from tests.support.balanced_endpoint import make_balanced_endpoint
+from tests.support.balanced_endpoint import delete_balanced_endpoint, make_balanced_endpoint
 from tests.support.builders import BY_NAME
+from tests.support.cluster_resources import give_back
 from tests.support.deployed_roles import DeployedRoles, trust
 from tests.support.host_answers import HostAnswers
 from tests.support.workflows import MACHINES
@@ -109,7 +110,8 @@ class WorkflowCloud:
             self.client("iam"), ENVIRONMENT, f"arn:aws:s3:::{BUCKET}/{HOST_PACKAGE}"
         )
         self._clusters = 0
-        self._open_endpoints: list[dict[str, str]] = []
+        # The read endpoints by cluster; a DNS name has none.
+        self._open: dict[str, dict[str, str]] = {}
 
     def client(self, service: str) -> Any:
         return self.cloud.client(service)
@@ -184,6 +186,27 @@ class WorkflowCloud:
 
     # -- clusters --------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def own_clusters(self) -> Iterator[WorkflowCloud]:
+        """Whatever clusters are made within are taken away at the end, so that later tests find the account as before.
+
+        Their health checks and policies would slow those down, their hosts and volumes count against the quotas.
+        """
+        others = set(self._open)
+        try:
+            yield self
+        finally:
+            self._close([name for name in self._open if name not in others])
+
+    def _close(self, clusters: list[str]) -> None:
+        self.roles.forget(clusters)
+        for name in clusters:
+            self.client("ssm").delete_parameters(Names=[_settings_parameter(name)])
+            endpoint = self._open.pop(name)
+            if endpoint:
+                delete_balanced_endpoint(self.client("elbv2"), endpoint)
+        give_back(self.client("ec2"), clusters, self.eventually)
+
     def cluster(self, size_gib: int = 4, **changes: Any) -> Cluster:
         """A new cluster, healthy and serving; `changes` go over the local environment's settings.
 
@@ -209,7 +232,9 @@ class WorkflowCloud:
 
     def _next_name(self) -> str:
         self._clusters += 1
-        return f"c{self._clusters:03d}"
+        name = f"c{self._clusters:03d}"
+        self._open[name] = {}
+        return name
 
     def _cluster(
         self, name: str, balanced: dict[str, str], changes: dict[str, Any], size_gib: int = 4
@@ -217,7 +242,7 @@ class WorkflowCloud:
         """Its settings and hosts; nobody is registered."""
         settings = _settings(name, balanced, changes)
         self.client("ssm").put_parameter(
-            Name=f"/peaker/{ENVIRONMENT}/clusters/{name}", Value=json.dumps(settings), Type="String"
+            Name=_settings_parameter(name), Value=json.dumps(settings), Type="String"
         )
         self.roles.join(settings)
         source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
@@ -238,21 +263,8 @@ class WorkflowCloud:
             HealthyThresholdCount=2,
             UnhealthyThresholdCount=2,
         )
-        self._open_endpoints.append(endpoint)
+        self._open[name] = endpoint
         return endpoint
-
-    def close_endpoints(self) -> None:
-        """Delete every cluster's listener and target groups, whose health checks would slow all later tests.
-
-        What is decided for each request takes the longer, too, the more clusters the policies name.
-        """
-        self.roles.forget_clusters()
-        elbv2 = self.client("elbv2")
-        for endpoint in self._open_endpoints:
-            elbv2.delete_listener(ListenerArn=endpoint["listener_arn"])
-            elbv2.delete_target_group(TargetGroupArn=endpoint["target_group_arn"])
-            elbv2.delete_target_group(TargetGroupArn=endpoint["warming_target_group_arn"])
-        self._open_endpoints.clear()
 
     def _put_into_service(self, cluster: Cluster, instance_id: str) -> None:
         """In both groups, as a finished ramp leaves a replica."""
@@ -528,8 +540,6 @@ def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterato
     with LocalCloud(plane, state_dir, clock_scale=clock_scale, settings=settings) as cloud:
         # Thousands of requests: a line per request, flushed, would cost a fifth of the time.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
-        # All tests of a session share the account; those of parking have volumes of two TiB.
-        cloud.quotas.give("ebs", "L-7A658B76", 1_000)
         workflows = WorkflowCloud(cloud, plane, answers)
         workflows.deploy()
         yield workflows
@@ -565,6 +575,10 @@ def _variables() -> dict[str, str]:
         "LOG_LEVEL": "INFO",
         "OPENBLAS_NUM_THREADS": "1",
     }
+
+
+def _settings_parameter(name: str) -> str:
+    return f"/peaker/{ENVIRONMENT}/clusters/{name}"
 
 
 def _settings(name: str, endpoint: dict[str, str], changes: dict[str, Any]) -> dict[str, Any]:
