@@ -96,10 +96,11 @@ def broken(tests: Sequence[str]) -> list[str]:
         log, report = (_kept(f"behaviours-{folder}.{suffix}") for suffix in ("log", "xml"))
         report.unlink(missing_ok=True)
         returned = _logged((sys.executable, "-m", "pytest", "-q", *chosen, f"--junitxml={report}"), log)
-        if report.is_file():
-            cases += _failures(report)
-        else:
-            cases.append(f"{folder}: pytest ended with {returned}, see {log}")
+        failed = list(_failures(report)) if report.is_file() else []
+        if returned and not failed:
+            # Such as for a name that is not there: a report without a case that failed says nothing.
+            failed = [f"{folder}: pytest ended with {returned}, see {log}"]
+        cases += failed
     return cases
 
 

@@ -31,6 +31,19 @@ def test_a_case_that_fails_is_told_with_its_reason_and_its_output_stays(
     assert "asked" in (tmp_path / "build" / "bench" / "logs" / "behaviours-hosts.log").read_text()
 
 
+def test_a_test_that_is_not_there_is_none_that_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pytest runs none of the others then either, and its report has no failure."""
+    there = tmp_path / "tests" / "hosts" / "test_quota.py"
+    there.parent.mkdir(parents=True)
+    there.write_text("def test_one_more():\n    assert True\n")
+    monkeypatch.setattr(aws, "ROOT", tmp_path)
+    monkeypatch.setattr(aws, "RESULT", tmp_path / "aws.json")
+    [told] = aws.broken(["tests/hosts/test_quota.py::test_renamed"])
+    assert told.startswith("hosts: pytest ended with 4, see ")
+
+
 def test_tests_that_cannot_be_run_are_no_tests_that_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
