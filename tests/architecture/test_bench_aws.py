@@ -18,37 +18,32 @@ def test_the_proof_is_asked_about_volumes_of_every_kind(monkeypatch: pytest.Monk
     }
 
 
-def test_a_case_that_fails_is_told_with_its_reason_and_its_output_stays(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A checkout with one test, which fails."""
     named = tmp_path / "tests" / "hosts" / "test_quota.py"
     named.parent.mkdir(parents=True)
     named.write_text("def test_one_more():\n    print('asked')\n    raise RuntimeError('1920 are in use')\n")
     monkeypatch.setattr(aws, "ROOT", tmp_path)
     monkeypatch.setattr(aws, "RESULT", tmp_path / "build" / "bench" / "aws.json")
+    return tmp_path
+
+
+def test_a_case_that_fails_is_told_with_its_reason_and_its_output_stays(checkout: Path) -> None:
     [told] = aws.broken(["tests/hosts/test_quota.py"])
     assert told == "tests.hosts.test_quota::test_one_more: RuntimeError: 1920 are in use"
-    assert "asked" in (tmp_path / "build" / "bench" / "logs" / "behaviours-hosts.log").read_text()
+    assert "asked" in (checkout / "build" / "bench" / "logs" / "behaviours-hosts.log").read_text()
 
 
-def test_a_test_that_is_not_there_is_none_that_passes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("checkout")
+def test_a_test_that_is_not_there_is_none_that_passes() -> None:
     """Pytest runs none of the others then either, and its report has no failure."""
-    there = tmp_path / "tests" / "hosts" / "test_quota.py"
-    there.parent.mkdir(parents=True)
-    there.write_text("def test_one_more():\n    assert True\n")
-    monkeypatch.setattr(aws, "ROOT", tmp_path)
-    monkeypatch.setattr(aws, "RESULT", tmp_path / "aws.json")
     [told] = aws.broken(["tests/hosts/test_quota.py::test_renamed"])
     assert told.startswith("hosts: pytest ended with 4, see ")
 
 
-def test_tests_that_cannot_be_run_are_no_tests_that_pass(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(aws, "ROOT", tmp_path)
-    monkeypatch.setattr(aws, "RESULT", tmp_path / "aws.json")
+@pytest.mark.usefixtures("checkout")
+def test_tests_that_cannot_be_run_are_none_that_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     [told] = aws.broken(["tests/hosts/test_quota.py"])
     assert told.startswith("hosts: pytest ended with 1, see ")
