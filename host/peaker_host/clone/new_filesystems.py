@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Callable, List
 
 from peaker_host.layouts.mounts import Mount
+from peaker_host.layouts.unmount import unmount
 from peaker_host.machine.devices import (
     BlockDevice,
     by_id_path,
@@ -26,7 +27,6 @@ _MADE = "clone.json"
 # XFS, ext4, md and LVM write what they are known by within the first 64 KiB.
 _HEAD_BYTES = 64 * 1024
 _MKFS_SECONDS = 900.0
-_UMOUNT_SECONDS = 900.0
 
 
 class NewFilesystems:
@@ -73,7 +73,7 @@ class NewFilesystems:
         begun = [member for member in self._members if member.volume_id in self._begun()]
         for member in sorted(begun, key=lambda one: one.mount_point, reverse=True):
             if member.mount_point in mount_points(self._device(member)):
-                self._processes.run(["umount", member.mount_point], timeout_seconds=_UMOUNT_SECONDS)
+                unmount(self._processes, member.mount_point)
 
     def finish(self) -> None:
         """They are whole: from now on no engine makes them anew."""

@@ -15,6 +15,7 @@ from peaker_host.health.policy import store_policy
 from peaker_host.health.responder import await_responder
 from peaker_host.health.unit import UNIT, install_health_service
 from peaker_host.layouts.mounts import Mount, let_resync, open_mounts, take_down
+from peaker_host.layouts.unmount import unmount
 from peaker_host.machine.devices import mount_points, refuse_if_used
 from peaker_host.machine.errors import (
     DatabaseStartFailed,
@@ -134,7 +135,7 @@ def stop_database(
     manifest = present_manifest(settings)
     for point in reversed(manifest.mount_points):
         if os.path.ismount(point):
-            processes.run(["umount", point], timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
+            unmount(processes, point)
             say(f"{manifest.members_at(point)[0].name}: unmounted")
     take_down(settings, processes, manifest)
     return dict(facts, stopped_seconds=round(time.monotonic() - started, 3))

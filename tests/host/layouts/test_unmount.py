@@ -1,0 +1,62 @@
+"""A filesystem leaves its place though somebody looks at it: `umount` calls it busy, and is asked again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peaker_host.layouts.unmount import unmount
+from peaker_host.machine.errors import CommandFailed
+from peaker_host.machine.processes import Completed, Processes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounts need root")
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(tmp_path)], check=True)
+    yield tmp_path
+    if os.path.ismount(tmp_path):
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+class LooksOnce(Processes):
+    """Another program on the host looks at the place until it was in the way once."""
+
+    def __init__(self, place: Path) -> None:
+        self.held = os.open(place, os.O_RDONLY)
+        self.refused: list[str] = []
+
+    def run(self, argv: Sequence[str], **given: Any) -> Completed:
+        try:
+            return super().run(argv, **given)
+        except CommandFailed as error:
+            self.refused.append(str(error))
+            os.close(self.held)
+            raise
+
+
+def test_a_monitoring_agent_that_looks_just_then_is_waited_for(place: Path) -> None:
+    agent = LooksOnce(place)
+    unmount(agent, str(place))
+    assert not os.path.ismount(place)
+    assert len(agent.refused) == 1
+
+
+def test_one_that_stays_is_told_after_the_time(place: Path) -> None:
+    held = os.open(place, os.O_RDONLY)
+    try:
+        with pytest.raises(CommandFailed, match="target is busy"):
+            unmount(Processes(), str(place), busy_seconds=0)
+    finally:
+        os.close(held)
+    assert os.path.ismount(place)
+
+
+def test_what_is_refused_for_another_reason_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="not mounted"):
+        unmount(Processes(), str(tmp_path))
