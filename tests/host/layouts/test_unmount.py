@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import host_bench
 import pytest
 from peaker_host.layouts.unmount import unmount
 from peaker_host.machine.errors import CommandFailed
@@ -21,14 +22,14 @@ def place(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mount", "-t", "tmpfs", "none", str(tmp_path)], check=True)
     yield tmp_path
     if os.path.ismount(tmp_path):
-        subprocess.run(["umount", str(tmp_path)], check=True)
+        host_bench.unmount(tmp_path)
 
 
-class LooksOnce(Processes):
-    """Another program on the host looks at the place until it was in the way once."""
+class Agent(Processes):
+    """Of a host on which another program looks at the place until it was in the way."""
 
     def __init__(self, place: Path) -> None:
-        self.held = os.open(place, os.O_RDONLY)
+        self.looks = (place / "looked-at").open("w")
         self.refused: list[str] = []
 
     def run(self, argv: Sequence[str], **given: Any) -> Completed:
@@ -36,24 +37,20 @@ class LooksOnce(Processes):
             return super().run(argv, **given)
         except CommandFailed as error:
             self.refused.append(str(error))
-            os.close(self.held)
+            self.looks.close()
             raise
 
 
 def test_a_monitoring_agent_that_looks_just_then_is_waited_for(place: Path) -> None:
-    agent = LooksOnce(place)
+    agent = Agent(place)
     unmount(agent, str(place))
     assert not os.path.ismount(place)
-    assert len(agent.refused) == 1
+    assert "target is busy" in agent.refused[0]
 
 
 def test_one_that_stays_is_told_after_the_time(place: Path) -> None:
-    held = os.open(place, os.O_RDONLY)
-    try:
-        with pytest.raises(CommandFailed, match="target is busy"):
-            unmount(Processes(), str(place), busy_seconds=0)
-    finally:
-        os.close(held)
+    with (place / "looked-at").open("w"), pytest.raises(CommandFailed, match="target is busy"):
+        unmount(Processes(), str(place), busy_seconds=0)
     assert os.path.ismount(place)
 
 
