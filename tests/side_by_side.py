@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 5
+AT_ONCE = 6
 TAIL_LINES = 400
 PLAIN_PATH = LOGS / "plain-tools"
 # `unshare` is how root becomes a plain user here.
@@ -81,6 +81,11 @@ exec "$@"
 """
 PARKING = "tests/statemachines/test_parking_workflow.py"
 FAULTS = "tests/statemachines/test_scale_out_faults.py"
+REFILLS = tuple(
+    f"tests/statemachines/test_refill_{of}.py" for of in ("workflow", "of_two_donors", "in_a_batch", "faults")
+)
+# Each has a part of its own: in one process, the workflows would outlast everything else by minutes.
+OWN_PARTS = (PARKING, FAULTS, *REFILLS)
 LOCAL_CLOUD = "packages/localcloud/tests"
 # The rooms whose tests need no machine images.
 WITHOUT_MACHINE = ("access", "control", "resources")
@@ -111,10 +116,11 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 
 # What waits longest first, then what computes, so that the last ones to end are short. A folder that no part names is
 # one of `decisions`, which comes after the longest ones.
-LONGEST = 7
+LONGEST = 8
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
-    Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING, "--ignore", FAULTS),)),
+    Part("workflows", (pytest("tests/statemachines", *(f"--ignore={path}" for path in OWN_PARTS)),)),
+    Part("refills", (pytest(*REFILLS),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
     Part("host", (pytest("tests/host"),), own_mounts=True),
     Part(
