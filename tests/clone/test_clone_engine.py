@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +123,35 @@ def test_an_engine_that_was_killed_leaves_what_it_has_begun_and_the_next_begins_
     assert answer["ok"], json.dumps(answer)
     assert (answer["state"], answer["restarts"]) == ("done", 1)
     assert left_at_work(replica) == []
+
+
+def test_an_engine_that_begins_anew_waits_for_who_looks_at_what_the_last_one_left(
+    replica: Replica, capsys: Capture
+) -> None:
+    """As a monitoring agent does that measures all filesystems; it ends when `umount` was refused for it."""
+    engine = begun(replica, "server")
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    with subprocess.Popen(["sleep", "infinity"], cwd=replica.datadir) as agent:
+        try:
+            refused = ends_when_it_is_in_the_way(replica, agent)
+            answer = clone(replica, capsys)
+        finally:
+            agent.kill()
+    assert answer["ok"], json.dumps(answer)
+    assert (answer["state"], answer["restarts"]) == ("done", 1)
+    assert "target is busy" in refused.read_text()
+
+
+def ends_when_it_is_in_the_way(replica: Replica, agent: subprocess.Popen[bytes]) -> Path:
+    """The replica's own `umount` does what the system's does; what that was refused is in the file."""
+    refused, script = replica.host.root / "refused", replica.host.root / "bin" / "umount"
+    script.write_text(
+        f'#!/bin/sh\n{shutil.which("umount")} "$@" 2>{refused}.now && exit\nstatus=$?\n'
+        f"cat {refused}.now | tee -a {refused} >&2\nkill {agent.pid} 2>/dev/null\nexit $status\n"
+    )
+    script.chmod(0o755)
+    return refused
 
 
 def test_an_engine_that_is_told_to_end_ends_its_server_and_says_that_it_is_dead(

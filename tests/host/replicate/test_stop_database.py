@@ -1,0 +1,76 @@
+"""A replica is parked: the server is down and its filesystems have left their places, whoever looks at them then."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, unmount
+from peaker_host import cli
+from peaker_host.machine.errors import CommandFailed
+from peaker_host.machine.processes import Processes
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def data(host: Host, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]:
+    """The data volume at its place."""
+    volume = host.volume(300 * MIB, "xfs")
+    place = host.root / "place0"
+    host.configure(datadir=str(place))
+    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", host.request(volume))["ok"]
+    place.mkdir(exist_ok=True)
+    subprocess.run(["mount", volume.path, str(place)], check=True)
+    yield place
+    if os.path.ismount(place):
+        unmount(place)
+
+
+@pytest.fixture
+def parked(host: Host, programs: ScriptedProcesses) -> ScriptedProcesses:
+    """Of a host whose server is down before the command comes; `umount` is the real one."""
+    programs.on("systemctl")
+    programs.on("gtid_executed", answer=CommandFailed("ERROR 2002 (HY000): Can't connect"))
+    programs.on("umount", answer=lambda text: Processes().run(text.split()).stdout)
+    return programs
+
+
+def stop(host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    cli.main(["--settings", str(host.settings_path), "stop_database", "--run-id", RUN_ID], programs)
+    result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return result
+
+
+def test_the_filesystems_leave_their_places_and_a_second_command_finds_it_done(
+    host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stop(host, parked, capsys)["ok"]
+    assert not os.path.ismount(data)
+    assert stop(host, parked, capsys)["ok"]
+
+
+def test_a_monitoring_agent_that_looks_just_then_does_not_keep_the_replica_from_being_parked(
+    host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = (data / "looked-at").open("w")
+    refused = []
+
+    def until_it_was_in_the_way(text: str) -> str:
+        try:
+            return Processes().run(text.split()).stdout
+        except CommandFailed as error:
+            refused.append(str(error))
+            agent.close()
+            raise
+
+    parked.on("umount", answer=until_it_was_in_the_way)
+    answer = stop(host, parked, capsys)
+    assert answer["ok"], answer
+    assert "target is busy" in refused[0]
+    assert not os.path.ismount(data)
