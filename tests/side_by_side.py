@@ -84,7 +84,7 @@ FAULTS = "tests/statemachines/test_scale_out_faults.py"
 REFILLS = tuple(
     f"tests/statemachines/test_refill_{of}.py" for of in ("workflow", "of_two_donors", "in_a_batch", "faults")
 )
-# Each has a part of its own: in one process, the workflows would outlast everything else by minutes.
+# In parts of their own: in one process, the workflows would outlast everything else by minutes.
 OWN_PARTS = (PARKING, FAULTS, *REFILLS)
 LOCAL_CLOUD = "packages/localcloud/tests"
 # The rooms whose tests need no machine images.

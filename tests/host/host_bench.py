@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from peaker_host import cli
 from peaker_host.health.server import HealthServer
 from peaker_host.machine.devices import describe_device, is_claimed
+from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Completed, Processes
 from peaker_host.machine.settings import Settings
 
@@ -238,6 +239,29 @@ class ScriptedProcesses(Processes):
         """The inputs and command lines in which all the words occur."""
         lines = [" ".join([*argv, given]) for argv, given in self.calls]
         return [line for line in lines if all(word in line for word in words)]
+
+
+class Watched(Processes):
+    """Of a host on which a monitoring agent looks at a place until a program was refused for it."""
+
+    def __init__(self, looks: IO[str]) -> None:
+        self._looks = looks
+        self.refused: list[str] = []
+
+    def run(self, argv: Sequence[str], **given: Any) -> Completed:
+        try:
+            return super().run(argv, **given)
+        except CommandFailed as error:
+            self.refused.append(str(error))
+            self._looks.close()
+            raise
+
+
+@contextlib.contextmanager
+def watched(place: Path) -> Iterator[Watched]:
+    """The programs of such a host; the agent ends with them at the latest."""
+    with (place / "looked-at").open("w") as looks:
+        yield Watched(looks)
 
 
 def table(*rows: dict[str, Any]) -> str:

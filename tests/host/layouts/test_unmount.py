@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import host_bench
 import pytest
 from peaker_host.layouts.unmount import unmount
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.processes import Completed, Processes
+from peaker_host.machine.processes import Processes
 
 
 @pytest.fixture
@@ -25,27 +24,11 @@ def place(tmp_path: Path) -> Iterator[Path]:
         host_bench.unmount(tmp_path)
 
 
-class Agent(Processes):
-    """Of a host on which another program looks at the place until it was in the way."""
-
-    def __init__(self, place: Path) -> None:
-        self.looks = (place / "looked-at").open("w")
-        self.refused: list[str] = []
-
-    def run(self, argv: Sequence[str], **given: Any) -> Completed:
-        try:
-            return super().run(argv, **given)
-        except CommandFailed as error:
-            self.refused.append(str(error))
-            self.looks.close()
-            raise
-
-
 def test_a_monitoring_agent_that_looks_just_then_is_waited_for(place: Path) -> None:
-    agent = Agent(place)
-    unmount(agent, str(place))
+    with host_bench.watched(place) as processes:
+        unmount(processes, str(place))
     assert not os.path.ismount(place)
-    assert "target is busy" in agent.refused[0]
+    assert "target is busy" in processes.refused[0]
 
 
 def test_one_that_stays_is_told_after_the_time(place: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, unmount
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, unmount, watched
 from peaker_host import cli
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Processes
@@ -58,19 +58,9 @@ def test_the_filesystems_leave_their_places_and_a_second_command_finds_it_done(
 def test_a_monitoring_agent_that_looks_just_then_does_not_keep_the_replica_from_being_parked(
     host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    agent = (data / "looked-at").open("w")
-    refused = []
-
-    def until_it_was_in_the_way(text: str) -> str:
-        try:
-            return Processes().run(text.split()).stdout
-        except CommandFailed as error:
-            refused.append(str(error))
-            agent.close()
-            raise
-
-    parked.on("umount", answer=until_it_was_in_the_way)
-    answer = stop(host, parked, capsys)
+    with watched(data) as processes:
+        parked.on("umount", answer=lambda text: processes.run(text.split()).stdout)
+        answer = stop(host, parked, capsys)
     assert answer["ok"], answer
-    assert "target is busy" in refused[0]
+    assert "target is busy" in processes.refused[0]
     assert not os.path.ismount(data)
