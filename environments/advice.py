@@ -17,7 +17,7 @@ LONGEST_USUAL_SCHEDULE_MINUTES = 60
 LONGEST_USUAL_EVENT = timedelta(days=31)
 FARTHEST_USUAL_EVENT = timedelta(days=400)
 # What the forecast reads of the past, and how many days of an event teach it (docs/forecast-and-decision.md).
-LONGEST_MEMORY = timedelta(days=63)
+LONGEST_MEMORY = timedelta(days=62)
 LEAST_DAYS_THAT_TEACH = 2
 
 

@@ -196,7 +196,7 @@ class RepeatingEvent(Settings):
     starts: tuple[Moment, ...] = Field(
         min_length=1,
         max_length=40,
-        description="When it begins, earlier days and coming ones in order. Two earlier days of the last 63 at least "
+        description="When it begins, earlier days and coming ones in order. Two earlier days of the last 62 at least "
         "teach.",
         examples=[["2026-10-03T18:00", "2026-10-17T18:00", "2026-12-05T18:00"]],
     )

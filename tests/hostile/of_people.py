@@ -329,7 +329,7 @@ def _read_live(case: Any) -> Any:
         client=lambda _: answers, region="us-east-1", clock=SimpleNamespace(now=lambda: NOON)
     )
     metric = live_load.MetricOptions("Shop", "Reads").over(None)
-    load = live_load.read_live_load(control, metric, 63, Console(file=io.StringIO()))  # type: ignore[arg-type]
+    load = live_load.read_live_load(control, metric, 62, Console(file=io.StringIO()))  # type: ignore[arg-type]
     return load, load.series()
 
 
@@ -343,8 +343,8 @@ def _read_service_live(case: Any) -> Any:
         environment="local",
         clock=SimpleNamespace(now=lambda: NOON),
     )
-    read_serving(control, "orders", 63)
-    return _observed(read_measure(control, MeasureMetric.named("Shop", "P95", (), None), 63))
+    read_serving(control, "orders", 62)
+    return _observed(read_measure(control, MeasureMetric.named("Shop", "P95", (), None), 62))
 
 
 def _read_service(parse: Callable[..., PastLoad], case: bytes) -> Any:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-# botocore, GetMetricData: how old a point of so many seconds may be. Shorter ones are gone.
+# botocore, `MetricStat.Period`: how old a request's start may be where its period is so many seconds or more.
 _KEPT = ((60, timedelta(days=15)), (300, timedelta(days=63)), (3600, timedelta(days=455)))
 
 _LISTED_AT_ONCE = 500
@@ -70,7 +70,9 @@ class KeptMetrics:
     def _averages(self, asked: dict[str, Any]) -> list[tuple[float, float]]:
         period = asked["MetricDataQueries"][0]["MetricStat"]["Period"]
         kept = max(age for seconds, age in _KEPT if seconds <= period)
-        begin = max(asked["StartTime"], self.now - kept).timestamp()
+        if self.now - asked["StartTime"] >= kept:
+            return []
+        begin = asked["StartTime"].timestamp()
         by_period: dict[float, list[float]] = {}
         for at, value in self.points:
             if begin <= at < asked["EndTime"].timestamp():

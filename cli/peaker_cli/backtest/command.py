@@ -129,7 +129,7 @@ def backtest_command(
     history_days: Annotated[
         int | None,
         typer.Option(
-            help="Days to read from CloudWatch: over 63 in hours, 455 at most.",
+            help=f"Days to read from CloudWatch: over {KEPT_HISTORY_DAYS} in hours, {MOST_HISTORY_DAYS} at most.",
             show_default=str(KEPT_HISTORY_DAYS),
         ),
     ] = None,

@@ -28,8 +28,8 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.names import cluster_parameter
 
-# Points of five minutes are kept for 63 days, of an hour for 455 (botocore, GetMetricData).
-MOST_HISTORY_DAYS = 455
+# CloudWatch answers no points in an hour to a request that begins 455 days ago: a day less is asked for.
+MOST_HISTORY_DAYS = 454
 _HOUR_SECONDS = 3600
 _DAY_SECONDS = 86_400.0
 _SIMILAR_SHOWN = 3

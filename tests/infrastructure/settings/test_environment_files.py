@@ -453,7 +453,7 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
          "clusters.orders.repeating_events.0.starts: no day of cup match is to come: add the coming ones, or remove "
          "it"),
         ({"c.repeating_events": matches("2026-05-01T18:00", "2026-09-25T18:00", "2026-12-25T18:00")},
-         "clusters.orders.repeating_events.0.starts: cup match had 1 days in the last 63 and teaches nothing yet, 2 "
+         "clusters.orders.repeating_events.0.starts: cup match had 1 days in the last 62 and teaches nothing yet, 2 "
          "are needed: add earlier days, or name load or factor in calendar"),
         ({"c.max_replicas": 6, "c.min_replicas": 6},
          "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),

@@ -19,6 +19,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.learning.elsewhere import ClusterFigures
 from peaker.domain.planning.learning.fills import PastFills
 from peaker.domain.planning.learning.reading import PastReading
@@ -38,6 +39,7 @@ from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.steps import Method
 from tests.support.builders import BASE, fleet_with, orders, replica
+from tests.support.kept_metrics import KeptMetrics
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
 METRIC = LoadMetricSettings(
@@ -98,8 +100,17 @@ def test_a_sum_over_a_longer_period_is_brought_back_to_the_metrics_own(aws: None
     assert sum(points.values) == pytest.approx(10.0)
 
 
+def test_cloudwatch_answers_the_whole_history_that_a_forecast_asks_for() -> None:
+    """A start of 63 days ago has no points of five minutes at all."""
+    end = NOW.timestamp() // 300 * 300
+    days_of_points = [(end - 300 * number, 1.0) for number in range(100 * 288, 0, -1)]
+    client: Any = KeptMetrics(days_of_points, now=NOW + timedelta(seconds=5))
+    points = CloudWatchLoadHistory(client).metric_points(METRIC, NOW - timedelta(days=KEPT_HISTORY_DAYS), NOW)
+    assert len(points.values) == KEPT_HISTORY_DAYS * 288
+
+
 @pytest.mark.parametrize(("own", "asked"), [(60, 300), (300, 300), (420, 600), (1800, 1800)])
-def test_periods_are_asked_for_that_are_kept_for_63_days(own: int, asked: int) -> None:
+def test_periods_are_asked_for_that_are_kept_for_weeks(own: int, asked: int) -> None:
     assert query_period_seconds(own) == asked
 
 

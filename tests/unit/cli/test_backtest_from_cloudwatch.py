@@ -32,7 +32,7 @@ def every(seconds: int, days: float, until_days_ago: float = 0.0) -> list[tuple[
     return [(at, 100 + 50 * math.sin(2 * math.pi * at / DAY)) for at in times]
 
 
-def read(cloudwatch: KeptMetrics, days: int = 63, metric: LoadMetricSettings | None = None) -> PastLoad:
+def read(cloudwatch: KeptMetrics, days: int = 62, metric: LoadMetricSettings | None = None) -> PastLoad:
     control: Any = SimpleNamespace(
         client=lambda _: cloudwatch, region="eu-west-1", clock=SimpleNamespace(now=lambda: NOW)
     )
@@ -48,9 +48,9 @@ def refusal(cloudwatch: KeptMetrics) -> str:
 def test_five_minute_points_are_read_as_far_back_as_they_are_kept() -> None:
     load = read(KeptMetrics(every(300, 80)))
     assert load.period_seconds == 300
-    assert (NOW.timestamp() - load.times_seconds[0]) / DAY == pytest.approx(63)
+    assert (NOW.timestamp() - load.times_seconds[0]) / DAY == pytest.approx(62)
     assert load.read == (
-        "read 18,144 points, every 5 min, from 2026-09-19 12:00 to 2026-11-21 11:55 UTC, Average of Shop Reads with "
+        "read 17,856 points, every 5 min, from 2026-09-20 12:00 to 2026-11-21 11:55 UTC, Average of Shop Reads with "
         "Cluster=orders in CloudWatch as load",
     )
 
@@ -59,7 +59,7 @@ def test_further_back_it_is_read_in_hours_and_said_what_they_hide() -> None:
     load = read(KeptMetrics(every(300, 100)), days=100)
     assert load.period_seconds == 3600
     assert len(load.times_seconds) == 100 * 24
-    assert "beyond 63 days CloudWatch keeps hours: peaks within one" in load.read[-1]
+    assert "beyond 62 days CloudWatch keeps hours: peaks within one" in load.read[-1]
 
 
 def test_the_highest_load_of_an_hour_hides_nothing() -> None:
@@ -139,10 +139,10 @@ def test_what_is_given_wins_over_the_cluster_s_settings() -> None:
         (["load.csv", "--metric", "Reads"], "--metric is for CloudWatch"),
         (["--cluster", "orders", "--load-column", "2"], "--load-column is for a file: leave it out"),
         (
-            ["--cluster", "orders", "--history-days", "456"],
-            "--history-days is 456; give a value from 5 to 455",
+            ["--cluster", "orders", "--history-days", "455"],
+            "--history-days is 455; give a value from 5 to 454",
         ),
-        (["--cluster", "orders", "--history-days", "0"], "--history-days is 0; give a value from 5 to 455"),
+        (["--cluster", "orders", "--history-days", "0"], "--history-days is 0; give a value from 5 to 454"),
         (["--namespace", "Shop", "--metric", "Reads", "--dimension", "orders"], "give it as NAME=VALUE"),
         (
             ["--namespace", "Shop", "--metric", "R", "--dimension", "a=1", "--dimension", "a=2"],

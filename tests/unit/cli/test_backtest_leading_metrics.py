@@ -24,7 +24,7 @@ LOGINS = {
 }  # fmt: skip
 
 
-def of_cluster(cloudwatch: KeptMetrics, *metrics: dict[str, Any], days: int = 63) -> tuple[PastMetric, ...]:
+def of_cluster(cloudwatch: KeptMetrics, *metrics: dict[str, Any], days: int = 62) -> tuple[PastMetric, ...]:
     control: Any = SimpleNamespace(client=lambda _: cloudwatch, clock=SimpleNamespace(now=lambda: NOW))
     deployed = Deployed(orders(leading_metrics=list(metrics)), US_EAST_1)
     load = PastLoad([0.0, 300.0], [1.0, 1.0], 300.0)
@@ -34,14 +34,14 @@ def of_cluster(cloudwatch: KeptMetrics, *metrics: dict[str, Any], days: int = 63
 def test_each_is_read_as_far_back_as_the_load() -> None:
     cloudwatch = KeptMetrics(every(300, 63))
     (logins,) = of_cluster(cloudwatch, LOGINS)
-    assert (logins.name, logins.period_seconds, len(logins.values)) == ("logins", 300.0, 63 * 288)
+    assert (logins.name, logins.period_seconds, len(logins.values)) == ("logins", 300.0, 62 * 288)
     (asked,) = cloudwatch.asked
     metric = asked["MetricDataQueries"][0]["MetricStat"]["Metric"]
     assert (metric["Namespace"], metric["MetricName"]) == ("Shop", "Logins")
-    assert logins.read == ("leading metric logins: 18,144 points in CloudWatch",)
+    assert logins.read == ("leading metric logins: 17,856 points in CloudWatch",)
 
 
-def test_beyond_63_days_it_is_read_in_hours_like_the_load() -> None:
+def test_beyond_62_days_it_is_read_in_hours_like_the_load() -> None:
     (logins,) = of_cluster(KeptMetrics(every(3600, 100)), LOGINS, days=100)
     assert logins.period_seconds == 3600.0
 

@@ -178,7 +178,7 @@ def five_minutes(days: float, value: float) -> list[tuple[float, float]]:
 def test_the_cpu_of_a_base_replica_is_asked_for_by_its_instance() -> None:
     cloudwatch = KeptMetrics(five_minutes(20, 40.0))
     metric = MeasureMetric.named("AWS/EC2", "CPUUtilization", ("InstanceId=i-1",), None)
-    found = read_measure(control_of(cloudwatch), metric, 63)
+    found = read_measure(control_of(cloudwatch), metric, 62)
     assert found.period_seconds == 300
     asked = cloudwatch.asked[0]["MetricDataQueries"][0]["MetricStat"]
     assert asked["Metric"]["Dimensions"] == [{"Name": "InstanceId", "Value": "i-1"}]
@@ -190,14 +190,14 @@ def test_the_cpu_of_a_base_replica_is_asked_for_by_its_instance() -> None:
 
 def test_how_many_served_is_the_cluster_s_own_metric() -> None:
     cloudwatch = KeptMetrics(five_minutes(20, 4.0))
-    found = read_serving(control_of(cloudwatch), "orders", 63)
+    found = read_serving(control_of(cloudwatch), "orders", 62)
     assert not isinstance(found, Unknown)
     metric = cloudwatch.asked[0]["MetricDataQueries"][0]["MetricStat"]["Metric"]
     assert (metric["Namespace"], metric["MetricName"]) == ("Peaker/prod", "ServingReplicas")
 
 
 def test_a_cluster_that_never_counted_its_replicas_is_unknown() -> None:
-    found = read_serving(control_of(KeptMetrics()), "orders", 63)
+    found = read_serving(control_of(KeptMetrics()), "orders", 62)
     assert isinstance(found, Unknown)
     assert "give --serving" in found.why
 
@@ -205,7 +205,7 @@ def test_a_cluster_that_never_counted_its_replicas_is_unknown() -> None:
 def test_a_measure_that_cloudwatch_does_not_have_is_refused_by_its_name() -> None:
     metric = MeasureMetric.named("Shop", "P95", (), "p95")
     with pytest.raises(BadInput, match="no points of p95 of Shop P95 with no dimension in eu-west-1"):
-        read_measure(control_of(KeptMetrics()), metric, 63)
+        read_measure(control_of(KeptMetrics()), metric, 62)
 
 
 def test_help_has_an_example_and_the_options_in_a_panel_of_their_own() -> None:

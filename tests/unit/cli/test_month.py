@@ -227,7 +227,7 @@ def read_load(period: int, start: datetime, until: datetime) -> LoadPoints:
     return _load(control, orders(load_metric=metric), start, until)
 
 
-@pytest.mark.parametrize(("days_ago", "period"), [(10, 60), (20, 300), (80, 3600)])
+@pytest.mark.parametrize(("days_ago", "period"), [(10, 60), (15, 300), (20, 300), (63, 3600), (80, 3600)])
 def test_the_load_is_read_in_the_shortest_period_that_is_kept_of_the_whole_time(
     days_ago: int, period: int
 ) -> None:

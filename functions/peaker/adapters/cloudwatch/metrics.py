@@ -1,8 +1,9 @@
 """CloudWatch: the load's history (GetMetricData, paged) and the forecast's figures (PutMetricData).
 
-Retention, from botocore's GetMetricData: points of under 60 s are kept for 3 hours, of 1 minute for 15 days, of 5
-minutes for 63 days, of 1 hour for 455 days. So the history is read in periods of 5 minutes or more; an older one in
-periods of an hour.
+A request that begins too long ago for its period has no points at all, and no error (botocore, `MetricStat.Period`):
+3 hours for periods under 60 s, 15 days for those of a minute, 63 for those of five minutes, 455 for those of an hour.
+So the history is read in periods of five minutes, and an older one in periods of an hour. A day's margin is for the
+time that the call travels and for clocks that differ.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import MetricDatumTypeDef
 
 SHORTEST_PERIOD_SECONDS = 300
-# The least period, of which another one is a multiple, by the age of the oldest point that is asked for.
-_LEAST_PERIODS = ((timedelta(days=15), 60), (timedelta(days=63), 300))
+# The least period, of which another one is a multiple, by the age of the start, a day's margin included.
+_LEAST_PERIODS = ((timedelta(days=14), 60), (timedelta(days=62), 300))
 _OLDEST_LEAST_PERIOD = 3600
 
 
@@ -87,7 +88,7 @@ def query_period_seconds(metric_period_seconds: int, least_seconds: int = SHORTE
 def least_period_seconds(start: datetime, now: datetime) -> int:
     """The shortest period in which CloudWatch still has all points since `start`: 60, 300 or 3600."""
     age = now - start
-    return next((seconds for kept, seconds in _LEAST_PERIODS if age < kept), _OLDEST_LEAST_PERIOD)
+    return next((seconds for kept, seconds in _LEAST_PERIODS if age <= kept), _OLDEST_LEAST_PERIOD)
 
 
 class CloudWatchMetricPublisher:

@@ -19,7 +19,8 @@ Ints = NDArray[np.int64]
 DAY_SECONDS = 86_400
 SHORTEST_STEP_SECONDS = 300
 LONGEST_STEP_SECONDS = 21_600
-KEPT_HISTORY_DAYS = 63
+# CloudWatch answers no points in five minutes to a request that begins 63 days ago: a day less is asked for.
+KEPT_HISTORY_DAYS = 62
 # Steps that divide a day, so that "the same time yesterday" is a whole number of steps ago.
 _STEPS_SECONDS = (
     300,

@@ -62,14 +62,20 @@ def test_a_statistic_of_a_period(aws: Control, name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(("period", "days_kept"), [(60, 15), (300, 63), (3600, 455)])
-def test_a_point_is_kept_the_shorter_the_finer_its_period_is(
+def test_a_start_that_is_too_old_for_its_period_answers_no_points_at_all(
     aws: Control, period: int, days_kept: int
 ) -> None:
     metric = unique("metric")
-    kept, gone = (DAY - timedelta(days=days) for days in (days_kept - 1, days_kept + 1))
-    load_history(aws.cloud, "N", metric, {}, [(gone, 1.0), (kept, 2.0)])
-    window = {"StartTime": gone - timedelta(days=1), "EndTime": DAY}
-    assert ask(aws, query(metric, "Average", period), **window)[0]["Values"] == [2.0]
+    yesterday = DAY - timedelta(days=1)
+    load_history(aws.cloud, "N", metric, {}, [(yesterday, 2.0)])
+
+    def since(start: datetime) -> Any:
+        window = {"StartTime": start, "EndTime": DAY}
+        return ask(aws, query(metric, "Average", period), **window)[0]["Values"]
+
+    oldest = DAY - timedelta(days=days_kept)
+    assert since(oldest + timedelta(hours=1)) == [2.0]
+    assert since(oldest) == []
 
 
 def test_percentiles_of_weighted_values_and_averages_of_statistic_sets() -> None:

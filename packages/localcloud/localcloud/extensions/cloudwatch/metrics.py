@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OLDEST = timedelta(weeks=2)  # PutMetricData, botocore's model: "up to two weeks in the past"
 NEWEST = timedelta(hours=2)  # and "up to two hours into the future"
 LARGEST_ANSWER = 100_800  # points per GetMetricData call
-# botocore, `MetricStat.Period`: how old a point may be where the period is a multiple of so many seconds.
+# botocore, `MetricStat.Period`: how old a request's start may be where its period is a multiple of so many seconds.
 KEPT = (
     (3600, timedelta(days=455)),
     (300, timedelta(days=63)),
@@ -145,13 +145,15 @@ def _metric_result(
 def _periods(
     store: MetricStore, key: MetricKey, start: datetime, end: datetime, period: int, name: str, now: datetime
 ) -> list[tuple[float, float]]:
-    """What is older than CloudWatch keeps in such a period is left out without a word, as there."""
+    """Answers no points, and no error, when the start is older than CloudWatch keeps such a period, as AWS does."""
     from moto.cloudwatch.exceptions import ValidationError
 
     if period < 1 or (period >= 60 and period % 60) or (period < 60 and period not in (1, 5, 10, 20, 30)):
         raise ValidationError(f"Period {period}: must be 1, 5, 10, 20, 30 or a multiple of 60.")
     kept = next(age for seconds, age in KEPT if period % seconds == 0)
-    aligned = max(start, now - kept).timestamp() // period * period
+    if now - start >= kept:
+        return []
+    aligned = start.timestamp() // period * period
     try:
         return store.periods(key, aligned, end.timestamp(), period, name)
     except ValueError as error:
