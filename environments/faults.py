@@ -10,6 +10,7 @@ from typing import Any, Self, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from environments.withdrawn import WITHDRAWN
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from peaker_contract.field_types import PATTERN_WORDS, BrokenRules, Fault, Location
 
@@ -149,7 +150,7 @@ def _in_words(found: Mapping[str, Any], model: type[BaseModel]) -> Iterator[Faul
         case "missing":
             yield Fault(at, "is required: add it")
         case "extra_forbidden":
-            yield Fault(at, _renamed(at) or f"is not a setting{_nearest(location, model)}")
+            yield Fault(at, _renamed(at) or _withdrawn(at) or f"is not a setting{_nearest(location, model)}")
         case "union_tag_not_found":
             yield Fault((*at, "kind"), "is required: add it")
         case "union_tag_invalid":
@@ -219,6 +220,11 @@ def _renamed(at: Location) -> str | None:
     section, name = (str(part) for part in ("", *at)[-2:])
     new = _RENAMED.get((section, name))
     return f"is called {section}.{new}: rename it" if new else None
+
+
+def _withdrawn(at: Location) -> str | None:
+    remedy = WITHDRAWN.get(".".join(part for part in at if isinstance(part, str)))
+    return f"is no longer a setting: {remedy}" if remedy else None
 
 
 def _nearest(location: Location, model: type[BaseModel]) -> str:

@@ -8,14 +8,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
-from peaker.domain.replay.simulation import Event, Figures, Outcome, Scenario
-
 from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.event_gain import EventGain
 from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
 from peaker_backtest.leading.advice import advice_on_leading
+from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
+from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.verdict import (
     above_static_peak,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from peaker.domain.replay.simulation import Figures
-
 from peaker_backtest.errors import shown, shown_whole
+from peaker_backtest.replay.simulation import Figures
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import weighted
 

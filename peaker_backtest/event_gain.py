@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from peaker.domain.contract import misfits
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.known_events import RepeatingEvent
-from peaker.domain.replay.simulation import Outcome, Scenario
 from pydantic import ValidationError
 
 from peaker_backtest.errors import BadInput, shown, shown_whole
+from peaker_backtest.replay.simulation import Outcome, Scenario
 from peaker_contract import load_settings
 from peaker_contract.field_types import moment
 

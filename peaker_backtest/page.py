@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peaker.domain.planning.worth import Answer
 
 from peaker_backtest.capacity.chart import capacity_section
 from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
@@ -20,6 +19,7 @@ from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
 from peaker_backtest.leading.advice import advice_on_leading
+from peaker_backtest.replay.worth import Answer
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
     GLOSSARY,

@@ -13,20 +13,20 @@ from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.known_events import EVENT_REASON, HOLIDAYS
 from peaker.domain.leading import LEADING_REASON, rolling_with_leading
-from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
-from peaker.domain.replay.simulation import (
+
+from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
+from peaker_backtest.event_gain import EventGain, Seen, event_gain
+from peaker_backtest.leading.gain import Foretold, LeadingGain, leading_gain
+from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
+from peaker_backtest.replay.simulation import (
     Outcome,
     Scenario,
     oracle_forecasts,
     simulate_forecasts,
     simulate_policies,
 )
-from peaker.domain.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
-
-from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
-from peaker_backtest.event_gain import EventGain, Seen, event_gain
-from peaker_backtest.leading.gain import Foretold, LeadingGain, leading_gain
-from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
+from peaker_backtest.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
+from peaker_backtest.replay.worth import Course, Worth, judge_worth, short_weight
 from peaker_backtest.scenario import Options
 
 Floats = NDArray[np.float64]

@@ -10,12 +10,12 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
-from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
-from peaker.domain.replay.simulation import Scenario
 
 from peaker_backtest.errors import BadInput
 from peaker_backtest.holidays.of_place import HolidaysOf
 from peaker_backtest.leading.metric_input import PastMetric
+from peaker_backtest.replay.simulation import Scenario
+from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
 # The forecaster's models are fitted on three days at least, and are refitted once a day.
 LEAST_HISTORY_DAYS = 4.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.reaction import load_text
-from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
-from peaker.domain.replay.settings_proposal import Advice, frontier
-from peaker.domain.replay.simulation import Figures, Outcome
 
+from peaker_backtest.replay.settings_proposal import Advice, frontier
+from peaker_backtest.replay.simulation import Figures, Outcome
+from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 from peaker_backtest.report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
 from peaker_backtest.scenario import DEFAULT_REPLICAS_AT_PEAK, NEEDED, PEAK_QUANTILE, peak_of
 

@@ -498,22 +498,6 @@ FORECAST = (
         memory_mib=1024,
         timeout_seconds=120,
     ),
-    F(
-        Phase.FORECAST,
-        "propose_settings",
-        "Says each week which forecast settings would have been cheapest; changes none",
-        (
-            P.READ_CLUSTER_SETTINGS,
-            P.READ_PRICES,
-            P.DESCRIBE_IMAGES,
-            P.KEEP_PROPOSALS,
-            P.READ_METRICS,
-            P.PUBLISH_METRICS,
-        ),
-        # One whole processor (1 vCPU at 1,769 MB): a cluster takes 20 s of it and more. 15 minutes are Lambda's most.
-        memory_mib=1769,
-        timeout_seconds=900,
-    ),
 )
 
 CHECKS = (

@@ -44,7 +44,6 @@ from peaker_contract.load_settings import (
     LeadingMetricSettings,
     LoadMetricSettings,
     ObservationSettings,
-    ProposalSettings,
     PublicHolidaySettings,
     RepeatingEvent,
     RepeatingEvents,
@@ -189,9 +188,6 @@ class ClusterBlock(Settings):
     )
     capacity_reservations: CapacityReservationSettings = Field(
         default=CapacityReservationSettings(), description="Room that is kept free for known events."
-    )
-    proposals: ProposalSettings = Field(
-        default=ProposalSettings(), description="What Peaker proposes about these settings."
     )
     holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
     observation: ObservationSettings = Field(

@@ -296,25 +296,6 @@ class CapacityReservationSettings(Settings):
     )
 
 
-class ProposalSettings(Settings):
-    """A look at the last four weeks, each week: which settings of `forecast` would have been cheapest."""
-
-    weekly: StrictBool = Field(
-        default=True,
-        description="Say each week which quantile, headroom and keep window would have cost the least at the shortage "
-        "that you accept. Nothing is ever changed by it.",
-        examples=[False],
-    )
-    accepted_short_minutes: Number | None = Field(
-        default=None,
-        ge=0,
-        le=10_080,
-        description="Minutes short a week that proposed settings may have. None: as many as the settings of now would "
-        "have had.",
-        examples=[30],
-    )
-
-
 class ObservationSettings(Settings):
     """How long a new cluster is only observed; `accepted: true` ends it."""
 

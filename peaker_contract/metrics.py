@@ -76,8 +76,6 @@ class Metric(StrEnum):
     LEFTOVER_SECONDS = "LeftoverSeconds", "Seconds"
     # What tend_capacity_reservations emits where room is kept for events.
     CAPACITY_NOT_RESERVED = "CapacityNotReserved", "Count"
-    # What propose_settings publishes, once for each proposal.
-    SETTINGS_SAVING_USD_PER_WEEK = "SettingsSavingUsdPerWeek", "None"
     # What check_replicas emits; the last two of each replica.
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
     REPLICAS_SERVING = "ReplicasServing", "Count"

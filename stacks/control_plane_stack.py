@@ -45,7 +45,6 @@ DOCUMENTS = REPOSITORY / "ssm_documents"
 RUN_FILES_KEPT = Duration.days(4)
 PRICES_LOOKED_AT = Duration.hours(1)
 # Each cluster has its turn once a week; a look works off as many as 10 minutes allow.
-SETTINGS_LOOKED_AT = Duration.hours(1)
 # A look that meets a lease leaves it to the next: what somebody deleted is known within the half hour.
 SNAPSHOTS_LOOKED_AT = Duration.minutes(15)
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
@@ -115,7 +114,6 @@ class ControlPlaneStack(Stack):
         self._look_at_prices()
         self._look_at_snapshots()
         self._look_at_capacity_reservations()
-        self._look_at_settings()
         self._let_clusters_call()
 
     def _operator_topic(self) -> sns.Topic | None:
@@ -273,21 +271,6 @@ class ControlPlaneStack(Stack):
             schedule=events.Schedule.rate(CAPACITY_LOOKED_AT),
             payload={},
             longest_age_seconds=int(CAPACITY_LOOKED_AT.to_seconds()),
-            topic=self.topic,
-            key=self._key,
-        )
-
-    def _look_at_settings(self) -> None:
-        EventRoute(
-            self,
-            "ProposeSettingsOnSchedule",
-            rule_name=f"{self._names.prefix}-settings",
-            description="Says which settings would have been cheapest, for the clusters whose week is over",
-            names=self._names,
-            target=self.functions["propose_settings"],
-            schedule=events.Schedule.rate(SETTINGS_LOOKED_AT),
-            payload={},
-            longest_age_seconds=int(SETTINGS_LOOKED_AT.to_seconds()),
             topic=self.topic,
             key=self._key,
         )

@@ -15,9 +15,9 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.leading import LeadingMetric, rolling_with_leading
-from peaker.domain.replay.simulation import Scenario, simulate_forecasts
 
 from bench.forecast.figures import Figure, figure, stated
+from peaker_backtest.replay.simulation import Scenario, simulate_forecasts
 
 Floats = NDArray[np.float64]
 STEP_SECONDS = 1800

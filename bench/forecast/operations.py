@@ -20,7 +20,6 @@ from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
-from peaker.domain.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
 from peaker.usecases.forecast.forecast_load import scaling_policy
 
 from bench.forecast.rhythms import series_of
@@ -33,6 +32,7 @@ from peaker_backtest.replay.rivals import (
     simulate_static,
     simulate_static_peak,
 )
+from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
 from peaker_contract.cluster import ClusterSettings
 
 LEAD_MINUTES = (30, 70, 180)

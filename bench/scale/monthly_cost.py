@@ -46,8 +46,6 @@ class Schedule:
 FORECAST = Schedule(5, 1.0, 1.0, writes=10, reads=40, metrics_read=8)
 # Some seconds, in which it waits for the hosts' answers.
 REPLICA_CHECK = Schedule(1, 3.0, 0.25, writes=0, reads=2, metrics_read=0)
-# At most a minute of one processor (docs/backtest.md); then it publishes one metric and keeps a document of 1 KB.
-PROPOSAL = Schedule(7 * 24 * 60, 60.0, 1.769, writes=1, reads=4, metrics_read=2)
 METRICS, METRICS_OF_A_REPLICA, REPLICAS, ALARMS = 35, 2, 2, 13
 
 
@@ -58,7 +56,6 @@ def parts() -> dict[str, float]:
         "alarms": ALARM * ALARMS,
         "forecasts": FORECAST.usd,
         "looks at the replicas": REPLICA_CHECK.usd,
-        "proposals of settings": PROPOSAL.usd,
         "schedules": schedule_each(),
     }
 

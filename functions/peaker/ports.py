@@ -48,7 +48,6 @@ if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
     from peaker.domain.planning.learning.elsewhere import ClusterFigures
     from peaker.domain.planning.learning.past_steps import PastSteps
-    from peaker.domain.replay.kept_proposal import KeptProposal
 
 
 class Clock(Protocol):
@@ -594,22 +593,11 @@ class ForecastRecords(Protocol):
         """Keep what its runs took for the other clusters, until half a year after their day; the last call counts."""
 
 
-class ProposalRecords(Protocol):
-    """The newest proposal of settings of each cluster. No lease covers it."""
-
-    def proposal(self, cluster: str) -> KeptProposal:
-        """As it was kept last."""
-
-    def keep_proposal(self, cluster: str, changed: KeptProposal) -> bool:
-        """Keep it over the one of the same version; False, and nothing kept, where another look was first."""
-
-
 @dataclass(frozen=True)
 class ForecastPorts:
-    """What forecast_load and propose_settings reach beyond the ports that every function has."""
+    """What forecast_load reaches beyond the ports that every function has."""
 
     common: Ports
     history: LoadHistory
     metrics: MetricPublisher
     records: ForecastRecords
-    proposals: ProposalRecords

@@ -8,11 +8,11 @@ from typing import Any
 
 from peaker.domain.forecasting.series import DAY_SECONDS
 from peaker.domain.planning.reaction import load_text
-from peaker.domain.replay.simulation import Figures
 
 from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding
 from peaker_backtest.capacity.evidence import OddDay
 from peaker_backtest.capacity.proposal import CapacityProposal, Evidence, SettingNow, Standing
+from peaker_backtest.replay.simulation import Figures
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import compared_days
 

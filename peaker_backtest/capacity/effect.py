@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from peaker.domain.replay.simulation import Figures, Outcome, Scenario, outcome_of
-
 from peaker_backtest.capacity.observations import Observations
 from peaker_backtest.capacity.proposal import CapacityProposal
+from peaker_backtest.replay.simulation import Figures, Outcome, Scenario, outcome_of
 
 
 @dataclass(frozen=True)

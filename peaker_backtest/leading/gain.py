@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.replay.simulation import Outcome, Scenario
+
+from peaker_backtest.replay.simulation import Outcome, Scenario
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,6 @@
-"""Rivals of Peaker in the closed loop of `peaker.domain.replay`: a load in, courses of replicas and their cost out.
+"""A past load in a closed loop: Peaker's decisions on its own forecasts, and rivals.
 
-Pure.
+simulation: the loop; trials: other settings on the same forecasts; settings_proposal: the cheapest of them; rivals:
+reactive scaling, static fleets, AWS's predictive scaling. Pure: a load and forecasts in, courses of replicas and their
+cost out.
 """

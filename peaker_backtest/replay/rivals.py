@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.planning.needed_replicas import replicas_for
-from peaker.domain.replay.simulation import (
+
+from peaker_backtest.replay.simulation import (
     Event,
     FleetInTime,
     Floats,

@@ -66,17 +66,6 @@ def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
             right=[replica_metric(names, cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
             width=WIDGET_WIDTH,
         ),
-        cloudwatch.GraphWidget(
-            title=f"{cluster.name}: USD a week that other settings would have saved (peaker status)",
-            left=[
-                forecast_metric(
-                    names, cluster, Metric.SETTINGS_SAVING_USD_PER_WEEK, "Maximum", Duration.days(1)
-                )
-            ],
-            # A point a week, hence of the last eight weeks whatever the dashboard shows.
-            start="-P56D",
-            width=WIDGET_WIDTH,
-        ),
     ]
 
 

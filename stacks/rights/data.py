@@ -90,10 +90,6 @@ def keep_forecasts(deployment: Deployment) -> list[Statement]:
     return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
 
 
-def keep_proposals(deployment: Deployment) -> list[Statement]:
-    return _ledger_statement(deployment, "GetItem", "UpdateItem")
-
-
 def follow_executions(deployment: Deployment) -> list[Statement]:
     names = deployment.names
     workflows = ("scale_out", "scale_in", "roll_back")

@@ -30,8 +30,6 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.list_scale_outs
         case Permission.KEEP_FORECASTS:
             return data.keep_forecasts
-        case Permission.KEEP_PROPOSALS:
-            return data.keep_proposals
         case Permission.DESCRIBE_INSTANCES:
             return read_only("ec2:DescribeInstances")
         case Permission.DESCRIBE_INSTANCE_TYPES:

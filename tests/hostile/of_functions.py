@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from types import SimpleNamespace
@@ -19,7 +18,6 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
-from peaker.adapters.dynamodb.proposal_records import DynamoDbProposalRecords
 from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ssm.clusters import ParameterClusters
@@ -29,7 +27,7 @@ from peaker.domain import host_results, instants
 from peaker.domain.forecasting import UnusableSeries
 from peaker.domain.forecasting.series import series_from_points
 from peaker.domain.issued import LoadPoints
-from peaker.domain.reading import Known, Unknown
+from peaker.domain.reading import Known
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.report.run_progress import run_progress
 from peaker.domain.runs.approval import read_answer
@@ -46,7 +44,6 @@ from peaker.domain.storage.set_manifest import stacks_of
 from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
-from peaker.usecases.forecast.propose_settings import _measured as _newest_check
 from peaker.usecases.run.run_host_command import _result
 from peaker.usecases.run.validate_request import validate_request
 from peaker.usecases.undo.identify_stopped_run import identify_stopped_run
@@ -69,7 +66,7 @@ from tests.hostile.of_hosts import STACK
 from tests.hostile.payloads import CANARY
 from tests.support.builders import BASE, RUN_ID, orders, with_cluster
 from tests.support.fakes import NOON, fake_ports
-from tests.support.forecast_fakes import FakeForecastRecords, FakeProposalRecords
+from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.usecases.forecast.test_forecast_load import Published
 
 REQUEST: dict[str, Any] = {"cluster": "orders", "mode": "act", "count": 1, "reason": "sale at eight"}
@@ -420,22 +417,6 @@ def _ledger() -> Iterator[EntryPoint]:
         ("peaker.adapters.dynamodb.place_records.DynamoDbPlaceRecords.places",),
         {"document": json.dumps({"version": 3, "asked": 7, "places": [place]})},
     )  # fmt: skip
-    cost = {
-        "quantile": 0.95, "headroom": 0.1, "keep_lead_times": 2.0, "usd": 18.5, "replica_hours": 60.0,
-        "short_minutes": 12.0,
-    }  # fmt: skip
-    proposal = {
-        "version": 3, "week_ends_at": at, "made_at": at, "advice": "change", "reason": "cheaper", "weeks": 4,
-        "in_force": {"quantile": 0.95, "headroom": 0.1, "keep_lead_times": 2.0, "capacity_per_replica": 100.0,
-                     "min_replicas": 1, "max_replicas": 4, "accepted_short_minutes": 30.0},
-        "capacity_per_replica": 100.0, "lead_seconds": 3600.0, "now": cost, "proposed": cost,
-        "saved_usd_per_week": 3.2,
-    }  # fmt: skip
-    yield of(
-        "proposed settings", lambda wire: DynamoDbProposalRecords(LedgerTable(wire, "t")).proposal("orders"),
-        ("peaker.adapters.dynamodb.proposal_records.DynamoDbProposalRecords.proposal",),
-        {"document": json.dumps(proposal)},
-    )  # fmt: skip
     yield of(
         "starts in turn", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).start_slots(),
         (f"{shared}.start_slots",), {"document": json.dumps({"version": 3, "idle_at": at})},
@@ -569,11 +550,6 @@ def _measured() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "a scheduled check", DOCUMENT, _checked_load, (series,), (PeakerError,), (), _held_on_nonsense, 0.02
     )
-    yield EntryPoint(
-        "what a check reckons with", DOCUMENT, _newest_check,
-        ({"capacity_per_replica": 80.0, "lead_time_p90_seconds": 4200.0, "reason": "hold"},), (),
-        ("peaker.usecases.forecast.propose_settings._measured",), _can_be_replayed_with,
-    )  # fmt: skip
 
 
 def _numbers(case: Any, name: str) -> list[float]:
@@ -608,12 +584,6 @@ class _History:
         return self.points()
 
 
-def _can_be_replayed_with(_: Any, answer: Any) -> None:
-    if not isinstance(answer, Unknown):
-        assert 0 < answer.capacity_per_replica < math.inf
-        assert 0 < answer.lead_seconds < math.inf
-
-
 def _checked_load(case: Any) -> Any:
     published = Published()
     ports = ForecastPorts(
@@ -621,7 +591,6 @@ def _checked_load(case: Any) -> Any:
         _History(case),
         published,
         FakeForecastRecords(),
-        FakeProposalRecords(),
     )  # type: ignore[arg-type]
     return forecast_load(ports, "orders"), published
 

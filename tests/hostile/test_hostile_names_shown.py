@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from peaker.domain.replay.simulation import Event
 from peaker_cli.plain_text import plain
 from peaker_cli.printing import console, echo
 from peaker_cli.runs.receipt import render_receipt
@@ -17,6 +16,7 @@ from rich.table import Table
 
 from peaker_backtest.load_input import Choices, parse_load
 from peaker_backtest.page import render_page
+from peaker_backtest.replay.simulation import Event
 from peaker_backtest.report import BacktestReport, run_backtest
 from peaker_backtest.scenario import Options, make_scenario
 from tests.hostile.of_people import START, Elements

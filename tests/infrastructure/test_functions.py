@@ -50,10 +50,8 @@ def test_every_function_traces_logs_json_and_ends_in_time(assembly: Assembly) ->
     for function in assembly.properties("AWS::Lambda::Function"):
         assert function["TracingConfig"] == {"Mode": "Active"}
         assert function["LoggingConfig"]["LogFormat"] == "JSON"
-        # Nothing waits for the weekly proposals: they may take what Lambda gives, and one whole processor.
-        alone = function["FunctionName"].endswith("-propose_settings")
-        assert 10 <= function["Timeout"] <= (900 if alone else 300)
-        assert 128 <= function["MemorySize"] <= (1769 if alone else 1024)
+        assert 10 <= function["Timeout"] <= 300
+        assert 128 <= function["MemorySize"] <= 1024
         told = {"OPERATOR_TOPIC_ARN"} if assembly.properties("AWS::SNS::Topic") else set()
         assert set(function["Environment"]["Variables"]) == ENVIRONMENT_VARIABLES | told
 

@@ -88,7 +88,6 @@ def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
     uncalled = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" not in called}
     assert uncalled == {
         "forecast_load",
-        "propose_settings",
         "refresh_prices",
         "sweep_orphans",
         "tend_snapshots",

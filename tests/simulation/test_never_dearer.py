@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from peaker.domain.replay.simulation import Scenario
 
 from bench.forecast.generated import KINDS, case_of, degraded_price
 from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive
+from peaker_backtest.replay.simulation import Scenario
 from tests.unit.domain.forecasting.loads import daily, series
 
 DAY = 96

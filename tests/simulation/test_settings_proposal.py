@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from peaker.domain.replay.settings_proposal import Advice, Choice, Trial, Week, propose_settings
+
+from peaker_backtest.replay.settings_proposal import Advice, Choice, Trial, Week, propose_settings
 
 NOW = Choice(0.95, 0.0, 2.0)
 

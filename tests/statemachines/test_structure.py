@@ -281,7 +281,6 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
         *(
             "SweepOrphansArn",
             "ForecastLoadArn",
-            "ProposeSettingsArn",
             "RefreshPricesArn",
             "TendSnapshotsArn",
             "TendCapacityReservationsArn",

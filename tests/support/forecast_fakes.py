@@ -10,7 +10,6 @@ from typing import Any
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.learning.elsewhere import ClusterFigures
 from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.replay.kept_proposal import KeptProposal
 
 
 @dataclass
@@ -47,19 +46,3 @@ class FakeForecastRecords:
 
     def tell(self, cluster: str, figures: ClusterFigures) -> None:
         self.told[cluster] = figures
-
-
-class FakeProposalRecords:
-    """By cluster."""
-
-    def __init__(self) -> None:
-        self.by_cluster: dict[str, KeptProposal] = {}
-
-    def proposal(self, cluster: str) -> KeptProposal:
-        return self.by_cluster.get(cluster, KeptProposal())
-
-    def keep_proposal(self, cluster: str, changed: KeptProposal) -> bool:
-        if changed.version != self.proposal(cluster).version:
-            return False
-        self.by_cluster[cluster] = changed.model_copy(update={"version": changed.version + 1})
-        return True

@@ -37,7 +37,6 @@ def replay_options(
             "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
             "--headroom": settings.forecast.headroom,
             "--keep-lead-times": settings.forecast.keep_lead_times,
-            "--accept-short-minutes": settings.proposals.accepted_short_minutes,
         }
     quantile = served_quantile(settings.forecast if settings else None)
     configured["--quantile"] = quantile.value

@@ -31,7 +31,6 @@ ENVIRONMENT_RULES = (
     "prices",
     "kept-snapshots",
     "capacity-reservations",
-    "settings",
 )
 
 

@@ -13,14 +13,12 @@ from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replay.kept_proposal import KeptProposal
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.reserved_capacity.places import ReservedPlaces
 from peaker.domain.runs.approval import ApprovalRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
-from peaker_cli.status.proposed_settings import ProposedSettings, proposed_settings
 from peaker_cli.status.reserved_room import RoomStatus, room_status
 from peaker_cli.status.run_at_work import RunAtWork, RunStatus, run_status
 from peaker_contract.cluster import ClusterSettings
@@ -57,7 +55,6 @@ class Facts:
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
     places: ReservedPlaces | Unknown = field(default_factory=ReservedPlaces)
     room_ahead: Check | Unknown | None = None
-    proposal: KeptProposal | Unknown = field(default_factory=KeptProposal)
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,6 @@ class ClusterStatus:
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
     approval: ApprovalWaiting | Unknown | None = None
     reserved_room: RoomStatus | Unknown | None = None
-    proposed_settings: ProposedSettings | Unknown | None = None
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
@@ -161,7 +157,6 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         kept_snapshots=_kept_snapshots(facts),
         approval=_approval(facts),
         reserved_room=room_status(facts.places, facts.room_ahead),
-        proposed_settings=proposed_settings(facts.proposal, facts.settings, facts.environment),
     )
 
 

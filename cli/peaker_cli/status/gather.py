@@ -15,7 +15,6 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
-from peaker.adapters.dynamodb.proposal_records import DynamoDbProposalRecords
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
@@ -92,7 +91,6 @@ class StatusReader:
             prices=self.prices(settings),
             places=_known(lambda: self._place_records.places(cluster)),
             room_ahead=self.room_ahead(settings, fleet),
-            proposal=_known(lambda: DynamoDbProposalRecords(self._table).proposal(cluster)),
         )
 
     def room_ahead(self, settings: ClusterSettings, fleet: FleetState | Unknown) -> Check | Unknown | None:

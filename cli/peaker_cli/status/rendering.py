@@ -39,8 +39,6 @@ def render_status(status: ClusterStatus) -> RenderableType:
         table.add_row(*line)
     for line in _room_lines(status):
         table.add_row(*line)
-    for line in _settings_lines(status):
-        table.add_row(*line)
     for line in _alarm_lines(status):
         table.add_row(*line)
     title = f"{status.cluster} in {status.environment} at {status.at:%d %b %H:%M:%S} UTC"
@@ -293,16 +291,6 @@ def _room_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
     elif room.missing is not None:
         lines.append(("room due", Text(room.missing, style="yellow")))
     return lines or [("reserved", Text("no room"))]
-
-
-def _settings_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
-    """What the weekly look at the settings said; nothing before the first."""
-    found = status.proposed_settings
-    if found is None:
-        return []
-    if isinstance(found, Unknown):
-        return [("settings", Text(f"unknown ({found.why})", style="yellow"))]
-    return [("" if number else "settings", Text(line)) for number, line in enumerate(found.lines)]
 
 
 def _alarm_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:

@@ -1,4 +1,4 @@
-"""The ports that only forecast_load and propose_settings use, made once per warm function."""
+"""The ports that only forecast_load uses, made once per warm function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import lru_cache
 from peaker.adapters.aws_clients import lazy_client
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, CloudWatchMetricPublisher
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
-from peaker.adapters.dynamodb.items import LedgerTable
-from peaker.adapters.dynamodb.proposal_records import DynamoDbProposalRecords
 from peaker.ports import ForecastPorts
 from peaker.runtime import wiring
 from peaker.runtime.settings import FunctionSettings
@@ -27,5 +25,4 @@ def forecast_ports() -> ForecastPorts:
         history=CloudWatchLoadHistory(cloudwatch),
         metrics=CloudWatchMetricPublisher(cloudwatch, settings.environment),
         records=DynamoForecastRecords(dynamodb, settings.ledger_table, common.ledger),
-        proposals=DynamoDbProposalRecords(LedgerTable(dynamodb, settings.ledger_table)),
     )

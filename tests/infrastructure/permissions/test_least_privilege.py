@@ -28,7 +28,6 @@ IMPLIED = {
 WRITE_LEDGER = {
     f"dynamodb:{name}" for name in ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
 }
-KEEP_PROPOSALS = {"dynamodb:GetItem", "dynamodb:UpdateItem"}
 KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
 # Granted on the customer-managed keys that the settings name; these environments name none.
 ONLY_WITH_KEYS = {"kms:GenerateDataKeyWithoutPlaintext"}
@@ -40,7 +39,6 @@ LEDGER = {
     "check_replicas": set[str](),
     "refresh_prices": set[str](),
     "forecast_load": KEEP_FORECASTS,
-    "propose_settings": KEEP_PROPOSALS,
 }
 
 

@@ -253,11 +253,7 @@ _LOAD = [
     _wrong("room for events as a word", "c.capacity_reservations.for_events", "always", "must be true or false"),
     _wrong("room before the beginning of time", "c.capacity_reservations.minutes_before", -1, "must be at least 0, got -1"),
     _wrong("room for a week before", "c.capacity_reservations.minutes_before", 10080, "must be at most 1440, got 10080"),
-    _wrong("proposals as a word", "c.proposals.weekly", "always", "must be true or false"),
-    _wrong("more minutes short than a week has", "c.proposals.accepted_short_minutes", 10081,
-           "must be at most 10080, got 10081"),
-    _wrong("less than nothing short", "c.proposals.accepted_short_minutes", -1, "must be at least 0, got -1"),
-    _wrong("a proposal that sets itself", "c.proposals.apply", True, "is not a setting: remove it"),
+    _wrong("proposals, withdrawn", "c.proposals", {"weekly": True}, "is no longer a setting: remove it; `peaker backtest"),
     _wrong("room of another name", "c.capacity_reservations.lead_minutes", 60, "is not a setting: remove it"),
     _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
 ]

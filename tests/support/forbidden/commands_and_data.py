@@ -153,14 +153,14 @@ def _rows(role: Role, s: Setting) -> Iterator[Cell]:
     reading: dict[str, tuple[Callable[[Any, str], object], bool]] = {
         "read a row of": (
             lambda c, table: c.get_item(TableName=table, Key=KEY),
-            role.holds(*ROWS, P.KEEP_PROPOSALS) or role.is_set("read", "operate")),
+            role.holds(*ROWS) or role.is_set("read", "operate")),
         "ask": (
             lambda c, table: c.query(TableName=table, **asked),
             role.holds(*ROWS) or role.is_set("read", "operate")),
         "write a row of": (lambda c, table: c.put_item(TableName=table, Item=KEY), role.holds(*ROWS)),
         "change a row of": (
             lambda c, table: c.update_item(TableName=table, Key=KEY, **change),
-            role.holds(P.WRITE_LEDGER, P.KEEP_PROPOSALS)),
+            role.holds(P.WRITE_LEDGER)),
         "write in a transaction to": (
             lambda c, table: c.transact_write_items(
                 TransactItems=[{"Put": {"TableName": table, "Item": KEY}}]), role.holds(*ROWS)),

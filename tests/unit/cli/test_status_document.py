@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from peaker.domain.instants import to_iso
-from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replay.kept_proposal import KeptProposal, SettingsCost, in_force, unknown_proposal
-from peaker.domain.replay.settings_proposal import Advice
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.reserved_capacity.places import ReservedPlace, ReservedPlaces
-from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker_cli.status.document import Alarm, Facts, as_document, cluster_status
+from peaker_cli.status.document import Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
-from peaker_cli.status.run_at_work import RunAtWork, RunStatus
 from rich.console import Console
 
-from tests.support.approval_fakes import WAITING
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
 from tests.support.fakes import NOON
 
@@ -158,149 +150,3 @@ class TestReservedRoom:
     def test_a_record_that_cannot_be_read_is_unknown(self) -> None:
         assert "unknown (throttled)" in shown(gathered(places=Unknown("throttled")))
         assert "unknown (throttled)" in shown(gathered(room_ahead=Unknown("throttled")))
-
-
-NOW_COST = SettingsCost(
-    quantile=0.99, headroom=0.1, keep_lead_times=2.0, usd=60.5, replica_hours=121.0, short_minutes=5.0
-)
-LESS_COST = SettingsCost(
-    quantile=0.9, headroom=0.0, keep_lead_times=1.0, usd=48.0, replica_hours=96.0, short_minutes=3.0
-)
-
-
-def proposal(**changes: Any) -> KeptProposal:
-    given: dict[str, Any] = {
-        "version": 1, "week_ends_at": NOON - timedelta(days=5, hours=12), "made_at": NOON, "advice": Advice.CHANGE,
-        "in_force": in_force(orders()), "reason": "the cheapest of 20 settings", "weeks": 4, "now": NOW_COST,
-        "proposed": LESS_COST, "saved_usd_per_week": 12.5, "capacity_per_replica": 80.0, "lead_seconds": 4200.0,
-    }  # fmt: skip
-    return KeptProposal(**{**given, **changes})
-
-
-class TestProposedSettings:
-    def test_they_are_shown_with_their_dollars_and_the_command_that_looks_closer(self) -> None:
-        facts = gathered(proposal=proposal())
-        assert (
-            "quantile 0.9, headroom 0, keep_lead_times 1 would have cost $12.50 less a week than quantile 0.99, "
-            "headroom 0.1, keep_lead_times 2 (4 weeks until 16 Nov), 3 min short a week instead of 5"
-        ) in words(facts)
-        assert "peaker backtest --cluster orders --env local --capacity 80 --lead-minutes 70" in words(facts)
-        found = as_document(cluster_status(facts))["proposed_settings"]
-        assert (found["advice"], found["saved_usd_per_week"]["value"]) == ("change", 12.5)
-        assert found["proposed"]["quantile"] == 0.9
-
-    def test_less_shortage_may_cost_more(self) -> None:
-        assert "would have cost $4.00 more a week than" in words(
-            gathered(proposal=proposal(saved_usd_per_week=-4.0))
-        )
-
-    def test_those_of_now_may_stay(self) -> None:
-        stay = proposal(
-            advice=Advice.STAY, proposed=None, saved_usd_per_week=0.0, reason="none was cheaper by 2%"
-        )
-        assert (
-            "quantile 0.99, headroom 0.1, keep_lead_times 2 stay (4 weeks until 16 Nov): none was cheaper by 2%"
-        ) in words(gathered(proposal=stay))
-
-    def test_what_is_not_known_is_said_with_the_reason(self) -> None:
-        early = unknown_proposal(KeptProposal(), orders(), "20 days of load, and 28 are needed", NOON)
-        facts = gathered(proposal=early)
-        assert "settings nothing is proposed: 20 days of load, and 28 are needed" in words(facts)
-        found = as_document(cluster_status(facts))["proposed_settings"]
-        assert found["saved_usd_per_week"] == {"unknown": "20 days of load, and 28 are needed"}
-
-    def test_of_settings_that_were_changed_since_it_says_so(self) -> None:
-        changed = orders(forecast={"schedule_minutes": 15, "quantile": 0.9})
-        facts = gathered(proposal=proposal(), settings=changed)
-        assert "the settings were changed since, the next look says it anew" in words(facts)
-        assert as_document(cluster_status(facts))["proposed_settings"]["outdated"] is True
-
-    def test_before_the_first_look_and_without_proposals_there_is_no_line(self) -> None:
-        assert cluster_status(gathered()).proposed_settings is None
-        unwanted = orders(proposals={"weekly": False})
-        assert cluster_status(gathered(proposal=proposal(), settings=unwanted)).proposed_settings is None
-
-    def test_a_record_that_cannot_be_read_is_unknown(self) -> None:
-        assert "settings unknown (throttled)" in words(gathered(proposal=Unknown("throttled")))
-
-
-def words(facts: Facts) -> str:
-    return " ".join(shown(facts).replace("│", " ").split())
-
-
-def test_a_check_that_is_long_ago_is_overdue() -> None:
-    old = {**REPORT, "at": to_iso(NOON - timedelta(minutes=15 * 3 + 1))}
-    assert "OVERDUE" in shown(gathered(report=old))
-    assert "OVERDUE" not in shown(gathered())
-
-
-def test_the_run_at_work_has_its_step_and_its_end() -> None:
-    request = ExecutionInput(cluster="orders", reason="by hand")
-    run = RunRow(RUN_ID, "orders", "scale_out", NOON - timedelta(minutes=30), request)
-    steps = (
-        StepRow("StartPrewarm", NOON - timedelta(minutes=20), NOON - timedelta(minutes=19)),
-        StepRow("ReportPrewarm", NOON - timedelta(minutes=19), NOON - timedelta(minutes=1),
-                {"state": "running", "blocks_done": 500, "blocks_total": 2000, "rate_mib_per_s": 25.0,
-                 "eta_seconds": 240.0, "elapsed_seconds": 1100.0}),
-    )  # fmt: skip
-    lease = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
-    facts = gathered(at_work=RunAtWork(lease, run, steps, AT_WORK))
-    status = cluster_status(facts)
-    assert isinstance(status.run, RunStatus)
-    assert (status.run.operation, status.run.reason) == ("scale_out", "by hand")
-    text = shown(facts)
-    for part in (
-        "ReportPrewarm for 20 min 00 s",
-        "25% of 2,000 blocks at 25.0 MiB/s",
-        "goes on in 3 min 07 s",
-    ):
-        assert part in text
-
-
-def test_a_run_that_waits_for_a_shared_limit_says_for_which_and_until_when() -> None:
-    due = NOON + timedelta(minutes=4)
-    admission = Admission(asked_at=NOON, begins_at=due, waits_for="initialization rate")
-    run = RunRow(
-        RUN_ID,
-        "orders",
-        "scale_out",
-        NOON,
-        ExecutionInput(cluster="orders"),
-        parts={"admission": admission.model_dump_json()},
-    )
-    lease = LeaseRow("orders", RUN_ID, "scale_out", 1, NOON + timedelta(hours=6))
-    steps = (StepRow("ReserveLimits", NOON - timedelta(seconds=5)),)
-    at_work = RunAtWork(lease, run, steps, AT_WORK)
-    assert "ReserveLimits for 5.0 s; waits for initialization rate until 12:04:00" in shown(
-        gathered(at_work=at_work)
-    )
-    assert "waits for" not in shown(gathered(at_work=at_work, now=due))
-
-
-def test_a_run_that_has_not_written_its_row_yet_is_shown_by_its_lease() -> None:
-    lease = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
-    text = shown(gathered(at_work=RunAtWork(lease, None, (), AT_WORK)))
-    assert RUN_ID in text
-    assert "step unknown" in text
-
-
-def test_alarms_come_with_their_reason() -> None:
-    text = shown(gathered(alarms=(Alarm("peaker-local-orders-undo-incomplete", NOON, "1 > 0"),)))
-    assert "peaker-local-orders-undo-incomplete since 21 Nov 12:00:00: 1 > 0" in text
-
-
-def test_what_waits_for_a_yes_is_shown_with_its_end_and_the_lines_to_type() -> None:
-    facts = gathered(approval=WAITING, now=NOON + timedelta(minutes=35))
-    assert as_document(cluster_status(facts))["approval"]["waits_until"] == "2026-11-21T13:00:00.000Z"
-    text = shown(facts)
-    assert f"{WAITING.run_id} waits until 21 Nov 13:00:00 (in 25 min 00 s) to {WAITING.what}" in text
-    assert f"peaker approve {WAITING.run_id} --env local" in text
-    assert f"peaker refuse {WAITING.run_id} --env local --reason" in text
-    assert f"nothing at work; {WAITING.run_id} waits for approval" in text
-
-
-def test_what_waits_no_more_is_not_shown_and_what_cannot_be_read_is_unknown() -> None:
-    assert "approval" not in shown(gathered(approval=WAITING, now=WAITING.waits_until))
-    assert "approval" not in shown(gathered(approval=replace(WAITING, answer="refused")))
-    unknown = gathered(approval=Unknown("the ledger's approval of orders cannot be read: soon is no instant"))
-    assert "unknown (the ledger's approval of orders cannot be read" in shown(unknown)

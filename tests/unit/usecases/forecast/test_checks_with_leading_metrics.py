@@ -18,7 +18,7 @@ from peaker_contract.errors import AwsUnavailable, PeakerError, Throttled
 from peaker_contract.load_settings import LoadMetricSettings
 from tests.support.builders import orders, with_cluster
 from tests.support.fakes import fake_ports
-from tests.support.forecast_fakes import FakeForecastRecords, FakeProposalRecords
+from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.domain.leading.drawn import Floats
 
 STEP, PER_HOUR = 1800, 2
@@ -77,7 +77,7 @@ class Silent:
 
 def check(history: History, *metrics: dict[str, Any]) -> ForecastReport:
     common = with_cluster(fake_ports(orders(leading_metrics=list(metrics))))
-    ports = ForecastPorts(common, history, Silent(), FakeForecastRecords(), FakeProposalRecords())
+    ports = ForecastPorts(common, history, Silent(), FakeForecastRecords())
     return forecast_load(ports, "orders")
 
 

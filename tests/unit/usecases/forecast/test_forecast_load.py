@@ -28,7 +28,7 @@ from peaker_contract.metrics import Metric
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG
 from tests.support.builders import RUN_ID, SOURCE, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
-from tests.support.forecast_fakes import FakeForecastRecords, FakeProposalRecords
+from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.domain.forecasting.loads import daily
 
 PEAK = "i-000000000000f0001"
@@ -70,9 +70,7 @@ class World:
     remembered: FakeForecastRecords = field(default_factory=FakeForecastRecords)
 
     def check(self) -> ForecastReport:
-        ports = ForecastPorts(
-            self.common, self.history, self.published, self.remembered, FakeProposalRecords()
-        )
+        ports = ForecastPorts(self.common, self.history, self.published, self.remembered)
         return forecast_load(ports, "orders")
 
     def serve(self, instance_id: str = PEAK) -> None:
@@ -285,7 +283,7 @@ def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None
 
 def test_an_unknown_cluster_is_named() -> None:
     here = world()
-    ports = ForecastPorts(here.common, here.history, here.published, here.remembered, FakeProposalRecords())
+    ports = ForecastPorts(here.common, here.history, here.published, here.remembered)
     with pytest.raises(UnknownCluster):
         forecast_load(ports, "payments")
 

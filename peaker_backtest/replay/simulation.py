@@ -1,7 +1,7 @@
 """A closed loop over a past load: decisions, replicas that take their time, minutes short, replica-hours.
 
 Peaker's own decision function runs here, on the forecasts that it would have had, with one policy or with several side
-by side, and on those of an oracle, which knows the future. Its rivals are those of `peaker_backtest`.
+by side, and on those of an oracle, which knows the future. Its rivals are in `rivals`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.known_events import HolidayCalendar, RepeatingEvent

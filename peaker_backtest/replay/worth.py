@@ -13,7 +13,6 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-
 from peaker.domain.forecasting.forecaster import SCALE_OUT_ONLY_BELOW_DAYS
 
 Floats = NDArray[np.float64]

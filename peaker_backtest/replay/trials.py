@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
-
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 from peaker.domain.forecasting.series import DAY_SECONDS
@@ -16,14 +15,15 @@ from peaker.domain.planning.scaling_policy import (
     horizon_needed_seconds,
     with_headroom,
 )
-from peaker.domain.replay.settings_proposal import (
+
+from peaker_backtest.replay.settings_proposal import (
     Choice,
     SettingsProposal,
     Trial,
     Week,
     propose_settings,
 )
-from peaker.domain.replay.simulation import Outcome, Scenario
+from peaker_backtest.replay.simulation import Outcome, Scenario
 
 QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)
 HEADROOMS = (0.0, 0.1)

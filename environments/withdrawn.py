@@ -1,0 +1,8 @@
+"""The settings that Peaker no longer has, by their path without list indexes, each with the remedy."""
+
+from __future__ import annotations
+
+WITHDRAWN = {
+    "clusters.proposals": "remove it; `peaker backtest --cluster NAME` says which settings would have been cheapest, "
+    "and takes --accept-short-minutes",
+}
