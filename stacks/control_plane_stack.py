@@ -314,7 +314,11 @@ class ControlPlaneStack(Stack):
         )
 
     def _let_clusters_call(self) -> None:
-        """One permission and one role for the rules of all clusters: each has limits that single ones would reach."""
+        """One permission and one role for the rules of all clusters: each has limits that single ones would reach.
+
+        The permission names the rules alone: EventBridge tells Lambda no source account, so a permission that asks for
+        one refuses every call.
+        """
         for function, rule in CALLED_BY_CLUSTERS.items():
             lambda_.CfnPermission(
                 self,
@@ -322,7 +326,6 @@ class ControlPlaneStack(Stack):
                 action="lambda:InvokeFunction",
                 function_name=self.functions[function].function_name,
                 principal="events.amazonaws.com",
-                source_account=self._names.environment.account,
                 source_arn=self._names.arn("events", f"rule/{self._names.cluster_alarm('*', rule)}"),
             )
         for workflow in STARTED_BY_CLUSTERS:

@@ -38,7 +38,8 @@ def key_policy(names: Names) -> dict[str, Any]:
                 ("*",),
             ),
             _allow("AlarmsPublish", {"Service": "cloudwatch.amazonaws.com"}, SEND, of_account),
-            _allow("DeadLettersOfRules", {"Service": "events.amazonaws.com"}, SEND, of_account),
+            # EventBridge tells KMS no source account and no source ARN: a condition on one would let it in never.
+            _allow("DeadLettersOfRules", {"Service": "events.amazonaws.com"}, SEND),
             _allow("DeadLettersOfPages", {"Service": "sns.amazonaws.com"}, SEND, of_account),
             _allow(
                 "LogGroups",

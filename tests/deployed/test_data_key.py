@@ -234,6 +234,15 @@ class TestDoctor:
         assert (line.verdict.value, service in line.detail) == ("refuse", True), line
         assert "python -m stacks.data_key" in line.remedy
 
+    def test_a_condition_on_the_source_shuts_eventbridge_out(self, under: UnderKey) -> None:
+        policy = key_policy(under.names)
+        [statement] = [one for one in policy["Statement"] if one["Sid"] == "DeadLettersOfRules"]
+        statement["Condition"] = {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+        under.aws.kms.put_key_policy(KeyId=under.key, PolicyName="default", Policy=json.dumps(policy))
+        with pytest.raises(ClientError, match="kms:GenerateDataKey"):
+            keep_a_dead_letter(under)
+        assert "events.amazonaws.com is not let in" in self.line(under).detail
+
     def test_a_key_that_is_going_is_refused(self, under: UnderKey) -> None:
         under.aws.kms.schedule_key_deletion(KeyId=under.key_id, PendingWindowInDays=7)
         try:

@@ -15,12 +15,13 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected
 
 CHECK = "data key"
+EVENTBRIDGE = "events.amazonaws.com"
 AWS_TOPIC_KEY = "alias/aws/sns"
 # What a service that acts as itself calls on the key, and what does not work without it.
 NEEDED_ACTIONS = ("kms:GenerateDataKey", "kms:Decrypt")
 NEEDED_SERVICES: Mapping[str, str] = {
     "cloudwatch.amazonaws.com": "alarms page nobody",
-    "events.amazonaws.com": "what EventBridge cannot deliver is lost",
+    EVENTBRIDGE: "what EventBridge cannot deliver is lost",
     "sns.amazonaws.com": "a page that no mail server takes is lost",
     "logs.{region}.amazonaws.com": "no log group can be made under it",
 }
@@ -51,8 +52,9 @@ def read_data_key(client: Callable[[str], Any], topic_arn: str) -> DataKey | Non
 
 
 def services_let_in(policy: str) -> set[str]:
-    """The service principals that some statement allows all of NEEDED_ACTIONS; conditions are not weighed.
+    """The service principals that some statement allows all of NEEDED_ACTIONS.
 
+    Conditions are not weighed, but for one that shuts EventBridge out always: it tells KMS no source of its call.
     Raises AwsCallRejected for what is no policy.
     """
     with understood(AwsCallRejected, "kms:GetKeyPolicy: the document"):
@@ -66,7 +68,10 @@ def _let_in(policy: Mapping[str, Any]) -> set[str]:
             continue
         patterns = [str(one) for one in _listed(statement.get("Action"))]
         actions = {one for one in NEEDED_ACTIONS if any(fnmatchcase(one, pattern) for pattern in patterns)}
+        names_source = "aws:source" in str(statement.get("Condition")).lower()
         for service in _listed(statement["Principal"].get("Service")):
+            if names_source and service == EVENTBRIDGE:
+                continue
             allowed.setdefault(str(service), set()).update(actions)
     return {service for service, actions in allowed.items() if actions >= set(NEEDED_ACTIONS)}
 

@@ -76,7 +76,7 @@ class Access:
     def check_service(self, name: str, source_arn: str, need: Need) -> None:
         """Whether an AWS service may do this for one of the account's resources. Raises Refused."""
         identity = self.identities.service(name)
-        keys = service_keys(identity.caller, self._now(), self.account.region, source_arn)
+        keys = service_keys(identity.caller, self._now(), self.account.region, source_arn, need.action)
         self._checked(identity, need, keys)
 
     def check_role(self, role_arn: str, session_name: str, service: str, need: Need) -> None:

@@ -11,6 +11,7 @@ from localcloud.iam.need import Need, Tags
 from localcloud.iam.policy import PolicyNotUnderstood
 
 ENCRYPTION_CONTEXT = "kms:encryptioncontext:"
+EVENTBRIDGE = "events.amazonaws.com"
 
 
 class CallContext:
@@ -75,12 +76,21 @@ def session_keys(
     return keys
 
 
-def service_keys(caller: Caller, now: datetime, region: str, source_arn: str) -> dict[str, Sequence[str]]:
-    """The keys of an AWS service that acts for one of the account's resources."""
-    return {
+def service_keys(
+    caller: Caller, now: datetime, region: str, source_arn: str, action: str
+) -> dict[str, Sequence[str]]:
+    """The keys of an AWS service that does this for one of the account's resources.
+
+    EventBridge names the rule alone, not its account (EventBridge User Guide, "My rule ran but my Lambda function
+    wasn't invoked"), and to KMS neither (SNS Developer Guide, "Key management").
+    """
+    keys: dict[str, Sequence[str]] = {
         **session_keys(caller, now, region),
         "aws:principalservicename": (caller.service,),
-        "aws:sourceaccount": (caller.account,),
-        "aws:sourceowner": (caller.account,),
-        "aws:sourcearn": (source_arn,),
     }
+    is_eventbridge = caller.service == EVENTBRIDGE
+    if not (is_eventbridge and action.startswith("kms:")):
+        keys["aws:sourcearn"] = (source_arn,)
+    if not is_eventbridge:
+        keys |= {"aws:sourceaccount": (caller.account,), "aws:sourceowner": (caller.account,)}
+    return keys

@@ -32,7 +32,7 @@ OPEN_QUEUE = {
             "Principal": "*",
             "Action": "sqs:SendMessage",
             "Resource": "*",
-            "Condition": {"StringEquals": {"aws:SourceAccount": "123456789012"}},
+            "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:*:*:123456789012:*"}},
         }
     ],
 }
@@ -87,14 +87,14 @@ class Control:
         }
         return str(self.lambda_.create_function(**request)["FunctionArn"])
 
-    def allow_invocation(self, function: str, principal: str = "events.amazonaws.com") -> None:
-        """Let a service invoke the function for anything of the account."""
+    def allow_invocation(self, function: str, **condition: str) -> None:
+        """Let the account's rules invoke the function, or those of another condition."""
         self.lambda_.add_permission(
             FunctionName=function,
             StatementId=unique("allow"),
             Action="lambda:InvokeFunction",
-            Principal=principal,
-            SourceAccount="123456789012",
+            Principal="events.amazonaws.com",
+            **(condition or {"SourceArn": "arn:aws:events:us-east-1:123456789012:rule/*"}),
         )
 
     def invoke(self, function: str, event: Any = None) -> tuple[str | None, Any]:

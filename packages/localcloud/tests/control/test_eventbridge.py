@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cloud_rig.control import ROLE, Control, control, eventually, unique
+from localcloud.extensions.events.eventbridge import Delivery, authorize
 from localcloud.extensions.events.target_payload import target_payload, transform
 
 EVENT = {
@@ -141,6 +143,17 @@ def test_a_rule_invokes_its_function_with_the_event(aws: Control) -> None:
     items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])
     assert items[0]["pk"]["S"] == "Test"
     assert items[0]["time"]["S"].endswith("Z")
+
+
+def test_a_permission_that_asks_for_the_account_of_a_rule_lets_no_rule_in(aws: Control) -> None:
+    """EventBridge names its rule (`aws:SourceArn`) and not its account when it invokes a function."""
+    function = aws.function("def handler(event, context): pass\n")
+    by_rule = Delivery("arn:aws:events:us-east-1:123456789012:rule/any", function, "{}")
+    aws.allow_invocation(function, SourceAccount="123456789012")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        authorize(aws.cloud, by_rule)
+    aws.allow_invocation(function)
+    authorize(aws.cloud, by_rule)
 
 
 def test_an_event_for_a_target_that_is_gone_goes_to_the_dead_letter_queue(aws: Control) -> None:
