@@ -2,7 +2,7 @@
 
 Nothing else checks a Command document before AWS does. The model refuses what AWS would refuse, and also what
 AWS would accept and what would hurt: parameters pasted into the shell text, unquoted variables, patterns that
-Java and Go read differently (the API checks with one, the agent with the other).
+Java and Go read differently (the API checks with one, the agent with the other), a variable that may not be set.
 """
 
 from __future__ import annotations
@@ -90,6 +90,11 @@ class Parameter(_Closed):
     minChars: Annotated[int, Field(ge=0)] | None = None
     maxChars: Annotated[int, Field(ge=1)] | None = None
 
+    @property
+    def may_be_empty(self) -> bool:
+        """The agent may then leave the variable unset, which ends a script under `set -u`."""
+        return re.match(self.allowedPattern, "") is not None
+
     @model_validator(mode="after")
     def _default_matches(self) -> Parameter:
         if self.default is not None and not re.match(self.allowedPattern, self.default):
@@ -147,6 +152,9 @@ class Document(_Closed):
         unquoted = _unquoted_variables(text)
         if unquoted:
             raise ValueError(f"$SSM_{unquoted[0]} must stand in double quotes")
+        for name, parameter in self.parameters.items():
+            if parameter.may_be_empty and re.search(rf"\$(?:SSM_{name}\b|\{{SSM_{name}(?!-\}}))", text):
+                raise ValueError(f"{name} may be empty, and its variable not set: write ${{SSM_{name}-}}")
         names = [step.name for step in self.mainSteps]
         if len(set(names)) != len(names):
             raise ValueError("two steps have the same name")

@@ -45,6 +45,11 @@ def step(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def optional(document: dict[str, Any], line: str) -> None:
+    parameter(document).update(allowedPattern="^[a-z-]{0,80}$", default="")
+    run(document, line)
+
+
 def run(document: dict[str, Any], line: str) -> None:
     step(document)["inputs"]["runCommand"] = [line]
 
@@ -77,6 +82,12 @@ BAD: dict[str, tuple[Change, str]] = {
     "unquoted variable": (lambda d: run(d, "echo $SSM_RunId"), "double quotes"),
     "unquoted braces": (lambda d: run(d, 'echo "a"${SSM_RunId}"b"'), "double quotes"),
     "single-quoted variable": (lambda d: run(d, "echo '$SSM_RunId'"), "double quotes"),
+    "empty variable without a guard": (lambda d: optional(d, 'echo "$SSM_RunId"'), "${SSM_RunId-}"),
+    "empty variable in braces": (lambda d: optional(d, 'echo "${SSM_RunId}"'), "${SSM_RunId-}"),
+    "empty variable guarded once of twice": (
+        lambda d: optional(d, 'echo "${SSM_RunId-}" "$SSM_RunId"'),
+        "${SSM_RunId-}",
+    ),
     "undeclared variable": (lambda d: run(d, 'echo "$SSM_RunId" "$SSM_Other"'), "no parameter Other"),
     "unused parameter": (lambda d: run(d, "echo"), "never used"),
     "timeout as number": (lambda d: step(d)["inputs"].update(timeoutSeconds=60), "timeoutSeconds"),
@@ -92,6 +103,13 @@ BAD: dict[str, tuple[Change, str]] = {
 
 def test_the_good_document_passes() -> None:
     check_document(copy.deepcopy(GOOD))
+
+
+def test_a_parameter_that_may_be_empty_is_read_with_a_guard() -> None:
+    """The agent may leave its variable unset, and `set -u` ends the script there."""
+    document = copy.deepcopy(GOOD)
+    optional(document, 'echo "${SSM_RunId-}"')
+    check_document(document)
 
 
 @pytest.mark.parametrize("name", BAD)

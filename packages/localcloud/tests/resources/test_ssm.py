@@ -93,6 +93,17 @@ def test_a_document_runs_with_its_parameters_as_variables_and_as_text(aws: Resou
     assert ended["PluginName"] == "run"
 
 
+def test_a_parameter_without_a_value_is_a_variable_that_is_not_set(aws: ResourceCloud) -> None:
+    aws.plane.hosts.responder = run_here
+    name = document(
+        aws,
+        step('printf "%s" "${SSM_Changed-not set}"'),
+        Changed={"type": "String", "interpolationType": "ENV_VAR", "default": ""},
+    )
+    instance_id = aws.launched()
+    assert result(aws, send(aws, instance_id, name), instance_id)["StandardOutputContent"] == "not set"
+
+
 def test_a_variable_is_never_pasted_into_the_script(aws: ResourceCloud) -> None:
     aws.plane.hosts.responder = run_here
     name = document(

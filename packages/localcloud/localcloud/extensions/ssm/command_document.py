@@ -1,7 +1,8 @@
 """Systems Manager Command documents, schema 2.2: what they take, and the shell scripts that they come to.
 
 A parameter with `interpolationType: ENV_VAR` reaches the script as the environment variable `SSM_<name>` and
-is never pasted into its text; every other parameter is pasted where the document says `{{ name }}`.
+is never pasted into its text; every other parameter is pasted where the document says `{{ name }}`. One without a value
+is not set at all: AWS does not say whether the agent sets an empty one.
 """
 
 from __future__ import annotations
@@ -145,13 +146,13 @@ class BoundDocument:
     values: Mapping[str, str | list[str]] = field(default_factory=dict)
 
     def environment(self, agent_version: str) -> dict[str, str]:
-        """The variables for the parameters that are interpolated as ENV_VAR; an older agent sets none."""
+        """The variables for the ENV_VAR parameters that have a value; an older agent sets none."""
         if tuple(int(part) for part in agent_version.split(".")) < FIRST_AGENT_WITH_VARIABLES:
             return {}
         return {
             f"SSM_{name}": value if isinstance(value, str) else "\n".join(value)
             for name, value in self.values.items()
-            if self._is_variable(name)
+            if value and self._is_variable(name)
         }
 
     def applies(self, step: Step) -> bool:
