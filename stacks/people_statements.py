@@ -2,8 +2,7 @@
 
     read     look: runs, receipts, plans of the past, load and forecast
     operate  read; start and stop the workflows; answer what waits for approval; look before the first run what would
-             fail (doctor); prepare a base replica, put it behind the read endpoint; send again what could not be
-             delivered (replay)
+             fail (doctor); prepare a base replica, register it; read and empty the dead-letter queues
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager, and to read the blocks of
              Peaker's snapshots where a cluster's prewarm.direct_fill is true
@@ -19,7 +18,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from environments.schema import EnvironmentFileError, load_environment
-from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.names import undelivered
 from stacks.naming import Names
 from stacks.rights.data import MISTYPED, READ_TABLE, RECEIVE, data_key_statements
@@ -30,7 +28,6 @@ from stacks.rights.role_statements import policy_document
 from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
-WORKFLOWS_OF_RULES = (*WORKFLOWS_TO_START, "roll_back")
 BOOTSTRAP_ROLES = ("deploy", "file-publishing", "lookup")
 EVERY_EXECUTION = "An execution's name exists only once it was started; only this environment's workflows."
 
@@ -119,41 +116,26 @@ def _operate(names: Names) -> list[Statement]:
         *_prepare_base(names),
         *_doctor(names),
         *_records(names),
-        *replay_statements(names),
+        *_dead_letters(names),
         *_allow_removal(names),
     ]
 
 
-def replay_statements(names: Names) -> list[Statement]:
-    """What `peaker replay` calls: the dead-letter queues, and whatever a rule of this environment starts or calls."""
-    called = tuple(names.function_arn(one.name) for one in FUNCTIONS if one.is_asynchronous)
-    started = tuple(names.state_machine_arn(workflow) for workflow in WORKFLOWS_OF_RULES)
+def _dead_letters(names: Names) -> list[Statement]:
+    """The statements to read and to empty the dead-letter queues."""
+    actions = ("GetQueueUrl", "GetQueueAttributes", "ReceiveMessage", "PurgeQueue")
     return [
-        Statement(("events:ListRules",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
         Statement(
-            ("events:ListTargetsByRule",),
-            (names.arn("events", f"rule/{names.prefix}-*"),),
-            wildcard_reason="The rules of this environment, of which each cluster has its own.",
-        ),
-        Statement(
-            tuple(
-                f"sqs:{action}"
-                for action in (
-                    *("GetQueueUrl", "GetQueueAttributes", "ReceiveMessage"),
-                    *("ChangeMessageVisibility", "DeleteMessage"),
-                )
-            ),
+            tuple(f"sqs:{action}" for action in actions),
             (names.arn("sqs", f"{undelivered(f'{names.prefix}-*')}"), names.failed_invocations_arn),
             wildcard_reason="The dead-letter queues of this environment: one to a rule, one of the operators' topic.",
         ),
         *data_key_statements(names, "sqs", RECEIVE),
-        Statement(("states:StartExecution",), started),
-        Statement(("lambda:InvokeFunction",), called),
     ]
 
 
 def _allow_removal(names: Names) -> list[Statement]:
-    """It lifts a protection and deletes nothing; the rules' states are `replay`'s to read."""
+    """The statements that lift a stack's termination protection; they delete nothing."""
     stacks = names.arn("cloudformation", f"stack/{names.stack('*')}/*")
     return [
         Statement(

@@ -31,7 +31,6 @@ COMMANDS = {
     "refuse": "approval.command",
     "receipt": "runs.receipt_command",
     "month": "month.command",
-    "replay": "replay.command",
     "iostat": "storage.iostat",
     "knee": "storage.knee",
     "prepare-base": "base_replica.prepare_base",

@@ -25,7 +25,7 @@ def dead_letter_queue(
     topic: sns.ITopic | None,
     key: kms.IKey | None,
 ) -> sqs.Queue:
-    """Keeps what comes for 14 days; the alarm rings while something lies there. `peaker replay` empties it."""
+    """Keeps what comes for 14 days; the alarm rings while something lies there."""
     queue = sqs.Queue(
         scope,
         "DeadLetters",

@@ -334,10 +334,6 @@ def _ledger() -> Iterator[EntryPoint]:
         "run_id": RUN_ID, "cluster": "orders", "operation": "scale_out", "started_at": at, "outcome": "running",
         "finished_at": None, "request": json.dumps(REQUEST), "donor": '{"instance_id": "i-1", "volumes": {}}',
     }  # fmt: skip
-    older = {**run, "facts": json.dumps({
-        "donor": {"instance_id": "i-1"}, "replica": {"instance_id": "i-2", "run_id": RUN_ID, "launched_at": at, "zone": "z"},
-        "ramp": {"since": at, "index": 1}, "database_stopped": {"at": at}, "left_endpoint_at": at, "planned_gib": 3.5,
-    })}  # fmt: skip
     resource = {
         "number": 1, "kind": "volume", "name": "data", "state": "made", "step": "CreateVolumes", "intended_at": at,
         "made_at": at, "id": "vol-1", "details": "{}",
@@ -372,7 +368,7 @@ def _ledger() -> Iterator[EntryPoint]:
 
     yield of(
         "a run's row", lambda wire: ledger(wire).run(RUN_ID),
-        (f"{room}.DynamoDbLedger.run", f"{room}._request", "peaker.adapters.dynamodb.older_runs.parts_of_facts"), run, older,
+        (f"{room}.DynamoDbLedger.run", f"{room}._request"), run,
     )  # fmt: skip
     yield of(
         "a resource's row",

@@ -32,7 +32,6 @@ from peaker_cli.month import command as month_command
 from peaker_cli.month.stretches import parked_times, stretches_of
 from peaker_cli.plain_text import plain
 from peaker_cli.printing import console
-from peaker_cli.replay.dead_letter import Letter, Rule, verdict
 from peaker_cli.runs.receipt_command import receipt_panel
 from peaker_cli.status.document import Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
@@ -106,19 +105,6 @@ KEY_POLICY = {
         "Resource": "*",
     }]
 }  # fmt: skip
-DEAD_EVENT = {
-    "id": "e-1", "source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "time": "2026-11-21T01:40:00Z",
-    "detail": {"alarmName": "shortage", "state": {"value": "ALARM"}},
-}  # fmt: skip
-DEAD_PAGE = {
-    "AlarmName": "peaker-local-roll_back-workflow-failed", "NewStateValue": "ALARM", "NewStateReason": "1 datapoint",
-    "StateChangeTime": "2026-11-21T01:40:00.000+0000",
-}  # fmt: skip
-DEAD_CALL = {
-    "requestContext": {"functionArn": "arn:function:$LATEST", "condition": "RetriesExhausted"},
-    "requestPayload": {"cluster": "orders"}, "responsePayload": {"errorType": "E", "errorMessage": "m"},
-    "timestamp": "2026-11-21T01:40:00Z",
-}  # fmt: skip
 FAILURE = {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "3 % cold"}
 
 
@@ -177,14 +163,6 @@ def _documents() -> Iterator[EntryPoint]:
         (orders().model_dump(mode="json"),), (BadInput,), ("peaker_cli.backtest.live_load._settings",),
     )  # fmt: skip
     yield EntryPoint(
-        "a dead letter", JSON_TEXT, _judged, (DEAD_EVENT, DEAD_CALL), (),
-        ("peaker_cli.replay.dead_letter.verdict", "peaker_cli.replay.target_input.target_input"), _sent_as_json,
-    )  # fmt: skip
-    yield EntryPoint(
-        "a page that nobody took", JSON_TEXT, _judged_page, (DEAD_PAGE,), (),
-        ("peaker_cli.replay.dead_letter._message_of",), weight=0.3,
-    )  # fmt: skip
-    yield EntryPoint(
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
         ("peaker_cli.doctor.gather_account._passed", "peaker_cli.doctor.gather_account._resources"),
     )  # fmt: skip
@@ -199,24 +177,6 @@ def _dated(case: str) -> Any:
     clock = AwsClock()
     clock._note(SimpleNamespace(headers={"Date": case}))
     return clock.now()
-
-
-def _judged(case: str) -> Any:
-    told = {"RULE_ARN": "arn:rule", "TARGET_ARN": "arn:target", "ERROR_CODE": "E"}
-    letter = Letter("queue", "m-1", "receipt", case, told, NOON)
-    template = {
-        "InputPathsMap": {"name": "$.detail.alarmName"},
-        "InputTemplate": '{"alarm": <name>, "why": "<name>"}',
-    }
-    targets = [{"Arn": "arn:target", "InputTransformer": template}, {"Arn": "arn:function"}]
-    return verdict(letter, [Rule("rule", "arn:rule", True, targets)], NOON)
-
-
-def _judged_page(case: str) -> Any:
-    """The alarm's message within SNS's notification, either of them hostile."""
-    queue = "peaker-local-operator-alarms-undelivered"
-    for body in (case, json.dumps({"Type": "Notification", "Message": case})):
-        verdict(Letter(queue, "m-1", "receipt", body, {}, NOON), [], NOON)
 
 
 def _deployed_settings(case: str) -> Any:
@@ -525,13 +485,6 @@ def _faults_are_lines(case: Any, answer: Any) -> None:
             assert line.startswith("environments/dev.yaml"), line[:200]
             assert ": " in line
             assert len(line) < 2000
-
-
-def _sent_as_json(case: Any, answer: Any) -> None:
-    if answer.payload:
-        json.loads(answer.payload)
-    assert answer.target in ("", "arn:target", "arn:function")
-    assert set(answer.name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def _shell_quotes_all(case: Any, answer: Any) -> None:

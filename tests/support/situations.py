@@ -234,7 +234,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "abort-run": _a_run_at_work,
     "workflow-failed": _a_failed_run,
     "event-not-delivered": _an_event_that_was_not_delivered,
-    "replay-dead-letter": _an_event_that_was_not_delivered,
+    "dead-letter": _an_event_that_was_not_delivered,
     "retire-replica-now": _a_replica_to_retire,
     "undo-incomplete": _leftovers,
 }

@@ -20,7 +20,6 @@ from peaker.adapters.dynamodb.items import (
     run_key,
     to_json,
 )
-from peaker.adapters.dynamodb.older_runs import parts_of_facts
 from peaker.domain.decoding import parsed_json, text_in, understood
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
@@ -42,7 +41,7 @@ from peaker_contract.errors import LedgerInconsistent, Throttled
 
 _COLUMNS = frozenset({
     "pk", "sk", "run_id", "cluster", "operation", "trigger", "outcome", "started_at", "finished_at", "expires_at",
-    "request", "facts",
+    "request",
 })  # fmt: skip
 
 
@@ -96,7 +95,7 @@ class DynamoDbLedger:
                 request=_request(item),
                 outcome=text_in(item, "outcome"),
                 finished_at=_time(item.get("finished_at")),
-                parts={**parts_of_facts(item), **_parts(item)},
+                parts=_parts(item),
             )
 
     def unfinished_runs(self, cluster: str) -> list[RunRow]:

@@ -58,10 +58,7 @@ class Removal(RunPart):
 
 
 class Placement(RunPart):
-    """Where the run builds: the zone that had room for the instance, and the type. Volumes follow the zone.
-
-    A run of the version before has the plan's `instance_type`, and none here: needed for as long as `older_runs` is.
-    """
+    """Where the run builds: the zone that had room for the instance, and the type. Volumes follow the zone."""
 
     ledger_name = "placement"
 

@@ -13,16 +13,12 @@ from peaker.domain.runs.ledger import ResourceRow
 
 
 def attempt_of(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:
-    """By the id; where the answer was lost by the ClientToken. None for an instance that no launch of the run made.
-
-    A row of the version before has no token, and a zone or none: needed for as long as `older_runs` is.
-    """
+    """Returns the launch of an instance by its id, or by the ClientToken where the answer was lost; None for an
+    instance that no launch of the run made."""
     lost = [row for row in rows if row.resource_id is None]
     by_id = [row for row in rows if row.resource_id == instance.instance_id]
     by_token = [row for row in lost if row.details.get("client_token") in _tokens(instance)]
-    older = [row for row in lost if "client_token" not in row.details]
-    in_zone = [row for row in older if row.details.get("zone") in (None, instance.zone)]
-    return next(iter((*by_id, *by_token, *in_zone)), None)
+    return next(iter((*by_id, *by_token)), None)
 
 
 def _tokens(instance: Instance) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def changes_since_proof(
 
     `own_steps` are the steps of this run alone: a replica that returns was proven warm on an earlier start of its
     instance, by the run that built it, and its database was started in this one. `volumes` are the devices by volume
-    id at which the run that built it attached them. A step of the version before does not say its start.
+    id at which the run that built it attached them.
     """
     return [
         *source_changes(own_steps, door.source),
@@ -75,7 +75,7 @@ def changes_since_proof(
 def booted_before_proof(own_steps: Mapping[str, StepRow]) -> bool:
     """Whether the proof found the volumes of a database that had begun before it not mounted: its host booted anew.
 
-    A host package of the version before does not say; a return has no proof of its own.
+    A return has no proof of its own.
     """
     proof, database = own_steps.get(VERIFIED), own_steps.get(DATABASE_STARTED)
     if proof is None or database is None or proof.finished_at is None or database.finished_at is None:

@@ -10,7 +10,7 @@ from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.reserved_capacity.places import CapacityReservation
-from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, find, of_kind
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, RunReplica
 from peaker.domain.service.launch_attempts import attempt_of
@@ -31,7 +31,6 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
     """Volumes follow the instance's zone, so the zone is settled here. Raises CapacityUnavailable."""
     holder, now = holder_of(step), ports.clock.now()
     ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
-    _close_row_of_all_zones(ports, step)
     row, instance = _launched(ports, step) or _launch(ports, step)
     room = row.details.get("reservation_id")
     ports.ledger.made(holder, row, instance.instance_id, ports.clock.now())
@@ -143,13 +142,6 @@ def _in_order(pools: Sequence[_Pool], rows: Sequence[ResourceRow]) -> list[_Pool
     open_ones = [pool for pool in pools if pool.name in asked and asked[pool.name].is_open]
     never = [pool for pool in pools if pool.name not in asked]
     return list(dict.fromkeys([*reserved, *open_ones, *never]))
-
-
-def _close_row_of_all_zones(ports: Ports, step: StepInput) -> None:
-    """A run of the version before has one row for whatever zone it asked. Needed for as long as `older_runs` is."""
-    row = find(ports.ledger.resources(step.run_id), ResourceKind.INSTANCE, INSTANCE_ROWS.rstrip("/"))
-    if row is not None and row.state is ResourceState.INTENDED:
-        ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
 
 
 def _attempt(ports: Ports, step: StepInput, pool: _Pool) -> ResourceRow:

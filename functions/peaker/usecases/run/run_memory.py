@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan, planned_build
+from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, find
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor, RunReplica
@@ -24,13 +24,11 @@ def approved_plan(ports: Ports, step: StepInput) -> ScaleOutPlan:
 
 
 def approved_build(ports: Ports, step: StepInput) -> PlannedBuild:
-    """How the run builds, whatever the settings are by now.
-
-    A run of the version before has no such part in its plan and goes on by today's settings, as that version did.
-    Needed for as long as `older_runs` is.
-    """
+    """Returns the planned build, whatever the settings are by now. Raises LedgerInconsistent without one."""
     planned = approved_plan(ports, step).own_build
-    return planned or planned_build(ports.clusters.settings(step.cluster))
+    if planned is None:
+        raise LedgerInconsistent(f"the plan of {step.run_id} does not say how a replica is built")
+    return planned
 
 
 def made_id(rows: list[ResourceRow], kind: ResourceKind, name: str) -> str:

@@ -154,13 +154,3 @@ def test_the_undo_finds_what_was_launched_without_an_answer(ports: FakePorts) ->
     job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
     [left] = tear_down(job)
     assert ports.compute.terminated == [left]
-
-
-def test_a_run_of_the_version_before_goes_on_with_its_row_of_all_zones(ports: FakePorts) -> None:
-    given = leased(ports, "LaunchReplica")
-    ports.ledger.intend(holder_of(given), ResourceKind.INSTANCE, "replica", given.step, ports.clock.now(), {})
-    launch(ports)
-    assert [(row.name, row.state) for row in rows(ports)] == [
-        ("replica", ResourceState.UNDONE),
-        ("replica/us-east-1a", ResourceState.MADE),
-    ]

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.inventory import InstanceSpec, TargetState
 from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.domain.runs.run_memory import Donor
@@ -243,14 +242,3 @@ class TestWhatProtectsIsTodays:
                 reported(ports)
         else:
             assert reported(ports).state == "running"
-
-
-def test_a_plan_of_the_version_before_goes_on_by_todays_settings() -> None:
-    """It has no part that says how to build: an upgrade in the middle of its run throws nothing away."""
-    ports = with_cluster(fake_ports(orders()))
-    plan_scale_out(ports, plan_step(ports))
-    plan = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "")
-    ports.ledger.settle(holder_of(leased(ports, "PlanScaleOut")), plan.model_copy(update={"build": None}))
-    answer(launched(ports), "start_prewarm", pid=1)
-    run(ports, start_prewarm, "StartPrewarm")
-    assert sent(ports)["BackgroundRateMibPerS"] == "0"
