@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-filling bench-forecast bench-plan bench-prewarm bench-scale bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-filling bench-forecast bench-plan bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -42,12 +42,6 @@ lint: setup-dev  ## ruff, mypy, import-linter
 bench-forecast: setup-dev  ## the forecast and its decisions, and drawn loads (about an hour); figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
-bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about eight hours)
-	$(PYTHON) -m bench.aws
-
-bench-backtest: setup-all  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
-	$(PYTHON) -m bench.backtest
-
 bench-plan: setup-all  ## methods, times and dollars of a plan against a search of everything, and against what runs took; figures in build/bench/plan.json
 	$(PYTHON) -m bench.plan
 
@@ -60,10 +54,7 @@ bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/b
 bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench-scale: setup-all  ## 200 clusters in one environment, several replicas in one run, a day of 10,000 clusters (half an hour); figures in build/bench/scale.json
-	$(PYTHON) -m bench.scale
-
-bench: bench-backtest bench-filling bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)
+bench: bench-filling bench-forecast bench-plan bench-prewarm bench-traffic  ## all of them (about an hour)
 
 settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build

@@ -14,9 +14,9 @@ from bench.faults.workflows import step_functions
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import LandsLate, Raises
 from bench.faults.world.world import World, settings
-from bench.scale.batches import batch, member_steps
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from tests.faults.batch_runs import batch, member_steps
 
 
 def members(world: World) -> dict[str, str]:
@@ -50,7 +50,6 @@ def test_three_replicas_come_from_one_snapshot_set_in_little_more_than_the_time_
 
 @pytest.mark.parametrize("state", random.Random(1).sample(member_steps(), 2))
 def test_whatever_one_member_of_four_fails_at_the_others_serve_and_it_is_tried_again(state: str) -> None:
-    """All steps: make bench-scale."""
     ended = batch(4, 7, state)
     assert (ended.serving, ended.leftovers, ended.snapshot_sets) == (4, (), 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,25 @@ import pytest
 
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import AtCall, DiesAfter, DiesBefore, LosesAnswer, Raises
+from bench.faults.workflows.walker import Asl
 from bench.faults.world import outside
 from bench.faults.world.world import World
-from bench.scale.beside import read_first
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, PrewarmFailed, Throttled
 from tests.faults.test_from_outside import audited, happens_at
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
 
 READING_SECONDS = 1800.0
+
+
+def read_first(machine: Asl) -> Asl:
+    """The workflow with its states in the order of reading, proof, database, catch-up."""
+    changed: dict[str, Any] = deepcopy(dict(machine))
+    states = changed["States"]
+    states["Prewarm"]["Arguments"]["Input"].pop("until")
+    states["Prewarm"]["Next"] = "VerifyStorage"
+    states["VerifyStorage"]["Next"] = "StartDatabase"
+    states["StartReplication"]["Next"] = "WaitForCatchUp"
+    return changed
 
 
 def slow_reading(world: World) -> None:

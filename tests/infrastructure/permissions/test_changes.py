@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from bench.scale.synth import fleet
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from peaker_contract.permissions import Permission, changes
 from stacks.naming import Names
 from stacks.rights.permissions import statements
 from stacks.rights.statement import Deployment
+from tests.support.fleet import fleet
 
 READS = re.compile(r":(Describe|Get|List)")
 # Peaker's own records, and rights that are no calls: what EC2 does with the role, and with tags given at the making.

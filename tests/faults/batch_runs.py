@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
 
-from bench.faults import figures
 from bench.faults.audit import Bounds, audit
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import Raises
@@ -77,40 +75,3 @@ def _fails_at(state: str, members: tuple[str, ...], invocation: Invocation) -> I
     if invocation.state != state or not str(invocation.payload.get("run_id", "")).endswith(members):
         return None
     return Raises(at=1, always=True, error=AwsCallRejected(f"{state}: on purpose"))
-
-
-def measure() -> figures.Figures:
-    """All figures; about a minute."""
-    alone = median(batch(1, seed).seconds for seed in SEEDS)
-    together = [batch(REPLICAS, seed) for seed in SEEDS]
-    ratio = median(one.seconds for one in together) / alone
-    once = {state: batch(REPLICAS, 7, state) for state in member_steps()}
-    again = {state: batch(REPLICAS, 7, state, again=True) for state in member_steps()}
-    left = sum(len(one.leftovers) for one in (*once.values(), *again.values()))
-    for state, one in (*once.items(), *again.items()):
-        print(
-            f"{state}: {one.status}, {one.serving} serve, left over: {', '.join(one.leftovers) or 'nothing'}"
-        )
-    return {
-        f"cloud time from the start to {REPLICAS} serving, against one": {
-            "value": round(ratio, 3),
-            "must": f"<= {LONGEST_RATIO}",
-            "holds": ratio <= LONGEST_RATIO,
-        },
-        f"minutes from the start to one serving, and to {REPLICAS}": {
-            "value": [round(alone / 60, 1), round(median(one.seconds for one in together) / 60, 1)],
-            "must": "stated",
-            "holds": True,
-        },
-        f"snapshot sets taken for {REPLICAS} replicas": figures.exactly(
-            max(one.snapshot_sets for one in together), 1
-        ),
-        "member steps at which one of the batch failed": figures.at_least(len(once), 15),
-        "one member failing at each step: members in service, the fewest": figures.exactly(
-            min(one.serving for one in again.values()), REPLICAS - 1
-        ),
-        "the same where its second try does not fail": figures.exactly(
-            min(one.serving for one in once.values()), REPLICAS
-        ),
-        "one member failing at each step: leftovers": figures.exactly(left, 0),
-    }
