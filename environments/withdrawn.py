@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WITHDRAWN = {
+    "clusters.leading_metrics": "remove it; an event that you know beforehand goes into `calendar`",
     "clusters.proposals": "remove it; `peaker backtest --cluster NAME` says which settings would have been cheapest, "
     "and takes --accept-short-minutes",
 }

@@ -13,9 +13,6 @@ from rich.text import Text
 
 from peaker_backtest.capacity.advice import advice_on_capacity
 from peaker_backtest.errors import shown
-from peaker_backtest.event_advice import advice_on_events
-from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
-from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import (
     SETTINGS_COLUMNS,
@@ -45,12 +42,7 @@ def print_report(console: Console, report: BacktestReport) -> None:
     rows = table_settings(report)
     if rows:
         console.print(_table("Settings: cost against shortage", SETTINGS_COLUMNS, rows))
-    known = [*advice_on_events(report), *advice_on_holidays(report)]
-    for line in [*advice_on_settings(report), *known]:
-        _say(console, line)
-    if lines := lines_for_settings(report):
-        _say(console, lines, "bold")
-    for line in [*advice_on_leading(report), *advice_on_capacity(report)]:
+    for line in [*advice_on_settings(report), *advice_on_capacity(report)]:
         _say(console, line)
     _say(console, "Assumed or given:")
     for line in assumptions(report):

@@ -9,10 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from peaker_backtest.capacity.advice import capacity_document
-from peaker_backtest.event_advice import advice_on_events
-from peaker_backtest.event_gain import EventGain
-from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
-from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
@@ -53,9 +49,6 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "policies": [_policy(report, outcome) for outcome in report.policies],
         "above_static_peak": _above(report),
         "settings": _settings(report),
-        "events": _events(report, report.events, advice_on_events(report)),
-        "holidays": _holidays(report),
-        "leading": _leading(report),
         "capacity": capacity_document(report),
         "accuracy": [
             {
@@ -188,46 +181,6 @@ def _settings(report: BacktestReport) -> dict[str, Any] | None:
             {**asdict(one.choice), "weeks": [asdict(week) for week in one.weeks]}
             for one in report.trials.every
         ],
-    }
-
-
-def _events(report: BacktestReport, gain: EventGain | None, said: list[str]) -> dict[str, Any] | None:
-    """What knowing the events came to; null where none were named."""
-    if gain is None:
-        return None
-    return {
-        "names": list(gain.names),
-        "learned": list(gain.learned),
-        "said": said,
-        "compared_steps": gain.steps,
-        "p95_coverage": gain.coverage95,
-        "p95_coverage_without": gain.coverage95_without,
-        "p95_pinball_to_without": gain.pinball95_to_without,
-        "without": _figures(report, gain.without.compared),
-    }
-
-
-def _holidays(report: BacktestReport) -> dict[str, Any] | None:
-    """The same of public holidays, and the lines for the settings, null where they do not help."""
-    known, of = _events(report, report.holidays, advice_on_holidays(report)), report.options.holidays
-    if known is None or of is None:
-        return None
-    return {"place": str(of.place), **known, "settings": lines_for_settings(report) or None}
-
-
-def _leading(report: BacktestReport) -> dict[str, Any] | None:
-    """What knowing the leading metrics came to; null where none were named."""
-    gain = report.leading
-    if gain is None:
-        return None
-    return {
-        "names": list(gain.names),
-        "learned": list(gain.learned),
-        "said": advice_on_leading(report),
-        "compared_steps": gain.steps,
-        "p50_pinball_to_without": gain.pinball50_to_without,
-        "p95_pinball_to_without": gain.pinball95_to_without,
-        "without": _figures(report, gain.without.compared),
     }
 
 

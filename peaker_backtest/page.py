@@ -16,9 +16,6 @@ from peaker_backtest.capacity.chart import capacity_section
 from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
-from peaker_backtest.event_advice import advice_on_events
-from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
-from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.replay.worth import Answer
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
@@ -55,7 +52,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report) + _known_beforehand(report) + capacity_section(report),
+        "SETTINGS": _settings(report) + capacity_section(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(
@@ -82,21 +79,6 @@ def _settings(report: BacktestReport) -> str:
         + "".join(f"<p>{html.escape(text)}</p>" for text in said)
         + table
     )
-
-
-def _known_beforehand(report: BacktestReport) -> str:
-    """What knowing events, holidays and leading metrics came to, with headings; nothing where none were named."""
-    parts = (
-        ("Known events", advice_on_events(report), ""),
-        ("Public holidays", advice_on_holidays(report), lines_for_settings(report)),
-        ("Leading metrics", advice_on_leading(report), ""),
-    )
-    return "".join(_said(title, said, lines) for title, said, lines in parts if said)
-
-
-def _said(title: str, said: Sequence[str], lines_for_settings: str) -> str:
-    pre = f"<pre>{html.escape(lines_for_settings)}</pre>" if lines_for_settings else ""
-    return f"<h2>{title}</h2>" + "".join(f"<p>{html.escape(text)}</p>" for text in said) + pre
 
 
 def _compared(report: BacktestReport) -> str:
@@ -184,25 +166,11 @@ def _course(report: BacktestReport) -> dict[str, Any]:
         "reactive_paid": rival.paid.tolist(),
         "reactive_name": rival.name,
         "static": int(report.static_peak.serving[-1]),
-        "known": _known(report),
         "events": [
             [event.step + 1 - scenario.first, event.action, event.replicas, event.reason]
             for event in report.peaker.events
         ],
     }
-
-
-def _known(report: BacktestReport) -> list[list[int]]:
-    """(first step, end) within the chart of each day of the events that were named."""
-    scenario = report.scenario
-    holidays = [] if scenario.holidays is None else [one.event() for one in scenario.holidays.holidays]
-    days = [day for event in (*scenario.events, *holidays) for day in event.steps(scenario.series)]
-    count = scenario.last - scenario.first
-    return [
-        [max(0, first - scenario.first), min(count, end - scenario.first)]
-        for first, end in sorted(days)
-        if first < scenario.last and end > scenario.first
-    ]
 
 
 def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:

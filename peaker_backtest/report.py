@@ -10,13 +10,10 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
+from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.known_events import EVENT_REASON, HOLIDAYS
-from peaker.domain.leading import LEADING_REASON, rolling_with_leading
 
 from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
-from peaker_backtest.event_gain import EventGain, Seen, event_gain
-from peaker_backtest.leading.gain import Foretold, LeadingGain, leading_gain
 from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import (
     Outcome,
@@ -72,9 +69,6 @@ class BacktestReport:
     lead_p95: Floats
     standing_shares: dict[str, float]
     warnings: tuple[str, ...]
-    events: EventGain | None = None
-    holidays: EventGain | None = None
-    leading: LeadingGain | None = None
     capacity: CapacityFinding | None = None
 
     @property
@@ -108,17 +102,10 @@ class _Tap:
     scored: dict[int, list[tuple[float, float, float, float]]] = field(default_factory=dict)
     standings: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    # What the newest forecast said of known events, and of leading metrics.
-    said: list[str] = field(default_factory=list)
-    said_of_leading: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         count = self.scenario.last - self.scenario.first
         self.lead_p50, self.lead_p95 = np.full(count, np.nan), np.full(count, np.nan)
-
-    def said_of(self, *, holidays: bool) -> tuple[str, ...]:
-        """What the newest forecast said of public holidays, or of the events that were named."""
-        return tuple(one for one in self.said if one.startswith(f"{EVENT_REASON}{HOLIDAYS}:") == holidays)
 
     def listen(self, forecasts: Iterator[tuple[int, tuple[Forecast, ...]]]) -> Iterator[tuple[int, Forecast]]:
         for step, (forecast,) in forecasts:
@@ -129,8 +116,6 @@ class _Tap:
     def _note(self, step: int, forecast: Forecast) -> None:
         if step + 1 >= self.scenario.compared_from:
             self.standings[forecast.standing] = self.standings.get(forecast.standing, 0) + 1
-        self.said = _beginning(forecast, EVENT_REASON) or self.said
-        self.said_of_leading = _beginning(forecast, LEADING_REASON) or self.said_of_leading
         for reason in forecast.reasons:
             if "utilisation" in reason and reason not in self.warnings:
                 self.warnings.append(reason)
@@ -154,10 +139,6 @@ class _Tap:
                 self.scored.setdefault(minutes, []).append(row)
 
 
-def _beginning(forecast: Forecast, words: str) -> list[str]:
-    return [reason for reason in forecast.reasons if reason.startswith(words)]
-
-
 def run_backtest(
     source: str,
     read: tuple[str, ...],
@@ -171,7 +152,8 @@ def run_backtest(
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
     reach = reach_seconds(scenario)
-    rolling = _rolling(scenario, reach)
+    steps = list(scenario.decision_steps())
+    rolling = rolling_forecasts(scenario.series, steps, [scenario.lead_seconds], day, reach)
     choices = [] if scenario.compare_from is None else other_choices(scenario)
     policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
     proposed = with_proposed(scenario, capacity.proposal if capacity else None)
@@ -211,55 +193,8 @@ def run_backtest(
         lead_p95=tap.lead_p95,
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
-        events=_without_events(scenario, reach, peaker, tap) if scenario.events else None,
-        holidays=_without_holidays(scenario, reach, peaker, tap) if scenario.holidays else None,
-        leading=_without_leading(scenario, reach, tap) if scenario.leading else None,
         capacity=None if capacity is None else replace(capacity, effect=effect),
     )
-
-
-def _rolling(scenario: Scenario, reach: float) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
-    """The forecasts that Peaker would have had, with what it would have known beforehand by then."""
-    steps, day = list(scenario.decision_steps()), scenario.series.steps_per_day
-    ahead = ([scenario.lead_seconds], day, reach)
-    return rolling_with_leading(
-        scenario.series, scenario.events, scenario.leading, steps, *ahead, holidays=scenario.holidays
-    )
-
-
-def _without_events(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
-    """What knowing the events came to: the same replay once more, without them."""
-    outcome, other = _replayed(replace(scenario, events=()), reach, "Peaker without events", tap.tick)
-    aware = Seen(peaker, tap.lead_p95, tap.said_of(holidays=False))
-    return event_gain(scenario, scenario.events, aware, Seen(outcome, other.lead_p95))
-
-
-def _without_holidays(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
-    """What knowing the public holidays came to, in the same way; a day of rest is none."""
-    outcome, other = _replayed(replace(scenario, holidays=None), reach, "Peaker without holidays", tap.tick)
-    calendar = scenario.holidays
-    days = (
-        [one.event() for one in calendar.holidays if one.weekday != calendar.day_of_rest] if calendar else []
-    )
-    aware = Seen(peaker, tap.lead_p95, tap.said_of(holidays=True))
-    return event_gain(scenario, days, aware, Seen(outcome, other.lead_p95))
-
-
-def _without_leading(scenario: Scenario, reach: float, tap: _Tap) -> LeadingGain:
-    """What the leading metrics came to: the same replay once more, without them."""
-    outcome, other = _replayed(
-        replace(scenario, leading=()), reach, "Peaker without leading metrics", tap.tick
-    )
-    ours, theirs = (Foretold(one.lead_p50, one.lead_p95) for one in (tap, other))
-    return leading_gain(scenario, ours, theirs, tuple(tap.said_of_leading), outcome)
-
-
-def _replayed(scenario: Scenario, reach: float, name: str, tick: Callable[[], None]) -> tuple[Outcome, _Tap]:
-    """The same replay of another scenario, and what its forecasts were."""
-    tap = _Tap(scenario, tick)
-    rolling = tap.listen(_rolling(scenario, reach))
-    (outcome,) = simulate_policies(scenario, rolling, [(name, scenario.policy())])
-    return outcome, tap
 
 
 def _course(scenario: Scenario, outcome: Outcome) -> Course:

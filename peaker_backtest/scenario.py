@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
-from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 
 from peaker_backtest.errors import BadInput
-from peaker_backtest.holidays.of_place import HolidaysOf
-from peaker_backtest.leading.metric_input import PastMetric
 from peaker_backtest.replay.simulation import Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
@@ -54,9 +51,6 @@ class Options:
     keep_lead_times: float = KEEP_LEAD_TIMES
     # A week; None: as long as the settings of now would have been short.
     accepted_short_minutes: float | None = None
-    events: tuple[RepeatingEvent, ...] = ()
-    holidays: HolidaysOf | None = None
-    leading: tuple[PastMetric, ...] = ()
     given_by: dict[str, str] = field(default_factory=dict)
 
     def basis(self, option: str) -> str:
@@ -157,7 +151,4 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         headroom=options.headroom,
         keep_lead_times=options.keep_lead_times,
         compare_from=compared_from(series, first),
-        events=options.events,
-        holidays=options.holidays.calendar(series) if options.holidays else None,
-        leading=tuple(one.beside(series) for one in options.leading),
     )

@@ -41,7 +41,6 @@ from peaker_contract.load_settings import (
     DeployedPublicHolidays,
     ForecastSettings,
     HoldSettings,
-    LeadingMetricSettings,
     LoadMetricSettings,
     ObservationSettings,
     PublicHolidaySettings,
@@ -167,11 +166,6 @@ class ClusterBlock(Settings):
     )
     read_endpoint: ReadEndpoint = Field(description="Where readers find the replicas.")
     load_metric: LoadMetricSettings = Field(description="The load.")
-    leading_metrics: tuple[LeadingMetricSettings, ...] = Field(
-        default=(),
-        max_length=3,
-        description="Metrics that rise before the load does. Each is used where its past proves that it helps.",
-    )
     capacity_per_replica: Number = Field(
         gt=0,
         le=1e15,

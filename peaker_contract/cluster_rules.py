@@ -24,8 +24,6 @@ from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
     CalendarEvent,
     ForecastSettings,
-    LeadingMetricSettings,
-    LoadMetricSettings,
     RepeatingEvent,
 )
 from peaker_contract.storage_settings import (
@@ -94,30 +92,6 @@ def _repeating_event_has_a_name_of_its_own(repeating_events: Sequence[RepeatingE
             yield Fault(
                 ("repeating_events", index, "name"),
                 f"has the name of another one ({event.name}): give all days of an event in one",
-            )
-
-
-def _leading_metric_has_a_label_of_its_own(
-    leading_metrics: Sequence[LeadingMetricSettings],
-) -> Iterator[Fault]:
-    for index, metric in enumerate(leading_metrics):
-        if metric.label in [one.label for one in leading_metrics[:index]]:
-            yield Fault(
-                ("leading_metrics", index, "label"),
-                f"must be another label than that of one before, got {metric.label}",
-            )
-
-
-def _leading_metric_is_not_the_load(
-    leading_metrics: Sequence[LeadingMetricSettings], load_metric: LoadMetricSettings
-) -> Iterator[Fault]:
-    for index, metric in enumerate(leading_metrics):
-        if (metric.namespace, metric.name, metric.dimensions) == (
-            load_metric.namespace, load_metric.name, load_metric.dimensions,
-        ):  # fmt: skip
-            yield Fault(
-                ("leading_metrics", index, "name"),
-                f"must be another metric than load_metric, got {metric.name}: the forecast knows the load already",
             )
 
 
@@ -270,8 +244,6 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     _event_stays_within_max,
     _event_comes_once,
     _repeating_event_has_a_name_of_its_own,
-    _leading_metric_has_a_label_of_its_own,
-    _leading_metric_is_not_the_load,
     _floor_stays_within_max,
     _ramp_ends,
     _forecast_comes_before_it_is_too_late,

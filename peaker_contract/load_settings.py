@@ -64,21 +64,6 @@ class TroubleMetricSettings(LoadMetricSettings):
     )
 
 
-class LeadingMetricSettings(LoadMetricSettings):
-    """A metric that rises before the load does, such as logins. It raises forecasts once its past has proven that."""
-
-    label: Annotated[Remark, Field(max_length=40)] = Field(
-        description="What it is; told with each decision that it changes.", examples=["logins"]
-    )
-    period_seconds: StrictInt = Field(
-        ge=60,
-        le=3_600,
-        multiple_of=60,
-        description="Period of a point; a multiple of 60, an hour at most.",
-        examples=[60],
-    )
-
-
 class HoldSettings(Settings):
     """For so many minutes after trouble nothing is retired."""
 

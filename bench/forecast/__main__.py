@@ -1,7 +1,7 @@
 """`python -m bench.forecast [--traces folder] [--part NAME ...]`: tables, and figures in build/bench/forecast.json.
 
 Parts: accuracy, operations, drawn (operations on drawn loads with a rhythm), repeating (events whose days are known),
-holidays (public holidays of ten places), leading (metrics that rise before the load), generated (5,000 drawn cases
+holidays (public holidays of ten places), generated (5,000 drawn cases
 and what they cost), cost. Each leaves what it found in build/bench/forecast/, so a run can be made in pieces: the
 figures are of all the parts that were ever run.
 """
@@ -27,7 +27,6 @@ from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, drawn_accura
 from bench.forecast.bundle_size import bundle_figures
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
-from bench.forecast.leading import LEADING_SEEDS, Leading, leading_figures, leading_of
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
 from bench.forecast.public_holidays import DRAWS, HolidayChecks, holiday_figures, holidays_of
 from bench.forecast.repeating import EFFECTS, SEEDS, Repeating, repeating_figures, repeating_of
@@ -135,13 +134,6 @@ def holidays(console: Console, options: argparse.Namespace) -> None:
     _keep("holidays", _spread(console, "public holidays", holidays_of, tasks))
 
 
-def leading(console: Console, options: argparse.Namespace) -> None:
-    """What a metric is worth that rises before the load does."""
-    del options
-    found = _spread(console, "leading metrics", leading_of, LEADING_SEEDS)
-    _keep("leading", [row for rows in found for row in rows])
-
-
 def generated_part(console: Console, options: argparse.Namespace) -> None:
     """What each drawn case costs; cases that were run before are kept."""
     first, end = options.cases
@@ -163,7 +155,6 @@ PARTS: dict[str, Callable[[Console, argparse.Namespace], None]] = {
     "drawn": drawn,
     "repeating": repeating,
     "holidays": holidays,
-    "leading": leading,
     "generated": generated_part,
     "cost": cost,
 }
@@ -182,7 +173,6 @@ def summary(console: Console, traces: Path) -> dict[str, Figure]:
         **operation_figures(rows, more),
         **repeating_figures(_kept("repeating", Repeating)),
         **holiday_figures(_kept("holidays", HolidayChecks)),
-        **leading_figures(_kept("leading", Leading)),
         **generated_figures(_kept("generated", generated.Price)),
         **(json.loads(path.read_text("utf-8")) if path.exists() else {}),
     }

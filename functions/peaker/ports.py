@@ -545,13 +545,10 @@ class Ports:
 
 
 class LoadHistory(Protocol):
-    """The past of the load metric, and of metrics beside it."""
+    """The past of the load metric, and of metrics that show trouble."""
 
     def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
         """Points of the periods that ended by `end`, in order of time; none is an empty answer, not an error."""
-
-    def metric_points(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
-        """The same of another metric."""
 
     def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
         """Points of a metric in its own period, the one that still runs included; none is an empty answer."""

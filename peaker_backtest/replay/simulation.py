@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
-from peaker.domain.known_events import HolidayCalendar, RepeatingEvent
-from peaker.domain.leading import LeadingMetric
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts, replicas_for
 from peaker.domain.planning.scaling import Action, decide
@@ -59,12 +57,6 @@ class Scenario:
     start_with: int | None = None
     # Steps before this one are warm-up: replayed, told apart, left out of every comparison. None: no warm-up.
     compare_from: int | None = None
-    # Events that repeat, with their earlier and their coming days: Peaker learns of them as the days pass.
-    events: tuple[RepeatingEvent, ...] = ()
-    # Public holidays, which it learns of in the same way.
-    holidays: HolidayCalendar | None = None
-    # Metrics on the steps of the series: Peaker learns what they foretell as the days pass.
-    leading: tuple[LeadingMetric, ...] = ()
 
     @property
     def compared_from(self) -> int:

@@ -148,14 +148,6 @@ OF_A_HOST: Mapping[str, tuple[type[host_results.HostResult], Any]] = {
     "stop_database": (host_results.DatabaseStopped, HEALTHY["stop_database"]),
 }
 SETTINGS = orders()
-WITH_LEADING = orders(
-    leading_metrics=[
-        {
-            "label": "logins", "namespace": "Shop", "name": "Logins", "statistic": "Sum", "period_seconds": 300,
-            "dimensions": {},
-        }
-    ]
-)  # fmt: skip
 LEASE = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
 
 
@@ -576,14 +568,11 @@ class _History:
     def events(self, *_: Any) -> LoadPoints:
         return self.points()
 
-    def metric_points(self, *_: Any) -> LoadPoints:
-        return self.points()
-
 
 def _checked_load(case: Any) -> Any:
     published = Published()
     ports = ForecastPorts(
-        with_cluster(fake_ports(WITH_LEADING)),
+        with_cluster(fake_ports()),
         _History(case),
         published,
         FakeForecastRecords(),

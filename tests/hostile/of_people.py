@@ -7,16 +7,13 @@ import contextlib
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import yaml
 from peaker.domain.decoding import understood
-from peaker.domain.forecasting import LoadSeries
 from peaker.domain.reading import Unknown
 from peaker_cli import deployment
 from peaker_cli.aws_time import AwsClock
@@ -47,9 +44,6 @@ from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
 from peaker_backtest.capacity.observations import Limit, observe
 from peaker_backtest.capacity.proposal import propose_capacity
 from peaker_backtest.errors import BadInput
-from peaker_backtest.event_gain import parse_events
-from peaker_backtest.holidays.of_place import parse_holidays
-from peaker_backtest.leading.metric_input import parse_metric
 from peaker_backtest.load_input import Choices, PastLoad, parse_load
 from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
@@ -219,10 +213,6 @@ def _loads() -> Iterator[EntryPoint]:
         _load_is_a_load,
     )  # fmt: skip
     yield EntryPoint(
-        "a leading metric", BYTES, _read_leading, (*examples, json.dumps(MATRIX).encode()), own,
-        (f"{room}.leading.metric_input.parse_metric",),
-    )  # fmt: skip
-    yield EntryPoint(
         "a time zone",
         TEXT,
         time_zone,
@@ -247,17 +237,6 @@ def _live_loads() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "a measure's points, for a backtest", DOCUMENT, _read_service_live, points, (BadInput, AwsCallRejected),
         (f"{metric_room}.read_measure", f"{metric_room}.read_serving", f"{metric_room}._read"), told_plainly,
-    )  # fmt: skip
-    yield EntryPoint(
-        "events on the command line", WORDS, lambda case: parse_events(case, UTC),
-        (["cup match=2026-10-03T18:00Z/180", "cup match=2026-10-17T18:00/180", "sale=2026-11-27T06:00+01:00/1200"],),
-        (BadInput,), ("peaker_backtest.event_gain.parse_events", "peaker_backtest.event_gain._event"),
-    )  # fmt: skip
-    yield EntryPoint(
-        "public holidays on the command line", WORDS,
-        lambda case: parse_holidays((case or [None])[0], case[2:], (case[1:2] or [None])[0]),
-        (["DE-BY", "Europe/Berlin", "Epiphany"], ["US", "-05:00"], ["FR"]),
-        (BadInput,), ("peaker_backtest.holidays.of_place.parse_holidays",),
     )  # fmt: skip
     yield EntryPoint(
         "a day of a deployed holiday", TEXT, local_day, ("2026-12-25+01:00", "2026-03-29-10:00"), (ValueError,),
@@ -491,12 +470,6 @@ def _shell_quotes_all(case: Any, answer: Any) -> None:
     if not isinstance(answer, Exception):
         assert all(one.allowedPattern.startswith("^") for one in answer.parameters.values())
         assert all(one.interpolationType == "ENV_VAR" for one in answer.parameters.values())
-
-
-def _read_leading(case: Any) -> Any:
-    """On the steps of a load that begins where the examples do."""
-    metric = parse_metric("logins", "logins.csv", case, Choices())
-    return metric.beside(LoadSeries(1_767_225_600.0, 300, np.ones(288))).values
 
 
 def _load_is_a_load(case: Any, answer: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +16,6 @@ from peaker_backtest.capacity.effect import CapacityFinding
 from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
-from peaker_backtest.event_gain import parse_events
-from peaker_backtest.holidays.of_place import parse_holidays
-from peaker_backtest.leading.metric_input import check_number
 from peaker_backtest.load_input import Choices
 from peaker_backtest.page import render_page
 from peaker_backtest.report import BacktestReport, run_backtest
@@ -30,8 +27,6 @@ from peaker_backtest.scenario import (
     check_options,
     make_scenario,
 )
-from peaker_backtest.times_in_text import time_zone as time_zone_of
-from peaker_cli.backtest.leading_series import leading_metrics
 from peaker_cli.backtest.live_load import (
     MOST_HISTORY_DAYS,
     MetricOptions,
@@ -61,8 +56,6 @@ peaker backtest export.csv --time-column Zeit --load-column reads --time-zone Eu
 aws cloudwatch get-metric-data ... | peaker backtest - --json - | jq .headline
 
 peaker backtest reads.csv --latency-limit-ms 20 --measure p95.csv --serving replicas.csv --capacity 460
-
-peaker backtest load.csv --holidays DE-BY --time-zone Europe/Berlin --replica-hour-usd 1.11
 
 peaker backtest --from-cloudwatch --cluster orders --env prod --region eu-west-1
 
@@ -173,31 +166,6 @@ def backtest_command(
             help="Minutes short a week that proposed settings may have.", show_default="as with those of now"
         ),
     ] = None,
-    event: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A day of an event that repeats, NAME=START/MINUTES; once for each of its days.",
-            show_default="the cluster's",
-        ),
-    ] = None,
-    holidays: Annotated[
-        str | None,
-        typer.Option(
-            help="Country whose public holidays are known, such as DE, or DE-BY with a subdivision.",
-            show_default="the cluster's",
-        ),
-    ] = None,
-    ordinary_holiday: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a holiday that is a day like others; once for each."),
-    ] = None,
-    leading: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="File of a metric that rises before the load does; once for each.",
-            show_default="the cluster's",
-        ),
-    ] = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column with the time: its name, or its number from 1.")
     ] = None,
@@ -209,9 +177,7 @@ def backtest_command(
     date_order: Annotated[DateOrder | None, typer.Option(help="What 01/02/2026 means.")] = None,
     time_zone: Annotated[
         str | None,
-        typer.Option(
-            help="Zone of times that have none, and of holidays: Europe/Berlin or +02:00.", show_default="UTC"
-        ),
+        typer.Option(help="Zone of times that have none: Europe/Berlin or +02:00.", show_default="UTC"),
     ] = None,
     series: Annotated[
         str | None, typer.Option(help="Series of a JSON export with several: name or number.")
@@ -245,15 +211,11 @@ def backtest_command(
     try:
         check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
-        events = parse_events(event or (), time_zone_of(time_zone or "UTC"))
-        place = parse_holidays(holidays, ordinary_holiday or (), time_zone)
-        check_options(replay_options(asked, None, days, builds_at_once, events, place))
-        check_number(len(leading or ()))
+        check_options(replay_options(asked, None, days, builds_at_once))
         limit = check_service(service, source)
-        _check_source(source, live, replace(choices, time_zone=None) if place else choices, service)
+        _check_source(source, live, choices, service)
         loaded = _load(source, live, deployment, choices, messages)
-        metrics = leading_metrics(leading or (), loaded, choices)
-        options = replay_options(asked, loaded.deployed, days, builds_at_once, events, place, metrics)
+        options = replay_options(asked, loaded.deployed, days, builds_at_once)
         found = None
         if limit is not None:
             found = find_capacity(service, limit, loaded, choices, options.capacity_per_replica)
@@ -281,11 +243,9 @@ def _report(
 ) -> BacktestReport:
     load = loaded.load
     scenario = make_scenario(load.series(), options)
-    replays = 1 + bool(scenario.events) + (scenario.holidays is not None) + bool(scenario.leading)
-    beside = tuple(line for metric in options.leading for line in metric.read)
-    with progress(messages, replays * len(scenario.decision_steps())) as tick:
+    with progress(messages, len(scenario.decision_steps())) as tick:
         return run_backtest(
-            loaded.name, (*load.read, *beside, *measured), load.unit, scenario, options, tick, capacity
+            loaded.name, (*load.read, *measured), load.unit, scenario, options, tick, capacity
         )
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Unknown
 
-from peaker_backtest.event_gain import known
-from peaker_backtest.holidays.of_place import HolidaysOf, holidays_of
-from peaker_backtest.leading.metric_input import PastMetric
 from peaker_backtest.scenario import Options
 from peaker_cli.backtest.live_load import Deployed
 
@@ -20,9 +16,6 @@ def replay_options(
     deployed: Deployed | None,
     days: int,
     builds_at_once: int,
-    events: tuple[RepeatingEvent, ...],
-    holidays: HolidaysOf | None,
-    leading: tuple[PastMetric, ...] = (),
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
     configured: dict[str, float | None] = {}
@@ -61,9 +54,4 @@ def replay_options(
     ):
         if option in named:
             named[name] = named.pop(option)
-    if settings is not None and not events:
-        events = tuple(known(one) for one in settings.repeating_events)
-    if settings is not None and holidays is None and settings.public_holidays is not None:
-        holidays = holidays_of(settings.public_holidays)
-    named |= {"events": events, "holidays": holidays, "leading": leading}
     return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)

@@ -31,15 +31,6 @@ def event(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (given | changes).items() if value is not LEFT_OUT}
 
 
-def leading(**changes: Any) -> list[dict[str, Any]]:
-    """Logins as a leading metric, changed."""
-    metric = {
-        "label": "logins", "namespace": "Shop", "name": "Logins", "statistic": "Sum", "period_seconds": 60,
-        "dimensions": {"Service": "shop"},
-    }  # fmt: skip
-    return [{key: value for key, value in {**metric, **changes}.items() if value is not LEFT_OUT}]
-
-
 def repeating(**changes: Any) -> list[dict[str, Any]]:
     """One good event that repeats; what is LEFT_OUT is not in it."""
     given = {"name": "cup match", "starts": ["2026-10-03T18:00", "2026-12-05T18:00"], "minutes": 180}
@@ -253,22 +244,10 @@ _LOAD = [
     _wrong("room for events as a word", "c.capacity_reservations.for_events", "always", "must be true or false"),
     _wrong("room before the beginning of time", "c.capacity_reservations.minutes_before", -1, "must be at least 0, got -1"),
     _wrong("room for a week before", "c.capacity_reservations.minutes_before", 10080, "must be at most 1440, got 10080"),
+    _wrong("leading metrics, withdrawn", "c.leading_metrics", [], "is no longer a setting: remove it; an event"),
     _wrong("proposals, withdrawn", "c.proposals", {"weekly": True}, "is no longer a setting: remove it; `peaker backtest"),
     _wrong("room of another name", "c.capacity_reservations.lead_minutes", 60, "is not a setting: remove it"),
     _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
-]
-_LEADING = [
-    _wrong("leading metric without a label", "c.leading_metrics", leading(label=LEFT_OUT), "is required: add it",
-           "c.leading_metrics.0.label"),
-    _wrong("leading metric with a point a day", "c.leading_metrics", leading(period_seconds=86400), "must be at most 3600",
-           "c.leading_metrics.0.period_seconds"),
-    _wrong("leading metric that is the load", "c.leading_metrics",
-           leading(namespace="Peaker/Demand", name="ReadQueriesPerSecond", dimensions={"Cluster": "orders", "Stage": "42"}),
-           "must be another metric than load_metric, got ReadQueriesPerSecond", "c.leading_metrics.0.name"),
-    _wrong("two leading metrics of one label", "c.leading_metrics", [*leading(), *leading(name="Sessions")],
-           "must be another label than that of one before, got logins", "c.leading_metrics.1.label"),
-    _wrong("four leading metrics", "c.leading_metrics",
-           [one for n in range(4) for one in leading(label=f"logins {n}", name=f"Logins{n}")], "must have at most 3"),
 ]
 _CALENDAR = [
     _wrong("event that ends before it starts", "c.calendar.0", event(until="2026-11-26T02:00"),
@@ -446,7 +425,7 @@ _TOGETHER = [
 ]
 
 WRONG_FILES = [
-    *_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_LEADING, *_CALENDAR, *_REPEATING, *_HOLIDAYS,
+    *_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_CALENDAR, *_REPEATING, *_HOLIDAYS,
     *_LIFE, *_TOGETHER,
 ]  # fmt: skip
 

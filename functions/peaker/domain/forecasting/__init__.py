@@ -6,7 +6,7 @@ say at least; days_ahead: from the second day on;
 record: rolling-origin scores; forecast: what is issued.
 """
 
-from .forecast import LEVELS, BeyondHorizon, ExpectedEvent, Forecast, LeadingSignal, Rise, Standing
+from .forecast import LEVELS, BeyondHorizon, ExpectedEvent, Forecast, Rise, Standing
 from .forecaster import forecast_demand
 from .series import LoadSeries, UnusableSeries, series_from_points
 
@@ -15,7 +15,6 @@ __all__ = [
     "BeyondHorizon",
     "ExpectedEvent",
     "Forecast",
-    "LeadingSignal",
     "LoadSeries",
     "Rise",
     "Standing",

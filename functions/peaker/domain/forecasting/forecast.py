@@ -83,25 +83,6 @@ class ExpectedEvent:
 
 
 @dataclass(frozen=True)
-class LeadingSignal:
-    """A leading metric above its usual that raised the forecast within these epoch seconds, at most so many times."""
-
-    number: ClassVar[str] = "leading_factor"
-
-    name: str
-    start_seconds: float
-    end_seconds: float
-    factor: float
-    lag_seconds: float
-
-    @property
-    def text(self) -> str:
-        """For the reason of a decision."""
-        minutes = self.lag_seconds / 60
-        return f"with {self.name} above its usual, which leads by {minutes:.0f} min (as far as x{self.factor:.2f})"
-
-
-@dataclass(frozen=True)
 class Forecast:
     """Load quantiles for the time after `issued_at_seconds`, and how far they may be trusted.
 
@@ -132,7 +113,7 @@ class Forecast:
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
     utilisation: bool = False
     # What is known beforehand within its reach and its quantiles reckon with.
-    events: tuple[ExpectedEvent | LeadingSignal, ...] = ()
+    events: tuple[ExpectedEvent, ...] = ()
     # What learns from the errors of past forecasts; None where no model was fitted.
     past: PastForecasts | None = field(default=None, repr=False, compare=False)
 

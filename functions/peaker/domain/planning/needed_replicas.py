@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.forecasting import ExpectedEvent, Forecast, LeadingSignal, Standing
+from peaker.domain.forecasting import ExpectedEvent, Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.reaction import load_text, react
 from peaker.domain.planning.scaling_policy import ScalingPolicy
@@ -211,7 +211,7 @@ class Later:
     quantile: float
     ahead_seconds: float
     batch: int | None
-    events: tuple[ExpectedEvent | LeadingSignal, ...] = ()
+    events: tuple[ExpectedEvent, ...] = ()
 
     @property
     def least(self) -> int:
@@ -286,10 +286,8 @@ def active_overrides(
     return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
 
 
-def expected_events(
-    forecast: Forecast, from_seconds: float, until_seconds: float
-) -> list[ExpectedEvent | LeadingSignal]:
-    """Events and leading metrics that the forecast reckons with in this stretch of time from its issue."""
+def expected_events(forecast: Forecast, from_seconds: float, until_seconds: float) -> list[ExpectedEvent]:
+    """Events that the forecast reckons with in this stretch of time from its issue."""
     start, end = forecast.issued_at_seconds + from_seconds, forecast.issued_at_seconds + until_seconds
     return [each for each in forecast.events if each.start_seconds < end and each.end_seconds > start]
 

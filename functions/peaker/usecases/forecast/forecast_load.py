@@ -43,7 +43,7 @@ from peaker.usecases.forecast.decision_inputs import (
     troubles,
     with_safe_rate,
 )
-from peaker.usecases.forecast.load_ahead import forecast_ahead, leading_history, load_history
+from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
 from peaker.usecases.forecast.told_figures import told_figures
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
@@ -117,8 +117,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     lead_inputs = lead_time_inputs(settings, fleet, past, history)
     lead_time = predict_lead_time(lead_inputs, past)
     series = load_history(ports, settings, now)
-    leading = leading_history(ports, settings, series, now)
-    forecast = forecast_ahead(series, leading, lead_time, settings)
+    forecast = forecast_ahead(series, lead_time, settings)
     trouble = troubles(ports, settings, state, now)
     inputs = DecisionInputs(
         now_seconds=now.timestamp(),
@@ -133,7 +132,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     decision = decide(inputs, forecast, lead_time, policy, state)
 
     def decide_at(lead: LeadTime) -> tuple[Forecast, LeadTime, ScalingDecision]:
-        ahead = forecast_ahead(series, leading, lead, settings)
+        ahead = forecast_ahead(series, lead, settings)
         return ahead, lead, decide(inputs, ahead, lead, policy, state)
 
     batch = batch_lead_time(decide_at, lead_time, policy, counts, lead_inputs, past)
@@ -141,7 +140,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
         forecast, lead_time, decision = batch
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
-        nearer = forecast_ahead(series, leading, back, settings)
+        nearer = forecast_ahead(series, back, settings)
         later = decide(inputs, nearer, back, policy, state)
         # A nearer look may let a return wait; it is no reason to take a replica away (I8).
         if later.surplus == 0:

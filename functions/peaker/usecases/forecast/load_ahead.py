@@ -1,35 +1,29 @@
-"""The load as it was and as it is expected: its history, known events, leading metrics, the forecast of all of them."""
+"""The load as it was and as it is expected: its history, known events, the forecast of both."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from peaker.domain.forecasting import Forecast, LoadSeries, UnusableSeries, series_from_points
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
 from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
-from peaker.domain.known_events import HolidayCalendar, PublicHoliday, RepeatingEvent
-from peaker.domain.leading import LeadingMetric, forecast_with_leading, on_load_steps, unknown_metric
+from peaker.domain.known_events import HolidayCalendar, PublicHoliday, RepeatingEvent, forecast_with_events
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling_policy import horizon_needed_seconds
 from peaker.ports import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import PeakerError
 from peaker_contract.field_types import midnight_of
 from peaker_contract.load_settings import WEEKDAYS
 
 
-def forecast_ahead(
-    series: LoadSeries, leading: Sequence[LeadingMetric], lead_time: LeadTime, settings: ClusterSettings
-) -> Forecast:
+def forecast_ahead(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
     """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
     wanted = settings.forecast
     needed = horizon_needed_seconds(lead_time, 60.0 * wanted.schedule_minutes, wanted.keep_lead_times)
     reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
-    return forecast_with_leading(
+    return forecast_with_events(
         series,
         repeating_events(settings),
-        leading,
         lead_time.p90_seconds,
         metric_name=settings.load_metric.name,
         reach_seconds=reach,
@@ -51,22 +45,6 @@ def load_history(ports: ForecastPorts, settings: ClusterSettings, now: datetime)
     except UnusableSeries:
         # Too coarse for a daily shape: the load itself still counts, nothing is forecast.
         return empty_series(now.timestamp())
-
-
-def leading_history(
-    ports: ForecastPorts, settings: ClusterSettings, series: LoadSeries, now: datetime
-) -> tuple[LeadingMetric, ...]:
-    """The past of each leading metric on the load's steps. One that cannot be read is unknown: the check goes on."""
-    found = []
-    for metric in settings.leading_metrics:
-        try:
-            points = ports.history.metric_points(metric, now - timedelta(days=KEPT_HISTORY_DAYS), now)
-        except PeakerError as error:
-            found.append(unknown_metric(metric.label, f"it could not be read: {error}", series))
-            continue
-        values = on_load_steps(points.times_seconds, points.values, points.period_seconds, series)
-        found.append(LeadingMetric(metric.label, values))
-    return tuple(found)
 
 
 def repeating_events(settings: ClusterSettings) -> tuple[RepeatingEvent, ...]:
