@@ -14,15 +14,8 @@ from rich.text import Text
 from peaker_backtest.capacity.advice import advice_on_capacity
 from peaker_backtest.errors import shown
 from peaker_backtest.report import BacktestReport
-from peaker_backtest.verdict import (
-    SETTINGS_COLUMNS,
-    advice_on_settings,
-    assumptions,
-    headline,
-    notes,
-    table_settings,
-    weighted,
-)
+from peaker_backtest.settings_advice import SETTINGS_COLUMNS, advice_on_settings, table_settings
+from peaker_backtest.verdict import assumptions, headline, notes, weighted
 
 _SHOWN_FROM_SECONDS = 2.0
 _LINE_EVERY_SECONDS = 10.0

@@ -12,15 +12,8 @@ from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
-from peaker_backtest.verdict import (
-    above_static_peak,
-    advice_on_settings,
-    assumptions,
-    headline,
-    history_days,
-    notes,
-    weighted,
-)
+from peaker_backtest.settings_advice import advice_on_settings, cheapest_rule
+from peaker_backtest.verdict import above_static_peak, assumptions, headline, history_days, notes, weighted
 
 
 def as_document(report: BacktestReport) -> dict[str, Any]:
@@ -172,6 +165,7 @@ def _settings(report: BacktestReport) -> dict[str, Any] | None:
         "advice": proposal.advice.value,
         "reason": proposal.reason,
         "said": advice_on_settings(report),
+        "cheapest_rule": cheapest_rule(report),
         "proposed": None if proposal.proposed is None else asdict(proposal.proposed.choice),
         "now": asdict(proposal.now.choice),
         "accepted_short_minutes": round(proposal.accepted_short_minutes, 2),

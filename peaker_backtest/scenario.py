@@ -11,6 +11,7 @@ from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 
 from peaker_backtest.errors import BadInput
+from peaker_backtest.replay.settings_proposal import FORECAST, REACTIVE
 from peaker_backtest.replay.simulation import Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
@@ -49,6 +50,7 @@ class Options:
     builds_at_once: int = 0
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
+    rule: str = FORECAST
     # A week; None: as long as the settings of now would have been short.
     accepted_short_minutes: float | None = None
     given_by: dict[str, str] = field(default_factory=dict)
@@ -150,5 +152,6 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         builds_at_once=options.builds_at_once or None,
         headroom=options.headroom,
         keep_lead_times=options.keep_lead_times,
+        is_reactive=options.rule == REACTIVE,
         compare_from=compared_from(series, first),
     )

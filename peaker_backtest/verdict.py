@@ -8,7 +8,6 @@ import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.reaction import load_text
 
-from peaker_backtest.replay.settings_proposal import Advice, frontier
 from peaker_backtest.replay.simulation import Figures, Outcome
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 from peaker_backtest.report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
@@ -195,65 +194,6 @@ def _lead(report: BacktestReport) -> str:
         f"{text}: {options.lead_minutes:g} min ({options.basis('--lead-minutes')}), rounded up to whole steps, because "
         f"the load is replayed in steps of {scenario.step_seconds / 60:g} min."
     )
-
-
-def advice_on_settings(report: BacktestReport) -> list[str]:
-    """What other settings would have done in these weeks, and how to set them; empty where none were tried."""
-    if report.trials is None:
-        return []
-    found = report.trials.proposal
-    if found.advice is Advice.UNKNOWN:
-        return [f"Settings: nothing is proposed; {found.reason}."]
-    if found.proposed is None:
-        return [f"Settings: {found.now.choice} stay; {found.reason}."]
-    saved = abs(found.saved_replica_hours)
-    dollars = "" if found.saved_usd is None else f" (${abs(found.saved_usd):,.2f})"
-    less = "less" if found.saved_replica_hours >= 0 else "more"
-    choice = found.proposed.choice
-    weeks = "; ".join(
-        f"{mine.replica_hours:,.0f} h and {mine.short_minutes:,.0f} min against {theirs.replica_hours:,.0f} h and "
-        f"{theirs.short_minutes:,.0f} min"
-        for mine, theirs in zip(found.proposed.weeks, found.now.weeks, strict=True)
-    )
-    return [
-        f"Settings: {choice} would have taken {saved:,.0f} replica-hours{dollars} a week {less} than "
-        f"{found.now.choice}; {found.reason}.",
-        f"Week by week, against those of now: {weeks}.",
-        f"Nothing is changed. To have it so, set in the cluster's `forecast`: quantile: {choice.quantile:g}, headroom: "
-        f"{choice.headroom:g}, keep_lead_times: {choice.keep_lead_times:g}.",
-    ]
-
-
-SETTINGS_COLUMNS = (
-    "settings", "quantile", "headroom", "lead times kept", "replica-hours a week", "USD a week", "min short a week"
-)  # fmt: skip
-
-
-def table_settings(report: BacktestReport) -> list[list[str]]:
-    """Cost against shortage: the settings that no others beat at both, and those of now; the cheapest first."""
-    if report.trials is None or report.trials.proposal.advice is Advice.UNKNOWN:
-        return []
-    proposal = report.trials.proposal
-    shown = frontier(report.trials.every)
-    if proposal.now not in shown:
-        shown = sorted([*shown, proposal.now], key=lambda one: one.replica_hours_a_week)
-    rows = []
-    for one in shown:
-        mark = "now" if one is proposal.now else "proposed" if one is proposal.proposed else "tried"
-        dollars = report.dollars(one.replica_hours_a_week)
-        choice = one.choice
-        rows.append(
-            [
-                mark,
-                f"{choice.quantile:g}",
-                f"{choice.headroom:g}",
-                f"{choice.keep_lead_times:g}",
-                f"{one.replica_hours_a_week:,.0f}",
-                "unknown" if dollars is None else f"{dollars:,.2f}",
-                f"{one.short_minutes_a_week:,.0f}",
-            ]
-        )
-    return rows
 
 
 def notes(report: BacktestReport) -> list[str]:

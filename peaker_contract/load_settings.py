@@ -99,6 +99,12 @@ class ForecastSettings(Settings):
         description="What an hour of a replica too many costs; goes with the other cost.",
         examples=[2.0],
     )
+    rule: Literal["forecast", "reactive"] = Field(
+        default="forecast",
+        description="`reactive` scales on the measured load alone, at a target of 1 - `headroom`: for loads of bursts "
+        "without a rhythm, where `peaker backtest` says that it is cheaper.",
+        examples=["reactive"],
+    )
     headroom: Number = Field(
         default=0.0,
         ge=0,

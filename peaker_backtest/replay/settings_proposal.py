@@ -14,6 +14,8 @@ from enum import StrEnum
 LEAST_WEEKS = 2
 # A gain below this share of the cost is within what two replays of a load differ by.
 LEAST_GAIN = 0.02
+# The values of the setting `forecast.rule`.
+FORECAST, REACTIVE = "forecast", "reactive"
 
 
 class Advice(StrEnum):
@@ -29,8 +31,11 @@ class Choice:
     quantile: float
     headroom: float
     keep_lead_times: float
+    rule: str = FORECAST
 
     def __str__(self) -> str:
+        if self.rule == REACTIVE:
+            return f"rule reactive, headroom {self.headroom:g}"
         return f"quantile {self.quantile:g}, headroom {self.headroom:g}, keep_lead_times {self.keep_lead_times:g}"
 
 
@@ -106,6 +111,15 @@ def propose_settings(
         best, saved = None, 0.0
     usd = None if replica_hour_usd is None else saved * replica_hour_usd
     return SettingsProposal(advice, reason, now, best, tried, accepted, saved, usd)
+
+
+def best_of_rules(trials: Sequence[Trial], accepted_short_minutes: float) -> list[Trial]:
+    """The cheapest trial of each rule that was short no longer than accepted, the cheapest rule first."""
+    allowed = [one for one in trials if one.short_minutes_a_week <= accepted_short_minutes + 1e-9]
+    best: dict[str, Trial] = {}
+    for one in sorted(allowed, key=lambda each: (each.replica_hours_a_week, each.short_minutes_a_week)):
+        best.setdefault(one.choice.rule, one)
+    return list(best.values())
 
 
 def _is_steadily_cheaper(one: Trial, now: Trial) -> bool:

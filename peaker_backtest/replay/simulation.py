@@ -51,6 +51,7 @@ class Scenario:
     batches_overlap: bool = False
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
+    is_reactive: bool = False
     # p90 over median of the lead times: 1 is a lead time that never differs. Each build draws its own.
     lead_spread: float = 1.0
     # Replicas that every policy but the static one starts with; None: what the hour before took, and a tenth more.
@@ -94,6 +95,7 @@ class Scenario:
             minimum_lifetime_seconds=self.minimum_lifetime_seconds,
             low_checks_needed=self.low_checks_needed,
             keep_lead_times=self.keep_lead_times,
+            is_reactive=self.is_reactive,
             builds_at_once=self.builds_at_once,
             batches_overlap=self.batches_overlap,
         )

@@ -17,6 +17,8 @@ from peaker.domain.planning.scaling_policy import (
 )
 
 from peaker_backtest.replay.settings_proposal import (
+    FORECAST,
+    REACTIVE,
     Choice,
     SettingsProposal,
     Trial,
@@ -28,11 +30,14 @@ from peaker_backtest.replay.simulation import Outcome, Scenario
 QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)
 HEADROOMS = (0.0, 0.1)
 KEEP_LEAD_TIMES = (1.0, 2.0)
+# Reactive scaling at a target of 100 to 50 % of a replica.
+REACTIVE_HEADROOMS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def choice_of(scenario: Scenario) -> Choice:
     """The settings that the scenario is replayed with."""
-    return Choice(scenario.quantile, scenario.headroom, scenario.keep_lead_times)
+    rule = REACTIVE if scenario.is_reactive else FORECAST
+    return Choice(scenario.quantile, scenario.headroom, scenario.keep_lead_times, rule)
 
 
 def other_choices(scenario: Scenario) -> list[Choice]:
@@ -44,6 +49,10 @@ def other_choices(scenario: Scenario) -> list[Choice]:
         for quantile in QUANTILES
         for headroom in HEADROOMS
         if _reach_seconds(scenario, keep) <= LONGEST_REACH_DAYS * DAY_SECONDS
+    ]
+    # The measured load alone decides there: neither the quantile nor what is kept for has a say.
+    every += [
+        Choice(now.quantile, headroom, now.keep_lead_times, REACTIVE) for headroom in REACTIVE_HEADROOMS
     ]
     return [choice for choice in every if choice != now]
 
@@ -66,6 +75,7 @@ def policy_of(scenario: Scenario, choice: Choice) -> ScalingPolicy:
         quantile=choice.quantile,
         capacity=with_headroom(capacity, choice.headroom),
         keep_lead_times=choice.keep_lead_times,
+        is_reactive=choice.rule == REACTIVE,
     )
 
 

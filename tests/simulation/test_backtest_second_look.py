@@ -370,3 +370,12 @@ def test_the_second_look_sees_a_report_that_lies(
     tampered(lying)
     with pytest.raises(AssertionError):
         check(lying, page, output + lying["headline"])
+
+
+@pytest.mark.parametrize(("kind", "rule"), [("bursty", "reactive"), ("weekly", "forecast")])
+def test_the_cheapest_rule_is_reactive_on_bursts_and_the_forecast_on_a_rhythm(
+    kind: str, rule: str, report_of: Callable[[str], Report]
+) -> None:
+    document, _, output = report_of(kind)
+    assert document["settings"]["cheapest_rule"] == rule
+    assert f"The cheapest rule on this load is `{rule}`" in output

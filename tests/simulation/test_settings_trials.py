@@ -132,7 +132,7 @@ def test_an_operator_who_accepts_shortage_sees_what_it_saves_everywhere(
         assert said in output
         assert html.escape(said) in page
     assert "Nothing is changed." in output
-    assert len(settings["tried"]) == 20
+    assert len(settings["tried"]) == 26
 
 
 def test_the_saving_can_be_computed_again_from_the_weeks(accepting: tuple[str, dict[str, Any], str]) -> None:

@@ -54,4 +54,6 @@ def replay_options(
     ):
         if option in named:
             named[name] = named.pop(option)
+    if settings is not None:
+        named["rule"] = settings.forecast.rule
     return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)

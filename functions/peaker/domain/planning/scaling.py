@@ -71,7 +71,25 @@ def decide(
     policy: ScalingPolicy,
     state: CheckState,
 ) -> ScalingDecision:
-    """One check. Scale-out first; scale-in only when nothing at all speaks against it."""
+    """One check. Scale-out first; scale-in only when nothing at all speaks against it.
+
+    With `forecast.rule: reactive` each forecast counts as one of a load that cannot be forecast.
+    """
+    if not policy.is_reactive:
+        return _decide(inputs, forecast, lead_time, policy, state)
+    if forecast.standing is not Standing.REACTIVE_ONLY:
+        forecast = replace(forecast, standing=Standing.DEGRADED)
+    decision = _decide(inputs, forecast, lead_time, policy, state)
+    return replace(decision, reason=f"{decision.reason}; forecast.rule is reactive")
+
+
+def _decide(
+    inputs: DecisionInputs,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    state: CheckState,
+) -> ScalingDecision:
     shift_seen = inputs.now_seconds if forecast.shifted else state.shift_seen_seconds
     state = replace(state, shift_seen_seconds=shift_seen)
     need = need_of(inputs, forecast, lead_time, policy)

@@ -105,6 +105,8 @@ class ScalingPolicy:
     low_checks_needed: int = 3
     # A replica given up and needed again within twice the lead time was not worth giving up.
     keep_lead_times: float = KEEP_LEAD_TIMES
+    # Whether the measured load alone decides, as where nothing can be forecast.
+    is_reactive: bool = False
     keep_quantile: float = 0.75
     # Replicas of one batch; None: any number. A cluster's lease lets one run, and so one batch, build at a time.
     builds_at_once: int | None = None

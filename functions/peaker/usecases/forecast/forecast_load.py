@@ -201,6 +201,7 @@ def scaling_policy(
         minimum_lifetime_seconds=60.0 * minutes,
         hold_after_trouble_seconds=60.0 * settings.holds.minutes,
         keep_lead_times=settings.forecast.keep_lead_times,
+        is_reactive=settings.forecast.rule == "reactive",
     )
 
 

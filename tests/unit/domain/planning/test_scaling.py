@@ -71,6 +71,40 @@ def check(
     return decide(inputs, expected, LEAD, policy, state or CheckState())
 
 
+# --- forecast.rule: reactive -------------------------------------------------------------------------------
+
+REACTIVE = replace(POLICY, is_reactive=True)
+
+
+def test_the_reactive_rule_adds_for_the_load_of_now_and_for_no_forecast() -> None:
+    ahead = check(known_now(load=150.0), forecast(550.0), policy=REACTIVE)
+    assert (ahead.action, ahead.required) == (Action.NONE, 2)
+    now = check(known_now(load=250.0), forecast(550.0), policy=REACTIVE)
+    assert (now.action, now.shortage) == (Action.SCALE_OUT, 1)
+    assert now.reason.endswith("; forecast.rule is reactive")
+
+
+def test_the_reactive_rule_scales_at_the_target_that_headroom_leaves() -> None:
+    at_70_percent = replace(REACTIVE, capacity=with_headroom(Capacity(100.0, "given"), 0.3))
+    assert check(known_now(load=150.0), forecast(), policy=at_70_percent).shortage == 1
+
+
+def test_the_reactive_rule_removes_after_a_lead_time_of_low_load_whatever_is_forecast() -> None:
+    low, state, actions = known_now(load=80.0), CheckState(), []
+    for _ in range(25):
+        decision = check(low, forecast(550.0), state, REACTIVE)
+        state = decision.state
+        actions.append(decision.action)
+    assert actions == [Action.NONE] * 24 + [Action.SCALE_IN]
+
+
+def test_the_reactive_rule_knows_the_calendar_and_holds_without_a_load() -> None:
+    sale = CalendarOverride(NOW, NOW + HOUR, "sale", replicas=4)
+    assert check(replace(known_now(), overrides=(sale,)), forecast(), policy=REACTIVE).shortage == 2
+    unknown = check(known_now(load=None), forecast(stale=True), policy=REACTIVE)
+    assert (unknown.action, unknown.outcome) == (Action.NONE, Outcome.HOLD)
+
+
 # --- scale-out ---------------------------------------------------------------------------------------------
 
 

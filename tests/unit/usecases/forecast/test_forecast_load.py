@@ -105,6 +105,14 @@ def test_a_shortage_is_published_with_its_reason() -> None:
     assert report.reason
 
 
+def test_by_the_reactive_rule_only_the_load_of_now_counts_and_the_forecast_is_no_worse_for_it() -> None:
+    here = world(1.0, forecast={"rule": "reactive", "schedule_minutes": 15})
+    report = here.check()
+    assert report.reason.endswith("; forecast.rule is reactive")
+    assert report.reason.startswith("the load of ")
+    assert (report.standing, here.published.values["ForecastDegraded"]) == ("normal", 0.0)
+
+
 def test_all_figures_are_published_each_time() -> None:
     here = world(0.3)
     here.check()
