@@ -30,11 +30,6 @@ def shown(text: str) -> str:
     )
 
 
-def shown_whole(text: str) -> str:
-    """A text that may hold words of others, in full length and safe to show."""
-    return "".join(shown(text[at : at + 60]) for at in range(0, len(text), 60))
-
-
 def _escaped(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
