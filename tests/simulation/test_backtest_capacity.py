@@ -99,7 +99,7 @@ def test_the_chart_has_the_steps_the_fit_the_limit_and_both_capacities(replayed:
 def test_the_other_policies_and_settings_are_those_of_a_backtest_without_it(replayed: Replayed) -> None:
     names = [one["name"] for one in replayed[1]["policies"]]
     assert not [name for name in names if "proposed" in name]
-    assert len(replayed[1]["settings"]["tried"]) == 20
+    assert len(replayed[1]["settings"]["tried"]) == 26
 
 
 def a_report(finding: CapacityFinding | None) -> BacktestReport:
