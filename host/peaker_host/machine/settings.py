@@ -56,6 +56,11 @@ class Settings:
         return os.path.join(self.state_dir, "draining")
 
     @property
+    def client_reads_path(self) -> str:
+        """The client statements that the last report_health counted."""
+        return os.path.join(self.state_dir, "client_reads.json")
+
+    @property
     def borrowed_paths(self) -> Tuple[str, str]:
         """What a command that was killed noted of a server's variables: a load of pages, a dump of their list."""
         names = ("load-settings.json", "donor-settings.json")
