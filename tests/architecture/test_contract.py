@@ -208,8 +208,6 @@ def test_no_settings_mirror_others() -> None:
 
 
 EXPECTED = [
-    # Where a cluster is deployed, which its parameter repeats.
-    "ClusterSettings and Environment: bootstrap_qualifier, environment, region",
     # Kinds of one thing, told apart by `kind`.
     "NlbEndpoint and Route53EndpointSettings: health_port, kind, port, source_serves_reads",
 ]

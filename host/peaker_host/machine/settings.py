@@ -36,6 +36,7 @@ class Settings:
     health_address: str = ""
     health_defaults_file: str = "/etc/peaker/health.cnf"
     health_policy_file: str = "/etc/peaker/health.json"
+    agent_config: str = "/etc/amazon/ssm/amazon-ssm-agent.json"
     warm_empty_by_writing: bool = False
     metadata_url: str = "http://169.254.169.254"
     ebs_endpoint_url: str = ""
