@@ -47,10 +47,12 @@ def test_bundle_has_code_and_dependencies_but_nothing_that_never_runs(sources: P
     bundle = bundled(sources, tmp_path / "builds", Target.this_machine())
     assert names(bundle.path) == [
         "peaker/__init__.py",
+        f"peaker/__pycache__/__init__.{sys.implementation.cache_tag}.pyc",
         "dependency-1.0.dist-info/METADATA",
         "dependency-1.0.dist-info/WHEEL",
         "dependency-1.0.dist-info/entry_points.txt",
         "dependency/__init__.py",
+        f"dependency/__pycache__/__init__.{sys.implementation.cache_tag}.pyc",
     ]
 
 
@@ -88,6 +90,25 @@ def test_two_checkouts_make_the_same_bundle_of_the_same_bytes(
         os.umask(before)
     assert first.digest == second.digest
     assert first.path.read_bytes() == second.path.read_bytes()
+
+
+def test_the_byte_code_is_taken_without_a_look_at_the_source(sources: Path, tmp_path: Path) -> None:
+    """Lambda's file system is read-only: a cold start that compiled would do so every time."""
+    (sources / "peaker" / "__init__.py").write_text("ANSWER = {'one', 'two'} and 42\n")
+    with zipfile.ZipFile(bundled(sources, tmp_path / "builds", Target.this_machine()).path) as archive:
+        archive.extractall(tmp_path / "task")
+    (tmp_path / "task" / "peaker" / "__init__.py").write_text("raise SystemExit('compiled')\n")
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import peaker; print(peaker.ANSWER)"
+    answer = subprocess.check_output([sys.executable, "-I", "-c", program, tmp_path / "task"], text=True)
+    assert answer == "42\n"
+
+
+def test_without_the_targets_python_the_bundle_has_no_byte_code_and_says_so(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = bundled(sources, tmp_path / "builds", Target("3.99"))
+    assert not [name for name in names(bundle.path) if name.endswith(".pyc")]
+    assert "no python3.99 on the PATH: the functions' bundle has no byte code" in capsys.readouterr().err
 
 
 def test_two_checkouts_make_the_same_host_package(tmp_path: Path) -> None:
