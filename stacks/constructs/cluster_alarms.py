@@ -55,6 +55,7 @@ class ClusterAlarms(Construct):
             runbook="forecast-degraded",
             metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "Maximum", period),
             topic=self._topic,
+            tells_end=True,
         )
         OperatorAlarm(
             self,
@@ -68,6 +69,7 @@ class ClusterAlarms(Construct):
             evaluation_periods=MISSED_FORECASTS,
             missing_data=cloudwatch.TreatMissingData.BREACHING,
             topic=self._topic,
+            tells_end=True,
         )
         OperatorAlarm(
             self,
@@ -78,6 +80,7 @@ class ClusterAlarms(Construct):
             metric=forecast_metric(self._names, cluster, Metric.DECISION_ALARM, "Maximum", period),
             evaluation_periods=2,
             topic=self._topic,
+            tells_end=True,
         )
         OperatorAlarm(
             self,
@@ -88,6 +91,7 @@ class ClusterAlarms(Construct):
             metric=sweep_metric(self._names, cluster, Metric.LEFTOVER_SECONDS, "Maximum"),
             threshold=LEFTOVERS_MAY_LAST.to_seconds(),
             topic=self._topic,
+            tells_end=True,
         )
         OperatorAlarm(
             self,
@@ -101,6 +105,7 @@ class ClusterAlarms(Construct):
             evaluation_periods=MISSED_SWEEPS,
             missing_data=cloudwatch.TreatMissingData.BREACHING,
             topic=self._topic,
+            tells_end=True,
         )
 
         if cluster.capacity_reservations.for_events:
@@ -113,6 +118,7 @@ class ClusterAlarms(Construct):
             runbook="replicas-held-by-floor",
             metric=replica_metric(self._names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
             topic=self._topic,
+            tells_end=True,
         )
 
     def _room(self, cluster: Cluster) -> None:
@@ -127,4 +133,5 @@ class ClusterAlarms(Construct):
             evaluation_periods=LOOKS_WITHOUT_ROOM,
             missing_data=cloudwatch.TreatMissingData.BREACHING,
             topic=self._topic,
+            tells_end=True,
         )

@@ -30,7 +30,11 @@ def runbook_description(scope: Construct, summary: str, runbook: str) -> str:
 
 
 class OperatorAlarm(Construct):
-    """Goes off when the metric reaches the threshold in one period; tells the topic, if there is one."""
+    """Goes off when the metric reaches the threshold in one period; tells the topic, if there is one.
+
+    `tells_end`: for a state that lasts, whose end a person waits for. The end of a count, such as that of failed runs,
+    is a period without another, and CloudWatch runs OK actions also on the way from INSUFFICIENT_DATA to OK.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class OperatorAlarm(Construct):
         runbook: str,
         metric: cloudwatch.IMetric,
         topic: sns.ITopic | None = None,
+        tells_end: bool = False,
         threshold: float = 1,
         comparison: cloudwatch.ComparisonOperator = (
             cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
@@ -63,4 +68,5 @@ class OperatorAlarm(Construct):
         )
         if topic is not None:
             self.alarm.add_alarm_action(actions.SnsAction(topic))
-            self.alarm.add_ok_action(actions.SnsAction(topic))
+            if tells_end:
+                self.alarm.add_ok_action(actions.SnsAction(topic))

@@ -306,6 +306,17 @@ def test_operator_alarms_reach_the_address_of_the_environment(prod: Assembly) ->
     assert silent == triggers
 
 
+def test_only_the_end_of_a_lasting_state_is_told(prod: Assembly) -> None:
+    """The end of a count of failed runs is five minutes without another, which nobody waits for."""
+    told = {name for name, alarm in alarms(prod).items() if alarm.get("OKActions")}
+    assert "peaker-prod-orders-rules-cannot-be-met" in told
+    assert not [
+        name
+        for name in told
+        if re.search(r"-(failed|timed-out|stopped-undo-incomplete|not-delivered)$", name)
+    ]
+
+
 def test_a_page_that_no_mail_server_takes_is_kept(prod: Assembly) -> None:
     """SNS gives a mail server 6 hours; without a redrive policy the page is then gone."""
     [subscription] = prod.properties("AWS::SNS::Subscription")
