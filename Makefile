@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-filling bench-forecast bench-plan bench-prewarm bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -42,19 +42,13 @@ lint: setup-dev  ## ruff, mypy, import-linter
 bench-forecast: setup-dev  ## the forecast and its decisions, and drawn loads (about an hour); figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
-bench-plan: setup-all  ## methods, times and dollars of a plan against a search of everything, and against what runs took; figures in build/bench/plan.json
-	$(PYTHON) -m bench.plan
-
-bench-filling: setup-all  ## replicas by direct fill and by clone beside one by prewarm, and an expired replica by refill, whole runs on real hosts (twenty minutes); figures in build/bench/filling.json
-	$(PYTHON) -m bench.filling
-
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
 
 bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench: bench-filling bench-forecast bench-plan bench-prewarm bench-traffic  ## all of them (about an hour)
+bench: bench-forecast bench-prewarm bench-traffic  ## all of them (about an hour)
 
 settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build

@@ -6,4 +6,7 @@ WITHDRAWN = {
     "clusters.leading_metrics": "remove it; an event that you know beforehand goes into `calendar`",
     "clusters.proposals": "remove it; `peaker backtest --cluster NAME` says which settings would have been cheapest, "
     "and takes --accept-short-minutes",
+    "clusters.prewarm.clone_mib_per_s": "remove it; a run that is in a hurry pays for initialization_rate_mib_per_s",
+    "clusters.prewarm.direct_fill": "remove it; a run that is in a hurry pays for initialization_rate_mib_per_s",
+    "clusters.retirement.refill_expired": "remove it; a parked replica that has expired is retired, a new one is built",
 }

@@ -23,7 +23,6 @@ SCRIPT_DOCUMENT = "LocalCloud-RunScript"
 SOURCE_ADDRESS, BASE_REPLICA_ADDRESS = "10.77.1.10", "10.77.2.10"
 AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
 HEALTH_USER, HEALTH_PASSWORD = "peaker_health", "local-health"
-CLONE_USER, CLONE_PASSWORD = "peaker_clone", "local-clone"
 _AFTER_CREATE = (
     "InvalidInstanceID.NotFound",
     "InvalidVolume.NotFound",
@@ -253,23 +252,14 @@ def _own_server(volumes: Sequence[Mapping[str, Any]], then: str) -> str:
 
 
 def _source_server(server: DatabaseServer) -> str:
-    """The owner makes the accounts of the health responders and of clones here, from where every replica has them
+    """The owner makes the accounts of the health responders here, from where every replica has them
     (docs/base-replica.md)."""
     name = f"'{HEALTH_USER}'@'localhost'"
     grants = "".join(f"GRANT {right} TO {name};\n" for right in server.health_grants)
     return (
         f"{_configured(1, server.source_options)}{AS_ROOT} <<'SQL'\n"
-        f"CREATE USER {name} IDENTIFIED BY '{HEALTH_PASSWORD}' WITH MAX_USER_CONNECTIONS 5;\n{grants}"
-        f"{_clone_account(server)}SQL\n"
+        f"CREATE USER {name} IDENTIFIED BY '{HEALTH_PASSWORD}' WITH MAX_USER_CONNECTIONS 5;\n{grants}SQL\n"
     )
-
-
-def _clone_account(server: DatabaseServer) -> str:
-    """Its login is in the image of the peak replicas, /etc/peaker/clone.json."""
-    if server.clone_rights is None:
-        return ""
-    name = f"'{CLONE_USER}'@'%'"
-    return f"CREATE USER {name} IDENTIFIED BY '{CLONE_PASSWORD}';\nGRANT {server.clone_rights} ON *.* TO {name};\n"
 
 
 def _replica_server(server: DatabaseServer) -> str:

@@ -11,7 +11,7 @@ from localcloud.hosts.images import MARIADB_IMAGE_ID, MYSQL_IMAGE_ID
 class DatabaseServer:
     """How an owner makes an empty server, lets it be copied, and lets a replica follow its source.
 
-    `clone_rights` is None where there are no clones. `follow` and `empty_history` are statements, `initialise` is a
+    `follow` and `empty_history` are statements, `initialise` is a
     command of a shell. Lines of `source_options` and `replica_options` stand in the file of one host's settings.
     """
 
@@ -22,7 +22,6 @@ class DatabaseServer:
     empty_history: str
     replication_rights: str
     health_grants: tuple[str, ...]
-    clone_rights: str | None
     source_options: tuple[str, ...]
     replica_options: tuple[str, ...]
     follow_source: str
@@ -37,7 +36,6 @@ MYSQL = DatabaseServer(
     empty_history="RESET BINARY LOGS AND GTIDS",
     replication_rights="REPLICATION SLAVE",
     health_grants=("REPLICATION CLIENT ON *.*", "SELECT ON performance_schema.*"),
-    clone_rights="BACKUP_ADMIN",
     source_options=("read_only=OFF", "super_read_only=OFF"),
     replica_options=("skip_replica_start=OFF",),
     follow_source=(
@@ -58,7 +56,6 @@ MARIADB = DatabaseServer(
     # The second one: to see what of its binary logs the source still has.
     replication_rights="REPLICATION SLAVE, BINLOG MONITOR",
     health_grants=("REPLICA MONITOR ON *.*",),
-    clone_rights=None,
     source_options=("read_only=OFF",),
     # A name of the owner's own, which a MariaDB cannot be told to change while it runs.
     replica_options=("skip_slave_start=OFF", "innodb_buffer_pool_filename=page_list"),

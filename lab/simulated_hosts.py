@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lab.simulated_fills import SimulatedFills
 from localcloud.dataplane import RunResult
 from localcloud.simulated.hosts import After
 
@@ -47,12 +46,9 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "buffer_pool_pages": 812,
         "server_uuid": DONOR_UUID,
         "data_bytes": 3 * 1024**3,
-        "tables_not_innodb": [],
     },
     "assemble_storage": {"members": [{"name": "data"}, {"name": "log"}], "bytes": 6 * 1024**3},
     "start_prewarm": {"pid": 4711, "already_running": False},
-    "start_fill": {"pid": 4712, "already_running": False},
-    "start_clone": {"pid": 4713, "already_running": False},
     "report_prewarm": {
         "state": "done",
         "blocks_done": 6144,
@@ -109,13 +105,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
     },
     "report_work": {"at_work": True},
     "set_maintenance": {"maintenance": "off"},
-    "report_health": {
-        "http_status": 200,
-        "state": "good",
-        "why": "in time",
-        "lag_seconds": 0.0,
-        "reads_per_second": 140.0,
-    },
+    "report_health": {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.0},
 }
 
 
@@ -185,7 +175,6 @@ class SimulatedAnswers:
         self._clock = clock
         self._pace = pace or Pace()
         self._prewarms: dict[tuple[str, str], float] = {}
-        self._fills = SimulatedFills()
         self._replicating: dict[str, float] = {}
         self._databases: set[str] = set()
         self._bare = bare
@@ -239,21 +228,15 @@ class SimulatedAnswers:
                 return self._prepare_base(instance_id, environment)
             if document == "stop_database":
                 self._databases.discard(instance_id)
-            refused = self._fills.refusal(document, instance_id, environment, instance_id in self._databases)
-            if refused is not None:
-                return Answer(refused)
             if document == "verify_storage":
                 return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
-            if document in ("start_prewarm", "start_fill", "start_clone"):
-                return self._start_engine(document, instance_id, environment)
+            if document == "start_prewarm":
+                return self._start_engine(instance_id, run_id)
             if document == "report_prewarm":
                 return self._report_prewarm(instance_id, run_id)
-            if document == "assemble_storage":
-                self._fills.assembled(instance_id, environment)
             if document == "start_database":
                 self._responders[instance_id] = health_port(environment)
                 self._databases.add(instance_id)
-                self._fills.started(instance_id)
             if document == "start_replication":
                 self._replicating.setdefault(instance_id, self._clock.epoch())
             if document == "wait_for_catch_up":
@@ -261,7 +244,7 @@ class SimulatedAnswers:
             if document == "report_health":
                 lag = round(self._lag_seconds(instance_id), 1)
                 return Answer({**HEALTHY[document], "lag_seconds": lag})
-            return Answer(own(HEALTHY.get(document, {}), instance_id, self._fills.lives(instance_id)))
+            return Answer(own(HEALTHY.get(document, {}), instance_id))
 
     def _prepare_base(self, instance_id: str, environment: Mapping[str, str]) -> Answer:
         mode = environment.get("SSM_Mode", "prepare")
@@ -282,24 +265,16 @@ class SimulatedAnswers:
         self._responders[instance_id] = health_port(environment)
         return Answer({"changed": False, "steps": there} if prepared else first)
 
-    def _start_engine(self, document: str, instance_id: str, environment: Mapping[str, str]) -> Answer:
-        run_id = environment.get("SSM_RunId", "")
+    def _start_engine(self, instance_id: str, run_id: str) -> Answer:
         running = (instance_id, run_id) in self._prewarms
         self._prewarms.setdefault((instance_id, run_id), self._clock.epoch())
-        if document in ("start_fill", "start_clone"):
-            self._fills.begun(instance_id, run_id, bool(environment.get("SSM_Changed")))
-        return Answer({**HEALTHY[document], "already_running": running})
+        return Answer({**HEALTHY["start_prewarm"], "already_running": running})
 
     def _report_prewarm(self, instance_id: str, run_id: str) -> Answer:
         started = self._prewarms.get((instance_id, run_id))
         if started is None:
             return Answer({"state": "dead", "message": "no engine was started for this run"})
-        report = prewarm_report(self._pace, self._clock.epoch() - started)
-        if not self._fills.is_of(instance_id, run_id):
-            return Answer(report)
-        if report["state"] == "done":
-            self._fills.ended(instance_id, run_id)
-        return Answer(filled(report))
+        return Answer(prewarm_report(self._pace, self._clock.epoch() - started))
 
     def _wait_for_catch_up(self, instance_id: str) -> Answer:
         lag = self._lag_seconds(instance_id)
@@ -345,24 +320,15 @@ def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
     }
 
 
-def filled(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a fill: nothing is of use before all is there."""
-    return {
-        **report,
-        "hot_warm_seconds": report["elapsed_seconds"] if report["state"] == "done" else None,
-        "hot_eta_seconds": report["eta_seconds"],
-    }
-
-
 def health_port(environment: Mapping[str, str]) -> int:
     """Where a responder listens: where its document says, else at the host package's own default."""
     return int(environment.get("SSM_HealthPort", DEFAULT_HEALTH_PORT))
 
 
-def own(result: Mapping[str, Any], instance_id: str, lives: int = 1) -> dict[str, Any]:
-    """A healthy answer with what is a host's own; each copy that its volumes were has an identity of its own."""
+def own(result: Mapping[str, Any], instance_id: str) -> dict[str, Any]:
+    """A healthy answer with what is a host's own."""
     if result.get("server_uuid") == FROM_THE_HOST:
-        return {**result, "server_uuid": f"uuid-of-{instance_id}" + (f"-{lives}" if lives > 1 else "")}
+        return {**result, "server_uuid": f"uuid-of-{instance_id}"}
     return dict(result)
 
 

@@ -40,10 +40,7 @@ TEAR_DOWN = (
 
 BUILD = frozenset({Method.BUILD})
 RETURN = frozenset({Method.RETURN})
-REFILL = frozenset({Method.REFILL})
-BACK = RETURN | REFILL
-FROM_DONOR = BUILD | REFILL
-EITHER = BUILD | RETURN | REFILL
+EITHER = BUILD | RETURN
 
 F = FunctionDefinition
 S = Step
@@ -195,21 +192,21 @@ SCALE_OUT = (
         "start_parked_replica",
         "Starts the instance of a parked replica",
         (*STEP, *FLEET, P.DESCRIBE_CAPACITY_RESERVATIONS, P.START_INSTANCES),
-        steps=(S("StartParkedReplica", Part.INSTANCE, BACK),),
+        steps=(S("StartParkedReplica", Part.INSTANCE, RETURN),),
     ),
     F(
         Phase.CREATE,
         "await_parked_replica",
         "Asks whether the parked replica runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_MANAGED_HOSTS),
-        steps=(S("AwaitParkedReplica", Part.INSTANCE, BACK),),
+        steps=(S("AwaitParkedReplica", Part.INSTANCE, RETURN),),
     ),
     F(
         Phase.CREATE,
         "choose_donor",
         "Picks the replica to snapshot (I2)",
         (*STEP, *FLEET, P.READ_METRICS),
-        steps=(S("ChooseDonor", Part.DONOR, FROM_DONOR),),
+        steps=(S("ChooseDonor", Part.DONOR, BUILD),),
     ),
     F(
         Phase.RUN,
@@ -218,9 +215,9 @@ SCALE_OUT = (
         (*RECORDED, P.READ_HOST_PACKAGE),
         ("install_host_package",),
         steps=(
-            S("InstallOnDonor", Part.DONOR, FROM_DONOR),
+            S("InstallOnDonor", Part.DONOR, BUILD),
             S("InstallOnReplica", Part.INSTANCE, BUILD, beside=True),
-            S("InstallOnParkedReplica", Part.INSTANCE, BACK),
+            S("InstallOnParkedReplica", Part.INSTANCE, RETURN),
         ),
     ),
     F(
@@ -229,17 +226,14 @@ SCALE_OUT = (
         "Dumps the donor's page list and GTID set",
         (*STEP, P.DESCRIBE_INSTANCES),
         ("prepare_donor",),
-        steps=(S("PrepareDonor", Part.DONOR, FROM_DONOR),),
+        steps=(S("PrepareDonor", Part.DONOR, BUILD),),
     ),
     F(
         Phase.CREATE,
         "create_snapshots",
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
-        steps=(
-            S("CreateSnapshots", Part.SNAPSHOT, FROM_DONOR),
-            S("SnapshotOwnVolumes", Part.SNAPSHOT, REFILL),
-        ),
+        steps=(S("CreateSnapshots", Part.SNAPSHOT, BUILD),),
     ),
     F(
         Phase.CREATE,
@@ -253,16 +247,13 @@ SCALE_OUT = (
         "await_snapshots",
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
-        steps=(
-            S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),
-            S("AwaitBothSnapshots", Part.SNAPSHOT, REFILL),
-        ),
+        steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
     ),
     F(
         Phase.CREATE,
         "launch_replica",
         "Launches the new replica's instance",
-        (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_CAPACITY_RESERVATIONS, P.LAUNCH_INSTANCES),
+        (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_CAPACITY_RESERVATIONS, P.LAUNCH_INSTANCES),
         steps=(S("LaunchReplica", Part.INSTANCE, BUILD, beside=True),),
     ),
     F(
@@ -292,17 +283,17 @@ SCALE_OUT = (
         "Proves each volume on the host and looks at the image's server, mounts nothing",
         STEP,
         ("assemble_storage",),
-        steps=(S("AssembleStorage", Part.STORAGE, FROM_DONOR),),
+        steps=(S("AssembleStorage", Part.STORAGE, BUILD),),
     ),
     F(
         Phase.WARM,
         "start_prewarm",
-        "Starts the engine that reads what the snapshots hold, fills empty volumes with it, or clones the donor",
-        (*STEP, P.DESCRIBE_INSTANCES, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
-        ("start_prewarm", "start_fill", "start_clone"),
+        "Starts the engine that reads what the snapshots hold",
+        (*RECORDED, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
+        ("start_prewarm",),
         memory_mib=512,
         timeout_seconds=180,
-        steps=(S("StartPrewarm", Part.HYDRATION, FROM_DONOR),),
+        steps=(S("StartPrewarm", Part.HYDRATION, BUILD),),
     ),
     F(
         Phase.WARM,
@@ -310,7 +301,7 @@ SCALE_OUT = (
         "Asks how far the prewarm has come",
         STEP,
         ("report_prewarm",),
-        steps=(S("ReportPrewarm", Part.HYDRATION, FROM_DONOR),),
+        steps=(S("ReportPrewarm", Part.HYDRATION, BUILD),),
     ),
     F(
         Phase.WARM,
@@ -318,7 +309,7 @@ SCALE_OUT = (
         "Proves that the storage is warm (I5)",
         (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_INSTANCE_TYPES),
         ("verify_storage",),
-        steps=(S("VerifyStorage", Part.BENCHMARK, FROM_DONOR),),
+        steps=(S("VerifyStorage", Part.BENCHMARK, BUILD),),
     ),
     F(
         Phase.JOIN,

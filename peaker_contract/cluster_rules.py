@@ -17,7 +17,6 @@ from peaker_contract.endpoint_settings import (
     AnyEndpoint,
     HealthSettings,
     RampSettings,
-    RetirementSettings,
 )
 from peaker_contract.field_types import Fault
 from peaker_contract.limit_settings import LimitSettings
@@ -27,8 +26,6 @@ from peaker_contract.load_settings import (
     RepeatingEvent,
 )
 from peaker_contract.storage_settings import (
-    PrewarmSettings,
-    SnapshotSettings,
     VolumeSettings,
     fewest_members,
     lies_in,
@@ -219,24 +216,6 @@ def _rate_is_sold_there(
         )
 
 
-def _refills_have_what_they_need(
-    retirement: RetirementSettings,
-    prewarm: PrewarmSettings,
-    snapshots: SnapshotSettings,
-    volumes: Sequence[VolumeSettings],
-) -> Iterator[Fault]:
-    if not retirement.refill_expired:
-        return
-    place = ("retirement", "refill_expired")
-    if not prewarm.direct_fill:
-        yield Fault(place, "needs prewarm.direct_fill: the replicas' role must read blocks of snapshots")
-    if not snapshots.keep:
-        yield Fault(place, "needs snapshots.keep: what has changed shows against a kept set alone")
-    sets = [one.name for one in volumes if one.layout != "single"]
-    if sets:
-        yield Fault(place, f"is for single volumes, and {', '.join(sets)} are of a set (md, LVM)")
-
-
 # Read from one cluster alone.
 CLUSTER_RULES: tuple[Rule, ...] = (
     _max_leaves_room_for_min,
@@ -255,5 +234,4 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     _security_groups_come_once,
     _zones_have_subnets_of_their_own,
     _rate_is_sold_there,
-    _refills_have_what_they_need,
 )

@@ -302,12 +302,3 @@ class RetirementSettings(Settings):
         description="Whether it is parked. `auto`: while that is quicker to return and cheaper than rebuilding.",
         examples=["auto"],
     )
-    refill_expired: StrictBool = Field(
-        default=False,
-        description=(
-            "Whether one that has expired may come back by the blocks that have changed (EBS direct APIs). It then "
-            "stands until that has cost as much as building anew; the snapshots that it was made from are kept until "
-            "it is retired, or a refill of it did not end. Needs `prewarm.direct_fill`."
-        ),
-        examples=[False],
-    )

@@ -30,12 +30,10 @@ class Phase(StrEnum):
 
 
 class Method(StrEnum):
-    """How a replica comes into service: built from snapshots; parked before and started again; or, where it had
-    expired, started again and its volumes brought up to date by the blocks that have changed."""
+    """How a replica comes into service: built from snapshots, or parked before and started again."""
 
     BUILD = "build"
     RETURN = "return"
-    REFILL = "refill"
 
 
 class Part(StrEnum):

@@ -283,22 +283,6 @@ class PrewarmSettings(Settings):
         description="With `hot`: how fast the rest is read beside the database, per volume.",
         examples=[32],
     )
-    direct_fill: StrictBool = Field(
-        default=False,
-        description="`true`: a run with a deadline (`ready_by`) may fill empty volumes with what GetSnapshotBlock "
-        "gives, where that is the cheapest in time. The replicas' role then needs the set `host` of this environment, "
-        "which has the rights to read Peaker's snapshots; the hosts must reach the endpoint of the EBS direct APIs.",
-        examples=[True],
-    )
-    clone_mib_per_s: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        le=4_000,
-        description="A run with a deadline (`ready_by`) may copy a donor by MySQL's clone plugin, where that is the "
-        "cheapest in time, and asks no more of it than so many MiB/s; null: no run clones. The donors then need the "
-        "plugin, the image of the peak replicas /etc/peaker/clone.json.",
-        examples=[100],
-    )
 
 
 class GateSettings(Settings):

@@ -4,8 +4,7 @@
     operate  read; start and stop the workflows; answer what waits for approval; look before the first run what would
              fail (doctor); prepare a base replica, register it; read and empty the dead-letter queues
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
-    host     what a replica's instance profile needs: to be a managed node of Systems Manager, and to read the blocks of
-             Peaker's snapshots where a cluster's prewarm.direct_fill is true
+    host     what a replica's instance profile needs: to be a managed node of Systems Manager
 
 Free of the CDK; the tests run the command under exactly these on a local cloud that enforces IAM.
 """
@@ -22,7 +21,7 @@ from peaker_contract.names import undelivered
 from stacks.naming import Names
 from stacks.rights.data import MISTYPED, READ_TABLE, RECEIVE, data_key_statements
 from stacks.rights.endpoint import MADE_BY_THE_STACKS, records_of_clusters, replica_alarms
-from stacks.rights.hosts import commands_on_replicas, fill_volumes
+from stacks.rights.hosts import commands_on_replicas
 from stacks.rights.reach import reach_of
 from stacks.rights.role_statements import policy_document
 from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
@@ -206,19 +205,11 @@ def _doctor(names: Names) -> list[Statement]:
     if profiles:
         arns = tuple(f"{in_account}:instance-profile/{profile}" for profile in profiles)
         granted.append(Statement(("iam:GetInstanceProfile",), arns))
-    if roles := _roles_that_fill(names):
-        granted.append(listed(("iam:SimulatePrincipalPolicy",), roles))
     if environment.data_key_arn:
         granted.append(Statement(("kms:DescribeKey", "kms:GetKeyPolicy"), (environment.data_key_arn,)))
     if keys:
         granted.append(listed(("kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"), keys))
     return granted
-
-
-def _roles_that_fill(names: Names) -> tuple[str, ...]:
-    """The roles of replicas whose clusters may be filled directly, where their names are known."""
-    clusters = [one for one in names.environment.clusters if one.prewarm.direct_fill]
-    return tuple(sorted({arn for one in clusters if (arn := names.instance_role_arn(one))}))
 
 
 def _zones(names: Names, action: str) -> list[Statement]:
@@ -265,9 +256,8 @@ def _bootstrap_version(names: Names) -> str:
     return names.arn("ssm", f"parameter/cdk-bootstrap/{names.environment.bootstrap_qualifier}/version")
 
 
-def _host(names: Names) -> list[Statement]:
-    """The agent's calls, and a direct fill's where a cluster allows one; files come by presigned addresses, for which
-    the host needs nothing."""
+def _host(_: Names) -> list[Statement]:
+    """The agent's calls; files come by presigned addresses, for which the host needs nothing."""
     channels = tuple(
         f"ssmmessages:{action}"
         for action in ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
@@ -285,10 +275,7 @@ def _host(names: Names) -> list[Statement]:
         "ssm:UpdateInstanceAssociationStatus",
     )
     reason = "The agent's own calls (AWS: AmazonSSMManagedInstanceCore); most know no resource."
-    granted = [Statement((*agent, *channels, *messages), ("*",), wildcard_reason=reason)]
-    if any(one.prewarm.direct_fill for one in names.environment.clusters):
-        granted += fill_volumes(names)
-    return granted
+    return [Statement((*agent, *channels, *messages), ("*",), wildcard_reason=reason)]
 
 
 SETS: dict[str, Callable[[Names], list[Statement]]] = {

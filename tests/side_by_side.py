@@ -81,11 +81,8 @@ exec "$@"
 """
 PARKING = "tests/statemachines/test_parking_workflow.py"
 FAULTS = "tests/statemachines/test_scale_out_faults.py"
-REFILLS = tuple(
-    f"tests/statemachines/test_refill_{of}.py" for of in ("workflow", "of_two_donors", "in_a_batch", "faults")
-)
 # In parts of their own: in one process, the workflows would outlast everything else by minutes.
-OWN_PARTS = (PARKING, FAULTS, *REFILLS)
+OWN_PARTS = (PARKING, FAULTS)
 LOCAL_CLOUD = "packages/localcloud/tests"
 # The rooms whose tests need no machine images.
 WITHOUT_MACHINE = ("access", "control", "resources")
@@ -120,7 +117,6 @@ LONGEST = 8
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
     Part("workflows", (pytest("tests/statemachines", *(f"--ignore={path}" for path in OWN_PARTS)),)),
-    Part("refills", (pytest(*REFILLS),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
     Part("host", (pytest("tests/host"),), own_mounts=True),
     Part(
@@ -133,7 +129,7 @@ NAMED = (
         after="images",
     ),
     Part("mariadb", (pytest("tests/mariadb"),), after="images"),
-    Part("clone", (pytest("tests/clone", "tests/page_load"),), after="images", own_mounts=True),
+    Part("page-load", (pytest("tests/page_load"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(FAULTS),)),
     Part("parking", (pytest(PARKING),)),

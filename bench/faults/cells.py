@@ -2,15 +2,14 @@
 
 A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`. A fault of
 the read endpoint comes to a DNS name too, `.../stop/route53`, one of each state while another cluster is at work,
-`.../stop/beside`, and what a run of several replicas passes is disturbed for one of them, `.../once/batch`
-or `.../once/two refills`.
+`.../stop/beside`, and what a run of several replicas passes is disturbed for one of them, `.../once/batch`.
 """
 
 from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -51,56 +50,8 @@ MODES = ("once", "for good", "stop", "duplicate", "unheard")
 STOP_MEMBER = "stop member"
 OF_A_BATCH = ("refused", "answer lost", "late")
 SEED = 20261122
-DNS, BESIDE, BATCH, FILLED, REFILLED = "route53", "beside", "batch", "fill", "refill"
-BATCH_OF_REFILLS = "two refills"
+DNS, BESIDE, BATCH = "route53", "beside", "batch"
 BATCHES = ("batch of three", "two go")
-# A build whose volumes are filled, as far as it differs from one that reads them; and what follows its refusal.
-FILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "build by a direct fill": (
-        ("add_replica", "CreateVolumes"),
-        ("prewarm", "StartPrewarm"),
-        ("prewarm", "ReportPrewarm"),
-        ("add_replica", "AssembleStorage"),
-    ),
-    "direct fill refused": (("scale_out", "NextMembers"), ("add_replica", "UndoMember")),
-}
-# The way back of an expired replica from its start until it serves, as far as it has what neither a return nor a build
-# has: a set of its own beside the donor's, and volumes that are a mixture in between. And what follows its failure.
-REFILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "refill": (
-        ("scale_out", "CreateSnapshots"),
-        *(
-            ("add_replica", state)
-            for state in (
-                "StartParkedReplica",
-                "AwaitParkedReplica",
-                "InstallOnParkedReplica",
-                "SnapshotOwnVolumes",
-                "AwaitBothSnapshots",
-                "AssembleStorage",
-                "StartDatabase",
-                "StartReplication",
-                "VerifyStorage",
-                "RegisterReplica",
-                "RecordMember",
-            )
-        ),
-        ("prewarm", "StartPrewarm"),
-        ("prewarm", "ReportPrewarm"),
-    ),
-    "refill fails": (
-        ("scale_out", "NextMembers"),
-        ("add_replica", "FenceMember"),
-        ("add_replica", "UndoMember"),
-        ("add_replica", "RecordMemberUndone"),
-    ),
-}
-# Of two side by side: what both are made from, what each has of its own, and what the run leaves of both.
-OF_TWO_REFILLS = (
-    *REFILLS["refill"],
-    ("scale_out", "NextMembers"),
-    ("scale_out", "RecordReceipt"),
-)
 
 
 @dataclass(frozen=True)
@@ -108,7 +59,7 @@ class Cell:
     """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle.
 
     `variant` says what is there besides: a DNS name as the read endpoint, another cluster at work, or two more members
-    of the batch, or that the volumes are filled, or refilled, or those of two members refilled.
+    of the batch.
     """
 
     situation: str
@@ -222,8 +173,6 @@ def cells() -> Iterator[Cell]:
             yield Cell(situation, workflow, state, middle, fault, mode)
         yield Cell(situation, workflow, state, middle, "crash after", "stop", BESIDE)
     yield from _cells_of_a_batch()
-    yield from _cells_of(FILLS, FILLED)
-    yield from _cells_of(REFILLS, REFILLED)
 
 
 def _cells_of_a_batch() -> Iterator[Cell]:
@@ -231,9 +180,6 @@ def _cells_of_a_batch() -> Iterator[Cell]:
     for situation in BATCHES:
         for key, calls in passed(situation).items():
             yield from _cells_of_members(situation, key, calls, BATCH)
-    refilled = passed(BATCH_OF_REFILLS)
-    for key in OF_TWO_REFILLS:
-        yield from _cells_of_members(BATCH_OF_REFILLS, key, refilled[key], BATCH_OF_REFILLS)
 
 
 def _cells_of_members(
@@ -247,21 +193,6 @@ def _cells_of_members(
     middle = calls[len(calls) // 2]
     for fault, mode in product(OF_A_FUNCTION, modes):
         yield Cell(situation, workflow, state, middle, fault, mode, variant)
-
-
-def _cells_of(chosen: Mapping[str, tuple[tuple[str, str], ...]], variant: str) -> Iterator[Cell]:
-    """Faults where a host writes volumes, and where what follows is another method."""
-    for situation, states in chosen.items():
-        made = passed(situation)
-        for workflow, state in states:
-            calls = made[workflow, state]
-            for call in targets(calls):
-                faults = (*OF_A_CALL, *(OF_A_COMMAND if call == "commands.send" else ()))
-                for fault, mode in product(faults, MODES):
-                    yield Cell(situation, workflow, state, call, fault, mode, variant)
-            middle = calls[len(calls) // 2]
-            for fault, mode in product(OF_A_FUNCTION, MODES):
-                yield Cell(situation, workflow, state, middle, fault, mode, variant)
 
 
 def named(name: str) -> Cell:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from peaker.domain.instants import to_iso
 from peaker.domain.limits.start_slots import next_slot
 from peaker_cli.failures import ControlPlaneError
 
@@ -16,10 +14,9 @@ from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import AtCall, Raises, Watches
 from bench.faults.workflows.walker import Walk
-from bench.faults.world.account import Record
 from bench.faults.world.world import World, by_name, settings
 from peaker_contract.errors import AwsCallRejected
-from peaker_contract.tags import RUN_TAG, VOLUME_TAG
+from peaker_contract.tags import RUN_TAG
 
 Interfere = Callable[[Invocation], Interference | None]
 # Two replicas at most: a second one of a run would be one too many.
@@ -161,12 +158,6 @@ def _others_start(world: World) -> None:
         world.ports.shared_limits.keep_start_slots(slots)
 
 
-def wide_instances(world: World) -> None:
-    """Volumes bind, not the instance: only then a direct fill is the quickest."""
-    world.load(250, 2)
-    world.compute.ebs_mib_per_s = 593.0
-
-
 def _peak_of_three(world: World) -> None:
     world.load(350, 4)
 
@@ -177,40 +168,6 @@ def _parked(world: World) -> None:
     assert parked.states[-1] == "ReplicaParked", parked
     world.run_for(60)
     world.load(250, 2)
-
-
-def _expired(world: World) -> None:
-    """A parked replica of whose source the binary logs are gone since; reading its volumes anew would take hours."""
-    _of_large_volumes(world)
-    _parked(world)
-    _logs_are_gone(world)
-
-
-def _two_expired(world: World) -> None:
-    _of_large_volumes(world)
-    _two_serving(world)
-    parked = world.run("scale_in", count=2)
-    assert parked.states[-1] == "ReplicaParked", parked
-    world.run_for(60)
-    world.load(250, 3)
-    _logs_are_gone(world)
-
-
-def _of_large_volumes(world: World) -> None:
-    for volume in world.account.volumes.values():
-        volume["size"] = 400 if volume["tags"].get(VOLUME_TAG) != "root" else volume["size"]
-
-
-def _logs_are_gone(world: World) -> None:
-    wide_instances(world)
-    for key, row in world.account.table["cluster#orders"].items():
-        if key.startswith("replica#"):
-            expired_on(row, to_iso(world.time.now()))
-
-
-def expired_on(row: Record, until: str) -> None:
-    """The ledger's row of a parked replica, as if it had stood until then and the source had forgotten its log."""
-    row["parking"] = json.dumps({**json.loads(row["parking"]), "until": until})
 
 
 def _serving_under_load(world: World) -> None:
@@ -233,34 +190,9 @@ RATE = {"initialization_rate_mib_per_s": 300}
 SCHEDULE = {"trigger": {"kind": "schedule"}}
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
-# No method is in time: the quickest is taken, which is a direct fill where the settings allow it.
-SOON = {"ready_by": "2026-11-22T12:01:00Z"}
-FILL = {"prewarm": {"direct_fill": True}}
-REFILL = {
-    **FILL,
-    "retirement": {**PARKING["retirement"], "refill_expired": True},
-    "limits": {
-        "max_hourly_cost_usd": 100.0,
-        "minimum_lifetime_minutes": 60,
-        "prewarm_deadline_minutes": 2880,
-    },
-}
-CLONE = {"prewarm": {"clone_mib_per_s": 4000}}
 SITUATIONS: Mapping[str, Situation] = {
     "build": Situation("scale_out", changes=RATE, prepare=_others_start),
     "build by schedule": Situation("scale_out", SCHEDULE),
-    "build by a direct fill": Situation("scale_out", SOON, changes=FILL, prepare=wide_instances),
-    "direct fill refused": Situation(
-        "scale_out",
-        SOON,
-        changes=FILL,
-        prepare=wide_instances,
-        answers={"start_fill": "DirectApiRefused"},
-    ),
-    "build by a clone": Situation("scale_out", SOON, changes=CLONE, prepare=wide_instances),
-    "clone refused": Situation(
-        "scale_out", SOON, changes=CLONE, prepare=wide_instances, answers={"start_clone": "CloneRefused"}
-    ),
     "build stopped": Situation("scale_out", stopped_at="LoadBufferPool"),
     "build approved": Situation("scale_out", changes=ASKED, approved=True),
     "plan a build": Situation("scale_out", {"mode": "plan"}),
@@ -276,17 +208,6 @@ SITUATIONS: Mapping[str, Situation] = {
         refused={"UndoMember": "compute.terminate", "UndoScaleOut": "compute.terminate"},
     ),
     "return": Situation("scale_out", changes=PARKING, prepare=_parked),
-    "refill": Situation("scale_out", changes=REFILL, prepare=_expired),
-    "refill fails": Situation(
-        "scale_out", changes=REFILL, prepare=_expired, scripts={"report_prewarm": {"state": "failed"}}
-    ),
-    "two refills": Situation(
-        "scale_out",
-        {"count": 2},
-        changes={**REFILL, "max_replicas": 3},
-        prepare=_two_expired,
-        children_outlive=True,
-    ),
     "retire": Situation("scale_in", prepare=_serving),
     "park": Situation("scale_in", changes=PARKING, prepare=_serving),
     "retire by schedule": Situation("scale_in", SCHEDULE, prepare=_serving),

@@ -21,24 +21,21 @@ from dataclasses import dataclass
 from peaker_host.blocks.ranges import total
 from rich.console import Console
 
-from bench.prewarm import beside, changed_blocks
+from bench.prewarm import beside
 from bench.prewarm.cold_volumes import BLOCK, ROOT, Content, Laboratory
 from bench.prewarm.database import (
     Database,
     DatabaseBench,
     TimeToWarmReads,
 )
-from bench.prewarm.direct_fill import measure
 from bench.prewarm.engine import cpu_cost, kill_cost, verdicts
 from bench.prewarm.figures import (
     PROVISIONED_MIB_PER_S,
     Figures,
     at_most,
     beside_figures,
-    changed_figures,
     cpu_figures,
     database_figures,
-    direct_fill_figures,
     figure_of,
     headline_figures,
     kill_figures,
@@ -53,7 +50,6 @@ from bench.prewarm.tables import (
     print_cpu,
     print_database,
     print_figures,
-    print_fills,
     print_knee,
     print_methods,
 )
@@ -192,16 +188,6 @@ def _knee(bench: Bench) -> Figures:
     return {"knee against Little's law, largest error": at_most(max(one.error for one in errors), 0.1)}
 
 
-def _direct_fill(bench: Bench) -> Figures:
-    fills, lazily = measure(bench.scope.fills, bench.say)
-    print_fills(bench.console, fills, lazily)
-    return direct_fill_figures(fills, lazily)
-
-
-def _changed(bench: Bench) -> Figures:
-    return changed_figures(*changed_blocks.measure(bench.scope.kill_content, bench.scope.fills, bench.say))
-
-
 def _beside(bench: Bench) -> Figures:
     found, idle = beside.measure(bench.scope.repeats, bench.say)
     print_beside(bench.console, found)
@@ -220,8 +206,6 @@ PARTS: dict[str, Callable[[Bench], Figures]] = {
     "knee": _knee,
     "kills": _kills,
     "beside": _beside,
-    "fill": _direct_fill,
-    "changed": _changed,
     "verdicts": _verdicts,
     "database": _mysql,
     "matrix": _matrix_of_methods,

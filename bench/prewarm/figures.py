@@ -6,14 +6,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.prewarm.beside import Beside
-from bench.prewarm.changed_blocks import Returned
 from bench.prewarm.database import (
     CLIENTS_OF,
     FEW,
     MANY,
     TimeToWarmReads,
 )
-from bench.prewarm.direct_fill import STORES, Filled, Ready
 from bench.prewarm.engine import CpuCost, KillCost, Verdicts
 from bench.prewarm.methods import Warming
 
@@ -75,52 +73,6 @@ def cpu_figures(cost: CpuCost) -> Figures:
 
 def kill_figures(cost: KillCost) -> Figures:
     return {f"blocks read twice after {cost.kills} kills": at_most(cost.share, 0.02)}
-
-
-def direct_fill_figures(fills: Sequence[Filled], lazily: Mapping[str, Sequence[Ready]]) -> Figures:
-    """Against a store of the articles' rate, which is the case that the method is for; beside it, shown, one that is as
-    fast as the volume."""
-    hot = statistics.median(one.ready.hot_seconds for one in fills)
-    whole = statistics.median(one.ready.all_seconds for one in fills)
-    wrong = sum(one.wrong_blocks for one in fills)
-    shown = {
-        name: (
-            hot / statistics.median(one.hot_seconds for one in found),
-            whole / statistics.median(one.all_seconds for one in found),
-        )
-        for name, found in lazily.items()
-    }
-    slow, fast = STORES
-    return {
-        "direct fill against lazy volume plus prewarm, hot set ready": at_most(
-            shown[slow][0],
-            0.7,
-            all_filled_against_all_used_warm=round(shown[slow][1], 4),
-            hot_where_the_store_is_as_fast_as_the_volume=round(shown[fast][0], 4),
-            all_where_the_store_is_as_fast_as_the_volume=round(shown[fast][1], 4),
-        ),
-        "blocks of a directly filled volume that differ from the snapshot": at_most(
-            wrong, 0, blocks=sum(one.blocks for one in fills)
-        ),
-    }
-
-
-def changed_figures(returns: Sequence[Returned], builds: Mapping[str, Sequence[float]]) -> Figures:
-    """Against a store of the articles' rate; beside it, shown, one that is as fast as the volume."""
-    seconds = statistics.median(one.seconds for one in returns)
-    slow, fast = (seconds / statistics.median(builds[name]) for name in STORES)
-    share = sum(one.changed for one in returns) / sum(one.used for one in returns)
-    return {
-        "return by changed blocks against a new volume and its prewarm": at_most(
-            slow,
-            0.25,
-            changed_share=round(share, 4),
-            where_the_store_is_as_fast_as_the_volume=round(fast, 4),
-        ),
-        "blocks of a returned volume that differ from the snapshot": at_most(
-            sum(one.wrong_blocks for one in returns), 0, blocks=sum(one.changed for one in returns)
-        ),
-    }
 
 
 def beside_figures(found: Mapping[str, Sequence[Beside]], idle: Sequence[float]) -> Figures:

@@ -17,7 +17,6 @@ from bench.prewarm.database import (
     MANY,
     TimeToWarmReads,
 )
-from bench.prewarm.direct_fill import THROUGHPUT_MIB_PER_S, Filled, Ready
 from bench.prewarm.engine import CpuCost
 from bench.prewarm.figures import (
     Figures,
@@ -94,21 +93,6 @@ def print_database(console: Console, scope: Scope, times: Mapping[str, Sequence[
             f"{max(seconds):.1f}",
             f"{statistics.median(one.warm_rate for one in found):.0f}",
         )
-    console.print(table)
-
-
-def print_fills(console: Console, fills: Sequence[Filled], lazily: Mapping[str, Sequence[Ready]]) -> None:
-    table = _table(
-        f"Until a volume of {THROUGHPUT_MIB_PER_S} MiB/s has the hot set, and all (seconds)",
-        *("way", "runs", "hot set", "least", "most", "all"),
-    )
-    ways = {"direct fill": [one.ready for one in fills]}
-    ways.update({f"lazy volume, {name}": list(found) for name, found in lazily.items()})
-    for name, found in ways.items():
-        hot = [one.hot_seconds for one in found]
-        every = statistics.median(one.all_seconds for one in found)
-        shown = (f"{one:.1f}" for one in (statistics.median(hot), min(hot), max(hot), every))
-        table.add_row(name, str(len(found)), *shown)
     console.print(table)
 
 

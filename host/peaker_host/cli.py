@@ -11,10 +11,8 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
-from peaker_host.clone.commands import COMMANDS as CLONE
 from peaker_host.database.commands import COMMANDS as DATABASE
 from peaker_host.donor.commands import COMMANDS as DONOR
-from peaker_host.fill.commands import COMMANDS as FILL
 from peaker_host.health.commands import COMMANDS as HEALTH
 from peaker_host.layouts.commands import COMMANDS as LAYOUTS
 from peaker_host.machine.command import Context
@@ -26,7 +24,7 @@ from peaker_host.replicate.commands import COMMANDS as REPLICATE
 from peaker_host.result_line import result_line
 from peaker_host.warm.commands import COMMANDS as WARM
 
-COMMANDS = (*DONOR, *LAYOUTS, *WARM, *FILL, *CLONE, *PROVE, *REPLICATE, *DATABASE, *HEALTH)
+COMMANDS = (*DONOR, *LAYOUTS, *WARM, *PROVE, *REPLICATE, *DATABASE, *HEALTH)
 RESULT_VERSION = 1
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from peaker_contract.steps import REPORT_WORK
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
-from stacks.rights.reach import reach_of
 from stacks.rights.statement import (
     ANY_CLUSTER,
     NO_RESOURCE_LEVEL,
@@ -33,14 +32,7 @@ VOLUME_KEY_ACTIONS = (
 # into service, also one that has lost its owner tag in the middle of a run.
 DOCUMENTS_FOR_OWN_REPLICAS = frozenset(
     {
-        *(
-            "assemble_storage",
-            "start_prewarm",
-            "start_fill",
-            "start_clone",
-            "report_prewarm",
-            "verify_storage",
-        ),
+        *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage"),
         *("load_buffer_pool", "check_mounts", "stop_database", REPORT_WORK),
     }
 )
@@ -101,24 +93,6 @@ def list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
             ("ebs:ListSnapshotBlocks",), (deployment.any_snapshot,), owned(deployment), UNKNOWN_UNTIL_RUN
         )
     ]
-
-
-def fill_volumes(names: Names) -> list[Statement]:
-    """What a replica's own role needs for a direct fill: the blocks of Peaker's snapshots, and nobody else's.
-
-    Which of them changed a refill asks, between the donor's snapshots, and between one of them and one of its own
-    volumes: both carry the tag.
-
-    EBS decrypts with the caller's right to use the key; that it says so by kms:ViaService is not documented.
-    """
-    keys = reach_of(names).kms_key_patterns
-    blocks = Statement(
-        ("ebs:ListSnapshotBlocks", "ebs:ListChangedBlocks", "ebs:GetSnapshotBlock"),
-        (names.arn("ec2", "snapshot/*", account=""),),
-        {"StringEquals": {f"aws:ResourceTag/{OWNER_TAG}": names.environment.environment}},
-        UNKNOWN_UNTIL_RUN,
-    )
-    return [blocks, *([listed(("kms:Decrypt",), keys)] if keys else [])]
 
 
 def list_changed_blocks(deployment: Deployment) -> list[Statement]:

@@ -16,7 +16,6 @@ from tests.support.workflows import MACHINES
 WAYS = {
     Method.BUILD: (("scale_out", "ChooseDonor"), ("add_replica", "ReserveLimits")),
     Method.RETURN: (("add_replica", "StartParkedReplica"),),
-    Method.REFILL: (("scale_out", "ChooseDonor"), ("add_replica", "StartParkedReplica")),
 }
 
 
@@ -52,11 +51,9 @@ def passed(states: dict[str, Any], name: str, method: Method) -> Iterator[str]:
 
 
 def taken(choice: dict[str, Any], method: Method) -> str:
-    """The way of a build that reads its volumes is the default; one that fills them passes the same states."""
+    """The way of a build is the default."""
     [other] = choice["Choices"]
-    if "$run.fill = true" in other["Condition"]:
-        return str(choice["Default"])
-    assert f"$run.method = '{Method.RETURN}'" in other["Condition"] or Method.REFILL in other["Condition"]
+    assert f"$run.method = '{Method.RETURN}'" in other["Condition"]
     return str(other["Next"] if f"$run.method = '{method}'" in other["Condition"] else choice["Default"])
 
 

@@ -13,10 +13,6 @@ from peaker_cli.doctor.command import diagnose
 from peaker_cli.doctor.finding import Finding, Verdict
 from peaker_cli.status.gather import StatusReader
 
-from environments.schema import load_environment
-from stacks.naming import Names
-from stacks.rights.hosts import fill_volumes
-from stacks.rights.role_statements import policy_document
 from tests.support.deployed_product import DeployedProduct
 
 PARAMETER = "/peaker/local/clusters/orders"
@@ -150,7 +146,6 @@ def sick(deployed: DeployedProduct) -> Findings:
         "load_metric": {"namespace": "Peaker/Demand", "name": "ReadQueriesPerSecond", "statistic": "Average",
                         "period_seconds": 1800, "dimensions": {"Cluster": "ordres"}},
         "kms_key_arns": ["arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
-        "prewarm": {"serve_when": "all", "direct_fill": True},
     }  # fmt: skip
     with ExitStack() as planted:
         planted.callback(deployed.cloud.faults.clear)
@@ -173,7 +168,6 @@ def sick(deployed: DeployedProduct) -> Findings:
         ("account", "default encryption", "refuse", "default key of EBS", "modify-ebs-default"),
         ("account", "instance profile", "pass", "role/mysql-hosts", ""),
         ("account", "PassRole", "refuse", "may pass arn:aws:iam::123456789012:role/peaker-replica,", "role_arn"),
-        ("account", "direct fill", "refuse", "mysql-hosts may not use ebs:ListSnapshotBlocks", "--role-name mysql-h"),
         ("network", "subnet subnet-0a77000000000001b", "refuse", "in us-east-1b, the settings say us-east-1a", ""),
         ("network", "subnet subnet-0a7700000000000ff", "refuse", "there is no", "subnets"),
         ("network", "health port of peak replicas", "refuse", "the load balancer asks from 10.77.", "--port 9200"),
@@ -228,23 +222,6 @@ class TestTheCommand:
         assert line["check"] == f"{base}: host package"
         assert line["remedy"] == f"peaker prepare-base orders {base} --env local"
         assert "a run of orders would fail: 1 refused (hosts: " in said.err
-
-    def test_a_role_with_the_set_host_may_fill_directly(self, product: DeployedProduct) -> None:
-        iam = product.cloud.client("iam")
-        role = {"RoleName": "peaker-replica", "PolicyName": "host"}
-        keys = [f"arn:aws:kms:us-east-1:123456789012:key/{name}" for name in ("ab", "cd")]
-        given = {"prewarm": {"direct_fill": True}, "kms_key_arns": keys}
-        local = load_environment("local")
-        clusters = tuple(one.model_copy(update={"kms_key_arns": tuple(keys)}) for one in local.clusters)
-        statements = fill_volumes(Names(local.model_copy(update={"clusters": clusters})))
-        iam.put_role_policy(**role, PolicyDocument=json.dumps(policy_document(statements)))
-        try:
-            with settings(product, **given):
-                line = found(product)["account", "direct fill"]
-        finally:
-            iam.delete_role_policy(**role)
-        assert line.verdict == Verdict.PASS, line
-        assert "kms:Decrypt with 2 keys" in line.detail
 
     def test_the_source_is_asked_nothing(self, product: DeployedProduct) -> None:
         product.answers.asked.clear()

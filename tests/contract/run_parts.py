@@ -16,7 +16,6 @@ from peaker.domain.runs.run_memory import (
     BlockList,
     DatabaseStop,
     Donor,
-    DonorTables,
     EndpointExit,
     FirstSetSize,
     Placement,
@@ -28,7 +27,6 @@ from peaker.domain.runs.run_memory import (
 from peaker.domain.service.draining import Quiet
 from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
-from peaker.domain.storage.refill_writes import RefillEnd
 from peaker.domain.storage.set_manifest import SetManifest, Stack, StackVolume
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
@@ -88,8 +86,6 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     Removal(replicas=(RunReplica(instance_id="i-3", builder="run-0", running_since=NOON, follows="i-1"),)),
     Placement(zone="us-east-1a"),
     BlockList(blocks={"data": 9}),
-    DonorTables(not_innodb=["shop.old (MyISAM)"]),
-    RefillEnd(started_by="StartPrewarm#1", written=False),
     StorageLooks(
         looks=(Look(at=NOON, verdict="unknown", cold_share_upper=0.25),), next=NextLook(remedy="cold")
     ),

@@ -233,8 +233,7 @@ def test_a_parked_replica_keeps_what_is_known_of_its_parking(ledger: Ledger, hol
     ledger.set_replica(holder, row)
     assert ledger.replicas("orders") == {"i-1": row}
     endless = replace(parking, until=None, binlog_expire_seconds=None, gtid_set=None)
-    standing = replace(parking, stands_until=NOON + 2 * HOUR, standing_hourly_usd=0.25, rebuild_usd=0.5)
-    for parked in (endless, replace(parking, incomplete_since=NOON), standing):
+    for parked in (endless, replace(parking, incomplete_since=NOON)):
         ledger.set_replica(holder, replace(row, parking=parked))
         assert ledger.replicas("orders")["i-1"].parking == parked
     ill = replace(row, state=ReplicaState.IN_SERVICE, parking=None, unhealthy_since=NOON + HOUR)

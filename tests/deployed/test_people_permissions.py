@@ -18,7 +18,6 @@ from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.domain.runs.run import run_id
 from peaker_cli.approval.command import answered
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.doctor.direct_fill import simulated_fill_rights
 from peaker_cli.doctor.finding import NotTold
 from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
@@ -35,12 +34,7 @@ from stacks.rights.role_statements import policy_document
 from tests.support.approval_fakes import WAITING
 
 LOCAL = load_environment("local")
-# With the right that asks for every question of the doctor: what the replicas' role may do.
-FILLED = tuple(
-    one.model_copy(update={"prewarm": one.prewarm.model_copy(update={"direct_fill": True})})
-    for one in LOCAL.clusters
-)
-NAMES = Names(LOCAL.model_copy(update={"clusters": FILLED}))
+NAMES = Names(LOCAL)
 PASS = {"StartAt": "End", "States": {"End": {"Type": "Pass", "End": True}}}
 SETS = ("read", "operate")
 ACCOUNT_ROOT = {"AWS": "arn:aws:iam::123456789012:root"}
@@ -241,17 +235,6 @@ def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(
         error = "NoSuchEntity" if role.startswith("Peaker") else "not authorized"
         with pytest.raises(ClientError, match=error):
             asked_of.list_role_policies(RoleName=role)
-
-
-def test_an_operator_asks_what_the_replicas_role_may_and_of_no_other_role(
-    people: dict[str, ControlPlane],
-) -> None:
-    client, settings = people["operate"].client, deployed_settings()
-    with pytest.raises(ClientError, match="NoSuchEntity"):
-        simulated_fill_rights(client, settings, "arn:aws:iam::123456789012:role/peaker-replica")
-    for who, role in (("operate", "other"), ("read", "peaker-replica")):
-        with pytest.raises(ClientError, match="not authorized to perform: iam:SimulatePrincipalPolicy"):
-            simulated_fill_rights(people[who].client, settings, f"arn:aws:iam::123456789012:role/{role}")
 
 
 def deployed_settings() -> ClusterSettings:

@@ -335,8 +335,7 @@ def _ledger() -> Iterator[EntryPoint]:
         "instance_id": BASE, "run_id": RUN_ID, "state": "parked", "changed_at": at,
         "parking": json.dumps({
             "parked_at": at, "gtid_set": None, "binlog_expire_seconds": 9.0, "until": at, "until_reason": "binlogs",
-            "spent": None, "failed_return": None, "incomplete_since": at, "stands_until": at,
-            "standing_hourly_usd": 0.2, "rebuild_usd": 3,
+            "spent": None, "failed_return": None, "incomplete_since": at,
         }),
     }  # fmt: skip
     kept = {"document": json.dumps({

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from peaker_host import cli
-from peaker_host.aws import direct_api, instance_role
 from peaker_host.blocks import (
     block_list,
     cold_probe,
@@ -20,7 +19,6 @@ from peaker_host.blocks import (
     live_blocks,
     mount_blocks,
 )
-from peaker_host.clone.request import parse_clone
 from peaker_host.database import (
     channels,
     data_paths,
@@ -32,16 +30,13 @@ from peaker_host.database import (
 )
 from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
-from peaker_host.fill.request import parse_fill
 from peaker_host.health import policy, process, sample, serving_floor
 from peaker_host.health.server import HealthServer
 from peaker_host.layouts import lvm_reports, md_examine
 from peaker_host.machine import devices, files, image_server, manifest
 from peaker_host.machine.errors import (
-    DirectApiRefused,
     HostError,
     InvalidArgument,
-    NoInstanceRole,
 )
 from peaker_host.machine.settings import load_settings
 from peaker_host.prove import knee_meter, load_test
@@ -78,11 +73,6 @@ VOLUMES = [
         "mount_point": "/var/lib/mysql-log", "filesystem": "ext4",
     },
 ]  # fmt: skip
-SNAPSHOTS = json.dumps({"data": "snap-0a1b2c3d4e5f60718", "log": "snap-0a1b2c3d4e5f60719"})
-INSTANCE_CREDENTIALS = {
-    "Code": "Success", "AccessKeyId": "ASIAEXAMPLE", "SecretAccessKey": "secret", "Token": "token",
-    "Expiration": "2026-11-23T20:00:00Z",
-}  # fmt: skip
 STACK = {
     "mount_point": "/var/lib/mysql", "filesystem": "xfs", "uuid": UUID, "size_bytes": 8 << 30, "kind": "raid0_lvm",
     "volumes": [
@@ -257,49 +247,6 @@ def _arguments() -> Iterator[EntryPoint]:
         "set manifest of assemble_storage", JSON_TEXT, manifest.parse_stacks, ([STACK],), refused,
         (f"{room}.parse_stacks",), _sets_hold_together,
     )  # fmt: skip
-    yield EntryPoint(
-        "what a direct fill is asked for", JSON_TEXT,
-        lambda case: parse_fill(RUN, "hot", json.dumps(VOLUMES), case, 900.0),
-        ({"data": "snap-0a1b2c3d4e5f60718", "log": "snap-0a1b2c3d4e5f60719"},), refused,
-        ("peaker_host.fill.request.parse_fill",), _snapshots_are_ids,
-    )  # fmt: skip
-    yield EntryPoint(
-        "volumes of a clone", JSON_TEXT, lambda case: parse_clone(RUN, case, "", "10.77.0.11", 3306, 100), (VOLUMES,),
-        refused, ("peaker_host.clone.request.parse_clone",),
-    )  # fmt: skip
-    older = "snap-0a1b2c3d4e5f60717"
-    pairs = {name: [[older, newer]] for name, newer in json.loads(SNAPSHOTS).items()}
-    yield EntryPoint(
-        "what differs from an older copy", JSON_TEXT,
-        lambda case: parse_fill(RUN, "hot", json.dumps(VOLUMES), SNAPSHOTS, 900.0, case),
-        (pairs,), refused, ("peaker_host.fill.request._pairs",),
-    )  # fmt: skip
-    yield EntryPoint(
-        "volumes of a direct fill", JSON_TEXT, lambda case: parse_fill(RUN, "hot", case, SNAPSHOTS, 900.0), (VOLUMES,),
-        refused, ("peaker_host.fill.request.parse_fill",),
-    )  # fmt: skip
-    room = "peaker_host.aws"
-    yield EntryPoint(
-        "a page of a snapshot's blocks", JSON_TEXT,
-        lambda case: direct_api.parse_page(case.encode("utf-8", "replace"), "Blocks", "BlockToken"),
-        ({"Blocks": [{"BlockIndex": 3, "BlockToken": "AAUB="}], "VolumeSize": 4, "BlockSize": 524288},),
-        (DirectApiRefused,), (f"{room}.direct_api.parse_page",),
-    )  # fmt: skip
-    yield EntryPoint(
-        "a page of changed blocks", JSON_TEXT,
-        lambda case: direct_api.parse_changed(case.encode("utf-8", "replace")),
-        ({"ChangedBlocks": [{"BlockIndex": 3, "SecondBlockToken": "AAUB="}], "VolumeSize": 4, "BlockSize": 524288},),
-        (DirectApiRefused,), (f"{room}.direct_api.parse_changed",),
-    )  # fmt: skip
-    yield EntryPoint(
-        "a refusal of the direct APIs", JSON_TEXT,
-        lambda case: direct_api.parse_refusal(400, case[:60], case.encode("utf-8", "replace"), "/snapshots"),
-        ({"Message": "no", "Reason": "INVALID_BLOCK_TOKEN"},), (), (f"{room}.direct_api.parse_refusal",),
-    )  # fmt: skip
-    yield EntryPoint(
-        "credentials of an instance", JSON_TEXT, instance_role.parse_credentials, (INSTANCE_CREDENTIALS,),
-        (NoInstanceRole,), (f"{room}.instance_role.parse_credentials",),
-    )  # fmt: skip
     room = "peaker_host.health.policy"
     yield EntryPoint(
         "health policy", JSON_TEXT, policy.parse_policy, (POLICY,), refused, (f"{room}.parse_policy", f"{room}._parsed"),
@@ -335,12 +282,6 @@ def _arguments() -> Iterator[EntryPoint]:
         (),
         _fits,
     )
-
-
-def _snapshots_are_ids(case: Any, answer: Any) -> None:
-    told_plainly(case, answer)
-    if not isinstance(answer, Exception):
-        assert all(one.startswith("snap-") for one in answer.snapshots.values())
 
 
 def _parsed_words(words: list[str]) -> Any:

@@ -36,7 +36,6 @@ from peaker_cli.storage.promises import parse_instance, parse_volumes
 from rich.console import Console, RenderableType
 from typer import BadParameter
 
-from bench import plan_month
 from environments.faults import EnvironmentFileError
 from environments.schema import Environment, load_environment
 from environments.yaml_text import plain_value
@@ -51,6 +50,7 @@ from peaker_contract.field_types import local_day, moment
 from ssm_documents.schema import InvalidDocument, check_document
 from tests.hostile.entry_point import BYTES, DOCUMENT, JSON_TEXT, TEXT, WORDS, EntryPoint, told_plainly
 from tests.hostile.places import file_with, folder
+from tests.support import simulated_month as plan_month
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
 from tests.support.fakes import NOON
 from tests.unit.cli.test_receipt import proof

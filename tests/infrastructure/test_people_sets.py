@@ -17,7 +17,6 @@ import pytest
 from environments.schema import load_environment
 from stacks.naming import Names
 from stacks.people_statements import statements_for
-from stacks.rights.statement import Statement
 from tests.infrastructure.conftest import Assembly
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,49 +91,7 @@ def test_a_host_may_do_exactly_what_its_agent_does(environment: str) -> None:
 KEY = "arn:aws:kms:us-east-1:111111111111:key/0a1b2c3d-0000-4000-8000-000000000001"
 
 
-def filling(*keys: str) -> list[Statement]:
-    """The set of an environment one of whose clusters may be filled directly, beyond the agent's."""
-    there = load_environment("dev")
-    [cluster, *others] = there.clusters
-    prewarm = cluster.prewarm.model_copy(update={"direct_fill": True})
-    filled = cluster.model_copy(update={"prewarm": prewarm, "kms_key_arns": keys})
-    names = Names(there.model_copy(update={"clusters": (filled, *others)}))
-    return [one for one in statements_for("host", names) if not set(one.actions) & AGENT]
-
-
-def test_a_host_may_read_the_blocks_of_peakers_snapshots_where_a_cluster_may_be_filled() -> None:
-    [blocks] = filling()
-    assert set(blocks.actions) == {"ebs:ListSnapshotBlocks", "ebs:ListChangedBlocks", "ebs:GetSnapshotBlock"}
-    assert blocks.conditions == {"StringEquals": {"aws:ResourceTag/peaker:owner": "dev"}}
-    assert all(one.endswith(":snapshot/*") for one in blocks.resources)
-
-
-def test_a_host_may_use_the_keys_of_the_snapshots_alone() -> None:
-    [_, key] = filling(KEY)
-    assert (key.actions, key.resources) == (("kms:Decrypt",), (KEY,))
-
-
-HOST = ROOT / "host" / "peaker_host"
-# A direct fill, with the rights of the set `host` where a cluster may be filled.
-OF_A_FILL = frozenset({*(HOST / "aws").glob("*.py"), HOST / "machine" / "settings.py"})
-
-
-def test_only_a_fill_calls_aws_from_a_host() -> None:
-    callers = {
-        path.parent.name for path in HOST.rglob("*.py") if "peaker_host.aws" in path.read_text("utf-8")
-    }
-    assert callers == {"aws", "fill"}
-    sent = [
-        path.stem
-        for path in (ROOT / "ssm_documents").glob("*.yaml")
-        if re.search(r"fill_volumes|start_fill", path.read_text())
-    ]
-    assert sent == ["start_fill"]
-
-
-@pytest.mark.parametrize(
-    "path", sorted({*(ROOT / "host").rglob("*.py")} - OF_A_FILL), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted((ROOT / "host").rglob("*.py")), ids=lambda path: path.stem)
 def test_nothing_else_on_a_host_calls_aws_with_the_hosts_credentials(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported = {

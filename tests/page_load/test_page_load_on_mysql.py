@@ -18,7 +18,7 @@ from peaker_host.machine.processes import Processes
 
 from cloud_rig.real_machine import IMAGES, free_port
 from localcloud.hosts.images import MYSQL_IMAGE_ID, image_root
-from tests.clone.servers import Programs, Server, given_to_servers, place, running
+from tests.page_load.servers import Programs, Server, given_to_servers, place, running
 
 pytestmark = pytest.mark.real
 

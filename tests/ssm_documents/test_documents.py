@@ -26,7 +26,7 @@ PATHS = document_paths()
 PARAMETERS_FOR_PEOPLE = {
     "set_maintenance": {"RunId", "Maintenance"},
     "prepare_base": {
-        *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health", "Clones"),
+        *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health"),
         *("AdminDefaultsFile", "HealthAccount", "Mode"),
     },
 }
@@ -48,7 +48,6 @@ VALUES = {
     "Snapshots": '{"data":"snap-0a1b2c3d4e5f60718"}',
     "Changed": '{"data":[["snap-0f1110000000000a0","snap-0a1b2c3d4e5f60718"],'
     '["snap-0f1110000000000b0","snap-0f1110000000000b1"]]}',
-    "RefilledBy": "scale-out-orders-20261127T1200-77aa",
     "RequestsPerSecond": "900",
     "Scope": "hot",
     "BlockListUrl": "http://10.77.0.1:4566/bucket/key?X-Amz-Signature=ab%2Fc&X-Amz-Date=20261121T000000Z",
@@ -57,7 +56,6 @@ VALUES = {
     "KneeSeconds": "60",
     "Remedy": "cold",
     "Mode": "check",
-    "Clones": "yes",
     "ServerId": "3141",
     "Health": '{"good_samples":3,"bad_samples":2,"lag_seconds":5.0,"min_free_disk_percent":5.0}',
     "Peers": '[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]',
@@ -212,7 +210,6 @@ HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
     [
         *("RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"),
         *("AdminDefaultsFile", "Filesystems", "Engine", "HealthPort", "HealthAccount"),
-        *("Snapshots", "Changed", "RefilledBy"),
     ],
 )
 def test_hostile_values_match_no_pattern(name: str) -> None:

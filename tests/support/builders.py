@@ -14,7 +14,7 @@ from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.ledger import ResourceKind
-from peaker.domain.runs.run import RequestedStep, SnapshotStep, StepInput
+from peaker.domain.runs.run import RequestedStep, StepInput
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import holder_of
 
@@ -139,9 +139,6 @@ def with_cluster(ports: FakePorts) -> FakePorts:
     return ports
 
 
-_OF_SNAPSHOTS = ("CreateSnapshots", "AwaitSnapshots")
-
-
 def leased(
     ports: FakePorts, step: str, operation: str = "scale_out", run_id: str = RUN_ID, **more: Any
 ) -> StepInput:
@@ -155,8 +152,7 @@ def leased(
         request=more.pop("request", {"cluster": "orders"}),
     )  # fmt: skip
     lease = acquire_lease(ports, request)
-    given = SnapshotStep if step in _OF_SNAPSHOTS else StepInput
-    return given(
+    return StepInput(
         run_id=run_id, cluster="orders", operation=operation, step=step, fencing_token=lease.fencing_token,  # type: ignore[arg-type]
     )  # fmt: skip
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lab.simulated_fills import SimulatedFills
 from lab.simulated_hosts import (
     HEALTHY,
     SimulatedAnswers,
@@ -31,7 +30,6 @@ class HostAnswers:
         self.hosts: SimulatedAnswers | None = None
         self.before_answering: Callable[[str, str], None] | None = None  # with the document and the host
         self._responders: dict[str, int] = {}
-        self._fills = SimulatedFills()
         self._scripted: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
 
@@ -53,21 +51,7 @@ class HostAnswers:
                 self._responders[instance_id] = health_port(environment)
         if answer is None and self.hosts is not None:
             return self.hosts(instance_id, argv, environment)
-        if answer is None:
-            answer = self._fills.refusal(document, instance_id, environment, at_work=False)
-        if answer is None:
-            self._done(document, instance_id, environment)
         return as_run_result(document, own(answer or HEALTHY[document], instance_id))
-
-    def _done(self, document: str, instance_id: str, environment: Mapping[str, str]) -> None:
-        """What later documents of the host look for."""
-        run_id = environment.get("SSM_RunId", "")
-        if document in ("start_fill", "start_clone"):
-            self._fills.begun(instance_id, run_id, bool(environment.get("SSM_Changed")))
-        if document == "report_prewarm":
-            self._fills.ended(instance_id, run_id)
-        if document == "assemble_storage":
-            self._fills.assembled(instance_id, environment)
 
     def answers_probes(self, instance_id: str, port: int) -> bool:
         """At the port that its start was told. Hosts that a test made itself are prepared for any."""

@@ -15,9 +15,8 @@ from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world import fills
 from bench.faults.world.account import Account, Record, attachment_at, state_at
-from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, filled, own, prewarm_report
+from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, own, prewarm_report
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
 from ssm_documents.schema import document_paths, load_document
 
@@ -47,8 +46,6 @@ NEEDS_DATABASE = (
 NEEDS_STORAGE = (
     "assemble_storage",
     "start_prewarm",
-    "start_fill",
-    "start_clone",
     "report_prewarm",
     "verify_storage",
     "start_database",
@@ -225,12 +222,9 @@ class HostileCommands:
         database = self._account.on_host(instance_id, "database", now)
         if document in NEEDS_DATABASE and not (database and database[1]):
             return took, {**envelope, "ok": False, "error": "ServerDown", "message": "no server answers"}
-        refused = fills.refusal(self._account, document, instance_id, parameters, now)
-        if refused is not None:
-            return took, {**envelope, **refused}
-        result = own(HEALTHY[document], instance_id, fills.copies(self._account, instance_id, now))
+        result = own(HEALTHY[document], instance_id)
         if document == "report_prewarm":
-            result = self._engine_report(instance_id, parameters["RunId"], now)
+            result = self._engine_report(instance_id, now)
         if document == "verify_storage":
             result["mounted"] = bool(database and database[1])
         if document == "wait_for_catch_up":
@@ -253,19 +247,11 @@ class HostileCommands:
         taken = [self._account.snapshots[one["snapshot"]]["started"] for one in held]
         return started - min(taken) if taken else self.pace.behind_seconds
 
-    def _engine_report(self, instance_id: str, run_id: str, now: float) -> dict[str, Any]:
+    def _engine_report(self, instance_id: str, now: float) -> dict[str, Any]:
         began = self._account.on_host(instance_id, "prewarm", now)
         if began is None or not began[1]:
             return {"state": "dead", "message": "no engine was started for this run"}
-        report = prewarm_report(self.pace, now - began[0])
-        if self._account.on_host(instance_id, "fill", now) is None:
-            return report
-        failed = fills.why_failed(self._account, instance_id, run_id, now)
-        if failed is not None:
-            return {**report, "state": "failed", "error": "DirectApiRefused", "message": failed}
-        if report["state"] == "done":
-            self._account.happened(instance_id, now, "filled", run_id)
-        return filled(report)
+        return prewarm_report(self.pace, now - began[0])
 
     def _reads(self, host: str, second: float) -> bool:
         began = self._account.on_host(host, "prewarm", second)
@@ -276,8 +262,6 @@ class HostileCommands:
         happens = {
             "install_host_package": ("package", True),
             "start_prewarm": ("prewarm", True),
-            "start_fill": ("prewarm", True),
-            "start_clone": ("prewarm", True),
             "verify_storage": ("verified", True),
             "start_database": ("database", True),
             "stop_database": ("database", False),
@@ -288,7 +272,6 @@ class HostileCommands:
             return
         if state_at(self._account.instances[host], self._time.seconds) != "running":
             return
-        fills.begun(self._account, host, done, record["document"], record["parameters"])
         if happens is not None:
             self._account.happened(host, done, *happens)
         if happens is not None and happens[0] == "replication":

@@ -187,7 +187,6 @@ def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str,
         "LeastBinlogSeconds": str(settings.limits.prewarm_deadline_minutes * 60),
         "Health": health_policy(settings),
         "HealthAccount": "here" if wanted.account_here else "replicated",
-        "Clones": "no" if settings.prewarm.clone_mib_per_s is None else "yes",
     }
 
 

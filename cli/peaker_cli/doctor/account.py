@@ -13,7 +13,6 @@ from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 
-from peaker_cli.doctor.direct_fill import FillRights, look_at_fill_rights
 from peaker_cli.doctor.finding import Area, Finding, Verdict
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.field_types import DEFAULT_BOOTSTRAP_QUALIFIER
@@ -68,8 +67,7 @@ class AccountFacts:
 
     `use` is what it may have of EC2 and EBS, and has; `keys` by ARN with why EBS could not use it. `passes` are
     the roles that launch_replica may pass. `default_key` is None where new volumes are not encrypted by default.
-    `fallback_types` are the settings' other types, by name. `fill_rights` is None where no role is known, and where
-    prewarm.direct_fill is off.
+    `fallback_types` are the settings' other types, by name.
     """
 
     bootstrap_version: int | Unknown | None
@@ -82,7 +80,6 @@ class AccountFacts:
     profile: Profile | Unknown | None
     passes: Sequence[str] | Unknown
     fallback_types: Mapping[str, InstanceType | Unknown | None] = field(default_factory=dict)
-    fill_rights: FillRights | Unknown | None = None
 
 
 def look_at_account(
@@ -99,7 +96,6 @@ def look_at_account(
         *_keys(settings, facts, like),
         _default_key(settings, facts),
         *_profile(settings, facts),
-        *look_at_fill_rights(ACCOUNT, settings, facts.fill_rights, like),
     ]
 
 

@@ -27,7 +27,6 @@ from peaker_cli.doctor.account import (
     InstanceType,
     Profile,
 )
-from peaker_cli.doctor.direct_fill import FillRights, simulated_fill_rights
 from peaker_cli.doctor.finding import NotTold, absent, ask
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected
@@ -59,7 +58,6 @@ class AccountInquiry:
                 name: ask("ec2:DescribeInstanceTypes", lambda n=name: self._type(n))  # type: ignore[misc]
                 for name in self._settings.fallback_instance_types
             },
-            fill_rights=self._fill_rights(profile),
         )
 
     def _bootstrap(self) -> int | None:
@@ -145,17 +143,6 @@ class AccountInquiry:
             return None
         roles = answer["InstanceProfile"]["Roles"]
         return Profile(name, roles[0]["Arn"] if roles else None)
-
-    def _fill_rights(self, profile: Profile | Unknown | None) -> FillRights | Unknown | None:
-        if not self._settings.prewarm.direct_fill or profile is None or isinstance(profile, Unknown):
-            return profile if isinstance(profile, Unknown) else None
-        role_arn = profile.role_arn
-        if role_arn is None:
-            return None
-        return ask(
-            "iam:SimulatePrincipalPolicy",
-            lambda: simulated_fill_rights(self._client, self._settings, role_arn),
-        )
 
     def _passes(self) -> list[str]:
         """The roles that the deployed function launch_replica may pass, by the policies of its own role."""

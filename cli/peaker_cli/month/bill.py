@@ -74,8 +74,6 @@ class Month:
 # Which setting lets a run take the method, where that is not the initialization rate.
 _SETTING_OF = {
     "hot_first": "prewarm.serve_when",
-    "direct_fill": "prewarm.direct_fill",
-    "mysql_clone": "prewarm.clone_mib_per_s",
 }
 
 

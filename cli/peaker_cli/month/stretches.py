@@ -188,14 +188,9 @@ def _cheaper_method(plan: Mapping[str, Any], needed_at: datetime | None) -> tupl
     for name, one in methods.items():
         usd, p90 = _amount(one["usd"]), _amount(one["p90_seconds"])
         # What stands parked is none of the settings'.
-        if not one["carried_out"] or name in ("return_parked", "return_expired"):
+        if not one["carried_out"] or name == "return_parked":
             continue
         if usd is None or p90 is None or p90 > left:
-            continue
-        # Of a set, of several at once, or after a refusal, no setting helps.
-        if name in ("direct_fill", "mysql_clone") and not (one["why_not"] or "prewarm.").startswith(
-            "prewarm."
-        ):
             continue
         if paid - usd > (best[1] if best else 0.0):
             best = (name, paid - usd)

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from peaker_cli.durations import duration
 
-REFILL = "return_expired"
 _VERDICT_STYLES = {"pass": "green", "warn": "yellow", "refuse": "red", "unknown": "magenta"}
 
 
@@ -73,26 +72,9 @@ def choice_lines(comparison: Mapping[str, Any]) -> list[tuple[str, str]]:
         makes = {True: "is met", False: "is NOT met", None: "cannot be judged"}[comparison["in_time"]]
         spare = f"with {comparison['margin_share']:.0%} to spare"
         found.insert(0, ("deadline", f"{comparison['ready_by']} {makes} {spare}"))
-    if comparison.get("falls_back_to"):
-        found.append(
-            ("if refused", f"{comparison['falls_back_to']}, in the same run{_what_stays(comparison)}")
-        )
     if comparison["by_then"]:
         found.append(("instead", str(comparison["by_then"])))
     return found
-
-
-def basis_of_refill(comparison: Mapping[str, Any] | None, replica: str) -> str:
-    """What a refill of that replica writes, and what is paid for it once; empty where it was not estimated."""
-    methods = [] if comparison is None else comparison["methods"]
-    return next((one["basis"] for one in methods if one["name"] == REFILL and one["replica"] == replica), "")
-
-
-def _what_stays(comparison: Mapping[str, Any]) -> str:
-    """Of a parked replica whose refill is refused; what other methods made is gone by then."""
-    if comparison["chosen"] != REFILL:
-        return ""
-    return "; the parked replica stays parked, or is for scale_in to retire where a block was written already"
 
 
 def render_checks(checks: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -20,7 +20,6 @@ from peaker_cli.durations import duration
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
 from peaker_cli.runs.comparison import (
-    basis_of_refill,
     choice_lines,
     effect_lines,
     render_checks,
@@ -92,7 +91,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     members = plan.get("members") or [{**plan, "number": 1}]
     for member in members:
         if _returns(member):
-            table.add_row(*_back(member, plan, members))
+            table.add_row(*_back(member, members))
     for member in members:
         if not _returns(member):
             zone = ", ".join(member["zones"][:1])
@@ -112,7 +111,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         table.add_row("batch", _batch(plan))
     table.add_row("", f"by {price['source']}")
     if price.get("snapshots_gib"):
-        table.add_row("snapshots", _snapshots(price, members))
+        table.add_row("snapshots", _snapshots(price))
     comparison = plan.get("comparison")
     if plan.get("method") and not (comparison and comparison["ready_by"]):
         table.add_row("way", _way(plan["method"]))
@@ -194,7 +193,7 @@ def _batch(plan: dict[str, Any]) -> str:
 
 
 def _returns(plan: dict[str, Any]) -> bool:
-    """Whether a parked replica comes back: as it is, or refilled with what has changed."""
+    """Whether a parked replica comes back."""
     return _action(plan) != "build"
 
 
@@ -202,20 +201,13 @@ def _action(member: dict[str, Any]) -> str:
     return str(member["method"]["action"]) if member.get("method") else "build"
 
 
-def _back(member: dict[str, Any], plan: dict[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
-    """The line of a parked replica that comes back; of one that is refilled with what is written."""
-    method, ready = member["method"], _ready(member, members)
-    if _action(member) == "return":
-        return "return", f"{method['replica']}, parked{ready}"
-    written = basis_of_refill(member.get("choice") or plan.get("comparison"), method["replica"])
-    return "refill", (
-        f"{method['replica']}, parked and expired, gets what {plan['donor']} has now: of its volumes only the blocks "
-        f"that have changed are written{ready}" + (f" ({written})" if written else "")
-    )
+def _back(member: dict[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
+    """The line of a parked replica that comes back."""
+    return "return", f"{member['method']['replica']}, parked{_ready(member, members)}"
 
 
 def _verdict(members: list[dict[str, Any]]) -> str:
-    told = {"return": "returned", "refill": "refilled", "build": "built"}
+    told = {"return": "returned", "build": "built"}
     actions = [_action(member) for member in members]
     return f"would be {' and '.join(word for action, word in told.items() if action in actions)}"
 
@@ -226,26 +218,21 @@ def _way(method: dict[str, Any]) -> str:
     return f"{method['reason']}{rejected}"
 
 
-_OWN_VOLUME = {"return": "its own, warm", "refill": "its own, refilled"}
-
-
 def _volume(volume: dict[str, Any], method: dict[str, Any] | None) -> str:
     rate = volume["initialization_rate_mib_per_s"]
     hydration = "hydrated on demand" if rate is None else f"hydrated at {rate} MiB/s"
-    hydration = _OWN_VOLUME.get("build" if method is None else method["action"], hydration)
+    if method is not None and method["action"] == "return":
+        hydration = "its own, warm"
     return (
         f"{volume['size_gib']} GiB {volume['volume_type']}, {volume['iops']} IOPS, "
         f"{volume['throughput_mib_per_s']} MiB/s, {hydration}"
     )
 
 
-def _snapshots(price: dict[str, Any], members: list[dict[str, Any]]) -> str:
+def _snapshots(price: dict[str, Any]) -> str:
     hourly = price["snapshots_hourly"]
     costs = "an unknown price" if hourly is None else f"${hourly:.4f} an hour"
-    why = "for the next copy to be incremental"
-    if any(_action(member) == "refill" for member in members):
-        why += " and another refill to be possible"
-    return f"at most {price['snapshots_gib']:g} GiB stay {why}, {costs}"
+    return f"at most {price['snapshots_gib']:g} GiB stay for the next copy to be incremental, {costs}"
 
 
 def _price(price: dict[str, Any]) -> str:

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.durations import duration
-from peaker_cli.runs.comparison import basis_of_refill
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 
@@ -151,17 +150,8 @@ def _way(receipt: dict[str, Any]) -> str:
     build = f"building {duration(method['build_seconds'])}{_usd(method['build_usd'])}"
     if method["return_seconds"] is None:
         return line
-    back = "refill" if method["action"] == "refill" else "return"
-    compared = f"({back} {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
-    return f"{line} {compared}{_written(receipt['plan'])}"
-
-
-def _written(plan: dict[str, Any]) -> str:
-    """What a refill was to write, and what of its price is paid once for that."""
-    if plan["method"]["action"] != "refill":
-        return ""
-    basis = basis_of_refill(plan.get("comparison"), plan["method"]["replica"])
-    return f": {basis}" if basis else ""
+    compared = f"(return {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+    return f"{line} {compared}"
 
 
 def _usd(amount: float | None) -> str:
@@ -188,8 +178,6 @@ def _standing(receipt: dict[str, Any]) -> str:
     line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
     if replica.get("parked_until"):
         line += f", until {_clock(replica['parked_until'])} ({replica['until_reason']})"
-    if replica.get("stands_until"):
-        line += f", by its changed blocks until {_clock(replica['stands_until'])}"
     return line
 
 

@@ -41,15 +41,10 @@ class DonorPrepared(HostResult):
     not_frozen: str = ""
     # What each mount point stands on, as the host package says it; None of a host that does not say.
     layout: list[dict[str, Any]] | None = None
-    # What a clone would bring empty; None of a host that does not say.
-    tables_not_innodb: list[str] | None = None
 
 
 class PrewarmReport(HostResult):
-    """How far the engine is; rate and remaining time are None while they are not known.
-
-    `written`, of a refill: whether an engine of the run has begun to write; None where the host does not say.
-    """
+    """How far the engine is; rate and remaining time are None while they are not known."""
 
     state: Literal["running", "done", "failed", "dead"]
     blocks_done: Count | None = None
@@ -65,7 +60,6 @@ class PrewarmReport(HostResult):
     used_warm_seconds: Seconds | None = None
     samples: list[tuple[Seconds, Seconds, Amount, Amount, Seconds | None]] = []
     message: str | None = None
-    written: StrictBool | None = None
 
 
 class StorageProof(HostResult):
@@ -113,17 +107,13 @@ class ServiceReport(HostResult):
 
 
 class HealthReport(HostResult):
-    """What a replica's health responder answers; `kept_by_floor` means that it serves although it lags.
-
-    `reads_per_second` are the clients' statements since the last report, None where the host could not know them.
-    """
+    """What a replica's health responder answers; `kept_by_floor` means that it serves although it lags."""
 
     http_status: int
     state: str
     why: str
     kept_by_floor: bool = False
     lag_seconds: Seconds | None = None
-    reads_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class DrainReport(HostResult):

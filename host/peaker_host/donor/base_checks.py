@@ -15,7 +15,6 @@ from peaker_host.database.channels import only_channel
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, read_status
-from peaker_host.database.table_files import tables_not_innodb
 from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
 from peaker_host.donor.prepare_donor import refuse_source
 from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, UnclearAnswer
@@ -36,7 +35,6 @@ _HEARTBEATS = {
     " WHERE VARIABLE_NAME = 'SLAVE_HEARTBEAT_PERIOD'",
 }
 # `library` is a reserved word from MySQL 9.2 on.
-_CLONE_PLUGIN = "SELECT PLUGIN_STATUS AS state FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'"
 _LOADED_PLUGINS = (
     "SELECT PLUGIN_NAME AS plugin, PLUGIN_LIBRARY AS loaded_from FROM information_schema.PLUGINS"
     # That of clones comes with every server.
@@ -119,37 +117,6 @@ def look_at_unit(settings: Settings, processes: Processes) -> Step:
         return f"{unit} runs and is enabled"
 
     return looked("unit", look)
-
-
-def look_at_clones(client: MysqlClient, datadir: str) -> Step:
-    """Whether a run may clone this server; a warning, since a run that may not takes another method."""
-
-    def look() -> "str | Step":
-        rows = client.rows(_CLONE_PLUGIN)
-        if not rows or rows[0].get("state") != "ACTIVE":
-            return _not_cloned(
-                "the clone plugin is not active",
-                "plugin_load_add=mysql_clone.so in the server's option file and a restart, or INSTALL PLUGIN clone "
-                "SONAME 'mysql_clone.so' while super_read_only is off",
-            )
-        others = tables_not_innodb(datadir)
-        if others:
-            return _not_cloned(
-                f"tables that a clone would bring empty: {', '.join(others)}",
-                "ALTER TABLE ... ENGINE = InnoDB",
-            )
-        return "the clone plugin is active, all tables are of InnoDB"
-
-    return looked("clone", look)
-
-
-def _not_cloned(why: str, remedy: str) -> Step:
-    return Step(
-        "clone",
-        WARNING,
-        f"{why}: a run that would clone this server takes another way",
-        f"{remedy}; or set prewarm.clone_mib_per_s to null and deploy",
-    )
 
 
 @understood(UnclearAnswer, "what the server says of itself")

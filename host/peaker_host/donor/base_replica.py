@@ -16,12 +16,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_file
-from peaker_host.donor.agent_retention import STEP as RETENTION
-from peaker_host.donor.agent_retention import look_at_retention, shorten_retention
 from peaker_host.donor.base_checks import (
     Filesystem,
     ServerFacts,
-    look_at_clones,
     look_at_server,
     look_at_unit,
     server_numbers,
@@ -52,8 +49,7 @@ class BaseRequest:
     """What the cluster's settings say, and what the owner of the server allows.
 
     `admin_defaults_file`: an option file of this host with the administrator's login; empty for what is there already,
-    or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made. `clones`:
-    runs may clone this server.
+    or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made.
     """
 
     engine: str
@@ -64,7 +60,6 @@ class BaseRequest:
     admin_defaults_file: str = ""
     account_here: bool = False
     check_only: bool = False
-    clones: bool = False
 
 
 def prepare_base(
@@ -136,7 +131,6 @@ def _look(
     settings = _with_facts(settings, settings_path, processes, facts)
     client, least = administrator.client, request.least_binlog_seconds
     steps += look_at_server(settings, processes, client, facts, request.filesystems, least)
-    steps += [look_at_clones(client, facts.datadir)] if request.clones else []
     steps.append(look_at_unit(settings, processes))
     steps.append(looked("health account", lambda: _account(settings, processes, request.account_here)))
     return settings, facts, steps
@@ -154,7 +148,6 @@ def _check(
         numbers = server_numbers(administrator.client, request.engine)
     steps.append(looked("host settings", lambda: _look_at_settings(settings, settings_path)))
     steps.append(looked("health policy", lambda: _look_at_policy(settings, request.health)))
-    steps.append(looked(RETENTION, lambda: look_at_retention(settings)))
     steps.append(looked("health responder", lambda: _look_at_responder(settings, processes)))
     if not refused(steps[-1:]):
         steps.append(looked("health answer", lambda: _await_good(settings, wait_seconds)))
@@ -239,7 +232,6 @@ def _make(
     if refused(steps):
         return steps
     steps.append(_store_policy(settings, request.health))
-    steps.append(looked(RETENTION, lambda: shorten_retention(settings)))
     steps.append(looked("health responder", lambda: _start_responder(settings, processes)))
     if refused(steps):
         return steps

@@ -59,7 +59,6 @@ def _prepare_base(context: Context) -> Dict[str, Any]:
         arguments.admin_defaults_file,
         arguments.health_account == "here",
         arguments.mode == "check",
-        arguments.clones == "yes",
     )
     return prepare_base(
         context.settings,
@@ -120,7 +119,6 @@ COMMANDS = (
                 default="prepare",
                 choices=("prepare", "check"),
             ),
-            Parameter("--clones", "whether runs may clone this server", default="no", choices=("no", "yes")),
             Parameter("--wait-seconds", "how long the responder may take to answer good", not_negative, 30.0),
         ),
     ),

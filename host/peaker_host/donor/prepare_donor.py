@@ -10,7 +10,6 @@ from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient, admin_client, status_text
 from peaker_host.database.page_list import dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
-from peaker_host.database.table_files import tables_not_innodb
 from peaker_host.layouts.discover import discover
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions
 from peaker_host.machine.freeze import freeze_all, freeze_for_a_moment
@@ -71,7 +70,6 @@ def prepare_donor(
         "data_bytes": sum(_used_bytes(path) for path in freezes),
         "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
         "not_frozen": not_frozen,
-        "tables_not_innodb": tables_not_innodb(directories[0]) if settings.engine == "mysql" else None,
         "layout": [stack_document(stack) for stack in layout],
     }
 

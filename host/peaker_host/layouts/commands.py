@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import absolute_paths, positive, run_id_or_nothing
+from peaker_host.machine.arguments import absolute_paths, positive
 from peaker_host.machine.command import Command, Context, Parameter
 from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
 from peaker_host.machine.replication_login import refuse_without_login
@@ -14,7 +14,6 @@ from peaker_host.machine.stacks import stack_document
 
 def _assemble_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.assemble import assemble
-    from peaker_host.layouts.refilled import begin_anew
     from peaker_host.machine import manifest
 
     arguments = context.arguments
@@ -31,8 +30,6 @@ def _assemble_storage(context: Context) -> Dict[str, Any]:
         arguments.wait_seconds,
         context.say,
     )
-    if arguments.refilled_by:
-        begin_anew(settings, made, arguments.refilled_by, context.say)
     return {
         "members": [asdict(member) for member in made.members],
         "bytes": sum(member.size_bytes for member in made.members),
@@ -69,13 +66,6 @@ COMMANDS = (
                 "--layout",
                 "the set manifest that prepare_donor gave, JSON; empty for single volumes",
                 default="",
-            ),
-            Parameter(
-                "--refilled-by",
-                "the run whose start_fill brought older copies up to date; --run-id is the builder's then, and what "
-                "the host knew of their first life is forgotten",
-                run_id_or_nothing,
-                "",
             ),
             Parameter("--wait-seconds", "how long a volume may take to appear", positive, 120.0),
             *OF_THE_CLUSTER,

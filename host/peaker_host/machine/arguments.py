@@ -45,12 +45,6 @@ def _matching(pattern: "re.Pattern[str]") -> Callable[[str], str]:
     return check
 
 
-def _run_id_or_empty(text: str) -> str:
-    if text and not _RUN_ID.fullmatch(text):
-        raise ValueError(text)
-    return text
-
-
 def _absolute_paths(text: str) -> List[str]:
     paths = text.split(",")
     if not all(os.path.isabs(path) for path in paths):
@@ -65,7 +59,6 @@ def _absolute_or_empty(text: str) -> str:
 
 
 run_id = typed(_matching(_RUN_ID), "a run id of letters, digits and hyphens, at most 80")
-run_id_or_nothing = typed(_run_id_or_empty, "a run id, or empty")
 host_name = typed(_matching(_HOST_NAME), "a host name or address")
 absolute_paths = typed(_absolute_paths, "absolute paths, separated by commas")
 path_or_nothing = typed(_absolute_or_empty, "an absolute path, or empty")

@@ -109,38 +109,6 @@ class NoInstanceRole(HostError):
     """The instance metadata service gives no credentials, or does not answer."""
 
 
-class DirectApiBusy(HostError):
-    """The EBS direct APIs throttle, fail or do not answer: the same request may be answered later."""
-
-
-class DirectApiRefused(HostError):
-    """The EBS direct APIs refuse the request: a right, a key or the snapshot is missing. Says which."""
-
-
-class BlockTokenRefused(HostError):
-    """The token of a block is not valid any more; a new list has new ones."""
-
-
-class BlockDamaged(HostError):
-    """A block came short, or with another checksum than its own."""
-
-
-class SnapshotTooLarge(HostError):
-    """The snapshot is of a larger volume than the one to be filled."""
-
-
-class VolumeUnrelated(HostError):
-    """The volume is not the older copy that lists of changed blocks make of it; it is not written to."""
-
-
-class FillDiffers(HostError):
-    """A block that was written reads as something else than the snapshot's."""
-
-
-class CloneRefused(HostError):
-    """The donor or the server that takes the clone refuses: a right, the plugin or a place is missing. Says which."""
-
-
 class StateDirectoryFull(HostError):
     """The disk under state_dir has no space left for what the engine must keep."""
 

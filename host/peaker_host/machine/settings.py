@@ -26,7 +26,6 @@ class Settings:
     config_dir: str = "/etc/mysql/conf.d"
     admin_defaults_file: str = "/etc/peaker/admin.cnf"
     replication_credentials_file: str = "/etc/peaker/replication.json"
-    clone_credentials_file: str = "/etc/peaker/clone.json"
     datadir: str = "/var/lib/mysql"
     error_log: str = "/var/log/mysql/error.log"
     state_dir: str = "/var/lib/peaker"
@@ -36,10 +35,7 @@ class Settings:
     health_address: str = ""
     health_defaults_file: str = "/etc/peaker/health.cnf"
     health_policy_file: str = "/etc/peaker/health.json"
-    agent_config: str = "/etc/amazon/ssm/amazon-ssm-agent.json"
     warm_empty_by_writing: bool = False
-    metadata_url: str = "http://169.254.169.254"
-    ebs_endpoint_url: str = ""
 
     @property
     def manifest_path(self) -> str:
@@ -55,11 +51,6 @@ class Settings:
     def draining_path(self) -> str:
         """Touched each time that drain_replica looks."""
         return os.path.join(self.state_dir, "draining")
-
-    @property
-    def client_reads_path(self) -> str:
-        """The client statements that the last report_health counted."""
-        return os.path.join(self.state_dir, "client_reads.json")
 
     @property
     def borrowed_paths(self) -> Tuple[str, str]:

@@ -23,7 +23,6 @@ from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import holder
 from peaker_host.warm.progress import logged_samples
 from peaker_host.warm.reading_orders import READING_ORDERS
-from peaker_host.warm.record import told_of_refill
 from peaker_host.warm.request import PrewarmRequest, check_request
 
 _START_TIMEOUT_SECONDS = 10.0
@@ -61,23 +60,6 @@ def start(
     return {"pid": pid, "already_running": False, "block_list_missing": missing}
 
 
-def start_once(
-    settings: Settings, processes: Processes, run_id: str, argv: List[str], settings_path: str
-) -> Dict[str, Any]:
-    """Start the engine that writes the run's empty volumes. One that has written everything, or still runs, is left
-    alone. Raises PrewarmNotStarted."""
-    finished = read_json(settings.run_path(run_id, "prewarm.json")) or {}
-    if finished.get("state") == "done":
-        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
-    running = holder(settings, run_id)
-    if running is not None:
-        return {"pid": running, "already_running": True}
-    return {
-        "pid": start_engine(settings, processes, run_id, argv, settings_path),
-        "already_running": False,
-    }
-
-
 def start_engine(
     settings: Settings, processes: Processes, run_id: str, argv: List[str], settings_path: str
 ) -> int:
@@ -99,7 +81,6 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
     """The latest progress. State dead means that the engine is gone without having ended; `message` has its last words.
 
     `samples` are the last lines of prewarm.jsonl: [age in s, elapsed s, bytes read, MiB/s, remaining s or null].
-    `written`, of a refill: false while no engine of the run has written, so that the volumes are as they were.
     """
     progress = read_json(settings.run_path(run_id, "prewarm.json"))
     if progress is None:
@@ -111,7 +92,7 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
         died = {"state": "dead", "message": _why_dead(settings.run_path(run_id, "prewarm.log"))}
         progress = dict(latest, **died) if latest.get("state") == "running" else latest
     samples = logged_samples(settings.run_path(run_id, "prewarm.jsonl"))
-    return {**progress, **told_of_refill(settings, run_id), "samples": samples}
+    return {**progress, "samples": samples}
 
 
 def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:

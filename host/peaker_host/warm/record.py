@@ -24,20 +24,6 @@ from peaker_host.warm.request import PrewarmRequest
 from peaker_host.warm.volume_work import VolumeWork
 
 _REMEDY = "delete it: the journal knows what was read"
-_REFILL = "refill.json"
-
-
-def note_refill(settings: Settings, run_id: str, written: bool) -> None:
-    """Keep, durably, whether an engine of the run may have written to volumes that hold an older copy."""
-    path = settings.run_path(run_id, _REFILL)
-    if written or not os.path.exists(path):
-        write_json(path, {"written": written})
-
-
-def told_of_refill(settings: Settings, run_id: str) -> Dict[str, Any]:
-    """`written`: False while such volumes are as they were; nothing where the run has no such engine."""
-    noted = read_json(settings.run_path(run_id, _REFILL))
-    return {} if noted is None else {"written": noted.get("written") is not False}
 
 
 class Record:

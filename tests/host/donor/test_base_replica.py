@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from host_bench import Host, ScriptedProcesses, answering, json_row, status, table, variables
-from peaker_host.database import data_paths, table_files
-from peaker_host.donor import base_checks, base_replica
+from peaker_host.database import data_paths
+from peaker_host.donor import base_replica
 from peaker_host.donor.base_checks import Filesystem
 from peaker_host.donor.base_replica import BaseRequest, prepare_base
 from peaker_host.health.server import HealthServer, listen
@@ -109,8 +109,7 @@ class TestWhatIsMade:
         result = base.prepare(account_here=True)
         made = {name for name, state in states(result).items() if state == "done"}
         assert made == {
-            *("administrator", "agent retention", "health account", "health policy", "health responder"),
-            "host settings",
+            *("administrator", "host settings", "health account", "health policy", "health responder")
         }
         assert result["changed"] is True
         root = base.host.root
@@ -324,41 +323,6 @@ class TestWarnings:
         found = {one["name"]: one for one in base.prepare(account_here=True)["steps"]}
         assert found[step]["state"] == "warning"
         assert remedy in found[step]["remedy"]
-
-
-class TestWhereRunsMayClone:
-    """The setting prewarm.clone_mib_per_s."""
-
-    @pytest.mark.parametrize(
-        ("state", "table_file", "told"),
-        [
-            ("ACTIVE", "", "all tables are of InnoDB"),
-            ("DISABLED", "", "the clone plugin is not active"),
-            (None, "", "the clone plugin is not active"),
-            ("ACTIVE", "old.MYD", "shop.old (MyISAM)"),
-        ],
-    )
-    def test_the_plugin_and_the_tables_are_looked_at(
-        self, base: Base, monkeypatch: pytest.MonkeyPatch, state: str | None, table_file: str, told: str
-    ) -> None:
-        schema = base.host.root / "datadir" / "shop"
-        schema.mkdir(parents=True)
-        (schema / (table_file or "orders.ibd")).touch()
-        monkeypatch.setattr(
-            base_checks, "tables_not_innodb", lambda _: table_files.tables_not_innodb(str(schema.parent))
-        )
-        base.programs.on("PLUGIN_NAME = 'clone'", answer="" if state is None else table({"state": state}))
-        steps = {one["name"]: one for one in base.prepare(account_here=True, clones=True)["steps"]}
-        assert told in steps["clone"]["detail"]
-        is_well = state == "ACTIVE" and not table_file
-        assert (steps["clone"]["state"] == "warning") is not is_well
-
-    def test_nobody_is_asked_where_no_run_clones(self, base: Base) -> None:
-        assert "clone" not in states(base.prepare(account_here=True))
-
-    def test_a_replica_in_maintenance_stays_in_it(self, base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(base_replica, "read_health", lambda *_: (404, {"why": "maintenance is on"}))
-        assert states(base.prepare(account_here=True))["health answer"] == "warning"
 
 
 class TestACheckThatMakesNothing:

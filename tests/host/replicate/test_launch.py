@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, answering, json_row, table, unmount
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, answering, json_row, table
 from peaker_host import cli
-from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, ResponderUnreachable, TornSnapshot
-from peaker_host.machine.proven import note_proven
-from peaker_host.prove.read_again import keep_slow_blocks
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
-REFILL = "scale-out-orders-20261127T1200-77aa"
 PERSISTED = {
     "Version": 2,
     "mysql_static_variables": {
@@ -329,42 +325,3 @@ class TestStartDatabase:
         os.makedirs(place, exist_ok=True)
         type(ready).__mro__[1]().run(["mount", other.path, place])
         assert self.start(host, ready, capsys)["error"] == "DeviceInUse"
-
-    @pytest.mark.real
-    def test_a_refilled_copy_takes_an_identity_again_and_a_command_that_is_sent_again_does_not_take_it_away(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Its volumes are the donor's of now: with its uuid the replica would end the donor's replication."""
-        first = self.start(host, ready, capsys)
-        identity = Path(host.settings.datadir) / "auto.cnf"
-        note_proven(host.settings, RUN_ID)
-        keep_slow_blocks(host.settings, RUN_ID, {host.volumes[0].volume_id: [7]})
-        Path(host.settings.borrowed_paths[0]).write_text("{}")
-        unmount(identity.parent)
-        with host.mounted(host.volumes[0]) as point:
-            (point / "auto.cnf").write_text("[auto]\nserver-uuid=donor-of-now\n")
-            (point / "mysqld-auto.cnf").write_text(json.dumps(PERSISTED))
-        live = {host.volumes[0].volume_id: LiveBlocks([(0, 4)], "", known=True)}
-        keep_live_blocks(host.settings, REFILL, live)
-        Path(host.settings.run_path(REFILL, "prewarm.json")).write_text('{"state": "done"}')
-
-        def assemble() -> dict[str, Any]:
-            volumes = host.request(host.volumes[0])
-            asked = ("--run-id", RUN_ID, "--volumes", volumes, "--refilled-by", REFILL)
-            return host.call(capsys, "assemble_storage", *asked)
-
-        assert assemble()["ok"]
-        kept = {path.name for path in (Path(host.settings.state_dir) / "runs" / RUN_ID).iterdir()}
-        assert kept == {"refilled.json", "live_blocks.json"}
-        assert kept_live_blocks(host.settings, RUN_ID)[host.volumes[0].volume_id].blocks == [(0, 4)]
-        assert not Path(host.settings.borrowed_paths[0]).exists()
-
-        again = self.start(host, ready, capsys)
-        assert (again["ok"], identity.exists()) == (True, False)
-        persisted = json.loads((identity.parent / "mysqld-auto.cnf").read_text())
-        assert persisted["mysql_static_variables"] == {}
-        assert again["started_seconds"] != first["started_seconds"], "nothing is told of its first life"
-        identity.write_text("[auto]\nserver-uuid=own\n")
-        assert assemble()["ok"]
-        assert self.start(host, ready, capsys)["started_seconds"] == again["started_seconds"]
-        assert identity.exists(), "an own identity is never taken away"

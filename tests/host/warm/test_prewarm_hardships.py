@@ -156,13 +156,6 @@ class TestEnding:
         answer = host.call(capsys, "start_prewarm", *self.ASKED, "--remainder", "on")
         assert answer["error"] == "StorageNotAssembled", "it went on to what a start needs next"
 
-    def test_a_fill_that_has_brought_everything_is_done(self, host: Host, capsys: Capture) -> None:
-        self.published(host)
-        volumes, snapshots = host.request(host.volume(MIB)), json.dumps({"volume0": "snap-0a1b2c3d4e5f60799"})
-        asked = ("--run-id", RUN_ID, "--volumes", volumes, "--snapshots", snapshots)
-        with engine_lock.take_lock(host.settings, RUN_ID):
-            assert host.call(capsys, "start_fill", *asked)["already_done"]
-
     ASKED = ("--run-id", RUN_ID, "--method", "used")
 
     @staticmethod

@@ -21,17 +21,12 @@ from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.learning.elsewhere import ClusterFigures
-from peaker.domain.planning.learning.fills import PastFills
-from peaker.domain.planning.learning.reading import PastReading
-from peaker.domain.planning.methods.choice import MethodChoice
-from peaker.domain.planning.methods.situation import MethodName
 from peaker.domain.planning.parking import Method as ReturnOrBuild
 from peaker.domain.planning.plan import ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, RunPart, RunRow
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 
@@ -227,9 +222,6 @@ def test_a_return_teaches_returns_and_no_build(records: DynamoForecastRecords) -
     assert not any((past.seconds, past.apply_speeds, past.caught_up_waits))
 
 
-FILLED = Member(batch="run-0", number=1, method=Method.BUILD, fills=True)
-
-
 def kept(records_of: DynamoDbLedger, number: int, *parts: RunPart) -> Holder:
     """A run of a day of its own."""
     start, run_id = NOW + timedelta(days=number), f"run-{number}"
@@ -239,73 +231,6 @@ def kept(records_of: DynamoDbLedger, number: int, *parts: RunPart) -> Holder:
     run = RunRow(run_id, "orders", "scale_out", start, ExecutionInput(cluster="orders"), parts=given)
     records_of.open_run(holder, run)
     return holder
-
-
-def filling_plan(name: MethodName = MethodName.DIRECT_FILL) -> ScaleOutPlan:
-    chosen = MethodChoice(chosen=name, reason="the cheapest in time")
-    return returning_plan().model_copy(update={"method": None, "comparison": chosen})
-
-
-def test_a_direct_fill_teaches_fills_and_no_prewarm(records: DynamoForecastRecords) -> None:
-    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
-    served = FILLED.model_copy(update={"state": "in_service"})
-    holder = kept(ledger, 0, served, filling_plan())
-    finish(ledger, holder, "StartPrewarm", 0, 1)
-    finish(ledger, holder, "ReportPrewarm", 1, 3, READ)
-    finish(ledger, holder, "VerifyStorage", 4, 5)
-    past = records.past_steps("orders")
-    assert past.fills == PastFills((PastReading(5e8, 180.0),))
-    assert past.seconds == {"VerifyStorage": [60.0]}
-    assert not any((past.hydrated_bytes, past.hydrated_rates, past.hot_shares))
-
-
-def test_a_clone_teaches_clones_and_neither_prewarms_nor_snapshots(records: DynamoForecastRecords) -> None:
-    """It waited for no snapshot: its seconds there are none of a set."""
-    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
-    served = FILLED.model_copy(update={"state": "in_service", "clones": True})
-    holder = kept(ledger, 0, served, filling_plan(MethodName.CLONE))
-    finish(ledger, holder, "AwaitSnapshots", 0, 0)
-    finish(ledger, holder, "StartPrewarm", 0, 1)
-    finish(ledger, holder, "ReportPrewarm", 1, 3, READ)
-    finish(ledger, holder, "VerifyStorage", 4, 5)
-    past = records.past_steps("orders")
-    assert past.clones == PastFills((PastReading(5e8, 180.0),))
-    assert (past.fills, past.seconds) == (PastFills(), {"VerifyStorage": [60.0]})
-    assert not any((past.hydrated_bytes, past.copies, past.hot_shares))
-
-
-def test_a_clone_that_failed_says_nothing_of_a_fill(records: DynamoForecastRecords) -> None:
-    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
-    denied = Failure(failed_step="FillVolumes/ReportPrewarm", error="PrewarmFailed", cause="BACKUP_ADMIN")
-    kept(ledger, 0, FILLED.model_copy(update={"state": "gone", "failure": denied, "clones": True}))
-    past = records.past_steps("orders")
-    assert past.fills.failed is None
-    assert past.clones.failed is not None
-    assert "BACKUP_ADMIN" in past.clones.failed.why
-
-
-def test_a_fill_that_failed_is_known_until_another_one_has_ended(records: DynamoForecastRecords) -> None:
-    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
-    denied = Failure(failed_step="FillVolumes/ReportPrewarm", error="PrewarmFailed", cause="AccessDenied")
-    kept(ledger, 0, FILLED.model_copy(update={"state": "gone", "failure": denied}))
-    failed = records.past_steps("orders").fills.failed
-    assert failed is not None
-    assert (failed.at, "AccessDenied" in failed.why) == (NOW, True)
-    holder = kept(ledger, 1, FILLED.model_copy(update={"state": "in_service"}), filling_plan())
-    finish(ledger, holder, "ReportPrewarm", 1, 3, READ)
-    assert records.past_steps("orders").fills.failed is None
-
-
-@pytest.mark.parametrize(
-    ("step", "error"), [("LoadBufferPool", "HostCommandFailed"), ("FillVolumes", "PrewarmDeadlineExceeded")]
-)
-def test_what_failed_elsewhere_or_for_want_of_time_says_nothing_of_a_fill(
-    records: DynamoForecastRecords, step: str, error: str
-) -> None:
-    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
-    failure = Failure(failed_step=step, error=error, cause="")
-    kept(ledger, 0, FILLED.model_copy(update={"state": "gone", "failure": failure}))
-    assert records.past_steps("orders").fills.failed is None
 
 
 def finish(

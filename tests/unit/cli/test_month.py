@@ -20,9 +20,9 @@ from peaker_cli.month.stretches import parked_times, stretches_of
 from rich.console import Console
 from typer import BadParameter
 
-from bench.plan_month import END, START, compared_month, simulated
 from tests.support.builders import orders
 from tests.support.kept_metrics import KeptMetrics
+from tests.support.simulated_month import END, START, compared_month, simulated
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EIGHT = datetime(2026, 11, 3, 8, tzinfo=UTC)

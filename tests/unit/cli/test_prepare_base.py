@@ -86,10 +86,6 @@ class TestTheQuestion:
         assert given["LeastBinlogSeconds"] == str(2880 * 60)
         assert "AdminDefaultsFile" not in given, "the document's default stands: an empty value is no value"
         assert json.loads(given["Health"])["lag_seconds"] == 5
-        assert given["Clones"] == "no"
-
-    def test_a_clone_s_needs_are_looked_at_where_runs_may_clone(self) -> None:
-        assert base_parameters(orders(prewarm={"clone_mib_per_s": 100}), Preparation())["Clones"] == "yes"
 
     def test_an_account_here_and_another_login_are_the_owner_s_word(self) -> None:
         given = base_parameters(orders(), Preparation("/root/dba.cnf", account_here=True))

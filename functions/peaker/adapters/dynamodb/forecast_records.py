@@ -9,27 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.dynamodb.items import to_json
-from peaker.adapters.dynamodb.written_volumes import (
-    HYDRATION,
-    is_amount,
-    step_seconds,
-    with_failed,
-    with_filled,
-    written_plan,
-)
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
-from peaker.domain.planning.learning.fills import PastFills
-from peaker.domain.planning.learning.past_steps import SAME_WORK, PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.learning.reading import rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
@@ -56,10 +47,7 @@ _FIGURES_KEPT_FOR = timedelta(days=183)
 # More say no more.
 _CLUSTERS_READ = 200
 _PAST_RUNS = 20
-_SNAPSHOT = states_of(Part.SNAPSHOT)
 _OF_BATCH = states_of(Part.DONOR)
-# What a refill passes as a return does.
-_REFILL_AS_RETURN = states_of(Part.INSTANCE, *SAME_WORK, method=Method.REFILL)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
@@ -169,15 +157,12 @@ class DynamoForecastRecords:
         caught_up: list[float] = []
         return_speeds: list[float] = []
         looks: list[float] = []
-        fills, clones, refills = PastFills(), PastFills(), PastFills()
         sizes: dict[str, list[int]] = {}
         returned_sizes: dict[str, list[int]] = {}
         runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
         members = Counter(batch_of(run) for run in runs)
         for run in runs:
             run_id, beside = run.run_id, members[batch_of(run)]
-            fills, clones = with_failed(fills, run, "fill"), with_failed(clones, run, "clone")
-            refills = with_failed(refills, run, "refill")
             method = _method(run)
             if run.operation != "scale_out" or not _served(run) or method is None:
                 continue
@@ -188,25 +173,9 @@ class DynamoForecastRecords:
                 _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], beside)
                 pools += _pools(steps)
                 own = [one for one in steps if one.step not in _OF_BATCH]
-                if method is Method.REFILL:
-                    # Its database replays a log as a build's does, and is behind by as little: of that it teaches no
-                    # return. Nor does its writing teach fills: beside a few blocks, what is looked up and compared
-                    # takes the time, and in proportion to all bytes it would be hours.
-                    refills = PastFills()
-                    own = [one for one in own if one.step in _REFILL_AS_RETURN]
-                else:
-                    return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
+                return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 _add_seconds(returned, returned_sizes, own, beside)
                 continue
-            written = written_plan(run)
-            if written is not None:
-                if written.clones:
-                    clones = with_filled(clones, by_name)
-                else:
-                    fills = with_filled(fills, by_name)
-                others = (*HYDRATION, *_SNAPSHOT) if written.clones else HYDRATION
-                steps = [one for one in steps if one.step not in others]
-                by_name = {step.step: step for step in steps}
             _add_seconds(seconds, sizes, steps, beside)
             pools += _pools(steps)
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
@@ -218,12 +187,12 @@ class DynamoForecastRecords:
             )
             speed = apply_speed({**taken, **by_name})
             speeds += _known(speed)
-            caught_up += _known(step_seconds(by_name.get("WaitForCatchUp")) if speed is None else None)
+            caught_up += _known(_step_seconds(by_name.get("WaitForCatchUp")) if speed is None else None)
             for step in steps:
                 if step.finished_at is None:
                     continue
                 size = step.numbers.get("bytes_read")
-                if step.step == "ReportPrewarm" and is_amount(size):
+                if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
                     rates.append(_paid_rate(run))
                 share = knee_share(step.numbers.get("limits"))
@@ -242,9 +211,6 @@ class DynamoForecastRecords:
             return_speeds=return_speeds,
             hydrated_rates=rates,
             first_looks=looks,
-            fills=fills,
-            clones=clones,
-            refills=refills,
             elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
             sizes=sizes,
             returned_sizes=returned_sizes,
@@ -321,7 +287,7 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
     if first is None or last is None or last.finished_at is None:
         return []
     copied, since = last.numbers.get("copied_bytes"), last.numbers.get("since_seconds")
-    if not is_amount(copied) or not (since is None or is_amount(since)):
+    if not _is_amount(copied) or not (since is None or _is_amount(since)):
         return []
     return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
 
@@ -330,7 +296,7 @@ def _pools(steps: Sequence[StepRow]) -> list[float]:
     """Bytes in the donor's buffer pool, where the run has asked it; of older host packages, those listed: all."""
     ended = [one for one in steps if one.step == "PrepareDonor" and one.finished_at is not None]
     pages = [one.numbers.get("buffer_pool_held_pages", one.numbers.get("buffer_pool_pages")) for one in ended]
-    return [float(one) * _PAGE_BYTES for one in pages if is_amount(one)]
+    return [float(one) * _PAGE_BYTES for one in pages if _is_amount(one)]
 
 
 def _known(value: float | None) -> list[float]:
@@ -351,7 +317,7 @@ def _served(run: RunRow) -> bool:
 
 
 def _method(run: RunRow) -> Method | None:
-    """How its replica came. A parked one that came back hydrates nothing or little, and teaches nothing of a build.
+    """How its replica came. A parked one that came back hydrates nothing and teaches nothing of a build.
 
     None of a run whose plan cannot be read, which may have been any.
     """
@@ -361,7 +327,7 @@ def _method(run: RunRow) -> Method | None:
         return None
     if plan is None or plan.returns is None:
         return Method.BUILD
-    return Method.REFILL if plan.refills else Method.RETURN
+    return Method.RETURN
 
 
 def _paid_rate(run: RunRow) -> float | None:
@@ -379,7 +345,19 @@ def _add_seconds(
     seconds: dict[str, list[float]], sizes: dict[str, list[int]], steps: Sequence[StepRow], size: int
 ) -> None:
     for step in steps:
-        took = step_seconds(step)
+        took = _step_seconds(step)
         if took is not None:
             seconds.setdefault(step.step, []).append(took)
             sizes.setdefault(step.step, []).append(size)
+
+
+def _step_seconds(step: StepRow | None) -> float | None:
+    """Seconds of a step that has ended."""
+    if step is None or step.finished_at is None:
+        return None
+    return seconds_between(step.started_at, step.finished_at)
+
+
+def _is_amount(value: Any) -> TypeGuard[float]:
+    """Whether it was measured: other releases may have noted something else under its name."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18

@@ -337,7 +337,7 @@ def _resource_row_of(
 
 
 def _parking_document(parking: Parking) -> dict[str, Any]:
-    optional = ("until", "incomplete_since", "stands_until")
+    optional = ("until", "incomplete_since")
     times = {name: (at := getattr(parking, name)) and to_iso(at) for name in optional}
     return {**asdict(parking), "parked_at": to_iso(parking.parked_at), **times}
 
@@ -350,15 +350,11 @@ def _parking(text: str | None) -> Parking | None:
         "parked_at": from_iso(stored["parked_at"]),
         "until": _time(stored["until"]),
         "incomplete_since": _time(stored.get("incomplete_since")),
-        "stands_until": _time(stored.get("stands_until")),
     }
     parking = Parking(**{**stored, **times})
     for name in ("gtid_set", "until_reason", "spent", "failed_return"):
         if not isinstance(getattr(parking, name), str | None):
             raise TypeError(f"{name} of its parking is no text")
-    for name in ("standing_hourly_usd", "rebuild_usd"):
-        if not isinstance(getattr(parking, name), int | float | None):
-            raise TypeError(f"{name} of its parking is no number")
     return parking
 
 

@@ -23,7 +23,6 @@ from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import BinlogsGone
 from peaker_contract.steps import Part
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
@@ -217,22 +216,6 @@ def why_not_returned(replica: Replica, environment: str, now: datetime) -> str |
     return why_expired(parking, now)
 
 
-def why_not_refilled(replica: Replica, environment: str, now: datetime) -> str | None:
-    """Why its volumes cannot be brought up to date by changed blocks; None of one that has only expired: by time, or
-    because the source has purged binary logs that it lacks, also where a return of it was the first to find that, or
-    where a refill of it was refused before it wrote anything (PastFills says how long none is tried then).
-    """
-    parking = _standing(replica, environment)
-    if isinstance(parking, str):
-        return parking
-    if parking.mixed:
-        return parking.spent
-    failed = parking.failed_return
-    if failed is not None and not (failed.endswith(f": {BinlogsGone.__name__}") or parking.untouched):
-        return f"an earlier return failed: {failed}"
-    return None if why_expired(parking, now) is not None else "it has not expired"
-
-
 def _standing(replica: Replica, environment: str) -> Parking | str:
     """How it stands, or why it is not there to be started: stopped, whole, and this environment's."""
     row, tags = replica.ledger_row, replica.instance.tags
@@ -277,13 +260,12 @@ def why_too_far_behind(lead: LeadTime) -> str | None:
 class Method(BaseModel):
     """How the next replica comes into service: built anew, or a parked one returned; both in seconds and USD.
 
-    `usd` is what is paid until it serves. The parked one's figures are None when none can come back. `refill`: it has
-    expired, and its volumes are brought up to date by the blocks that have changed before its database starts.
+    `usd` is what is paid until it serves. The parked one's figures are None when none can come back.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    action: Literal["build", "return", "refill"]
+    action: Literal["build", "return"]
     reason: str
     build_seconds: float
     build_usd: float | None
@@ -303,15 +285,6 @@ class Method(BaseModel):
 class Build:
     """One built anew: the median until it serves, and USD until then, None where unknown; of the plan's own table."""
 
-    seconds: float
-    usd: float | None
-
-
-@dataclass(frozen=True)
-class Refill:
-    """The expired replica that is brought up to date first; its figures as a build's."""
-
-    instance_id: str
     seconds: float
     usd: float | None
 
@@ -357,30 +330,6 @@ def choose_method(
     if back >= build.seconds:
         return Method(action="build", reason=f"{shown}: building is as quick", **compared)
     return Method(action="return", reason=shown, **compared)
-
-
-def or_refilled(
-    method: Method, refill: Refill | None, fleet: FleetState, build: Build, now: datetime
-) -> Method:
-    """`method`; where it would build, refill an expired one instead, if that serves before. `refill` is None where none
-    can be refilled."""
-    expired = None if refill is None else fleet.replica(refill.instance_id)
-    if method.action == "return" or refill is None or expired is None:
-        return method
-    hours = parked_seconds(expired, now) / 3600
-    shown = (
-        f"{refill.instance_id}, expired and parked for {hours:.1f} h, is refilled with what has changed and serves in "
-        f"{refill.seconds / 60:.0f} min, one built anew in {build.seconds / 60:.0f} min"
-    )
-    if refill.seconds >= build.seconds:
-        return method.model_copy(update={"reason": f"{method.reason}; {shown}: building is as quick"})
-    figures = {
-        "replica": refill.instance_id,
-        "return_seconds": round(refill.seconds, 1),
-        "return_usd": None if refill.usd is None else round(refill.usd, 4),
-        "parked_hours": round(hours, 2),
-    }
-    return method.model_copy(update={"action": "refill", "reason": shown, **figures})
 
 
 def _running_usd(replica: Replica, prices: PriceTable, seconds: float) -> float | None:

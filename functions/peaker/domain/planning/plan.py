@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.methods.choice import MethodChoice
-from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodName
 from peaker.domain.planning.parking import Method
 from peaker.domain.planning.prices import HOURS_PER_MONTH
 from peaker.domain.runs.ledger import RunPart
@@ -66,7 +65,6 @@ class PlannedPrewarm(PlanPart):
 
     With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`. What the
     snapshot holds beyond that follows at `remainder_rate_mib_per_s`: a first write into a cold block fetches it first.
-    A clone asks no more than `clone_mib_per_s` of its donor; None where no run clones.
     """
 
     # A reading order of the host package. A host without a readable map falls back to the whole device, one without a
@@ -76,7 +74,6 @@ class PlannedPrewarm(PlanPart):
     rate_limit_mib_per_s: int = 0
     background_rate_mib_per_s: int
     remainder_rate_mib_per_s: int = 8
-    clone_mib_per_s: int | None = None
 
 
 class PlannedBuild(PlanPart):
@@ -206,18 +203,6 @@ class Way(PlanPart):
         """The parked replica that comes back instead of a new one."""
         return _comes_back(self.method)
 
-    @property
-    def refills(self) -> bool:
-        """Its volumes are brought up to date by the blocks that have changed."""
-        return _is_refill(self.method)
-
-    @property
-    def written_usd(self) -> float:
-        """What it costs to write empty volumes: requests, or transfer between zones; 0 of a replica that has none."""
-        taken = None if self.choice is None else self.choice.taken
-        writes = self.refills or self.returns is None
-        return 0.0 if not writes or taken is None else taken.once_usd or 0.0
-
 
 class ScaleOutPlan(RunPart):
     """A batch of `count` replicas. What is said of one replica is said of the first member; `notes` refuse nothing.
@@ -296,40 +281,9 @@ class ScaleOutPlan(RunPart):
         return sum(_comes_back(one.method) is None for one in self.members)
 
     @property
-    def copies_of_donor(self) -> int:
-        """How many members are made from the donor's data: built, or refilled."""
-        return self.builds + sum(_is_refill(one.method) for one in self.members)
-
-    @property
     def returns(self) -> str | None:
         """The parked replica that comes back instead of a new one."""
         return _comes_back(self.method)
-
-    @property
-    def refills(self) -> bool:
-        """Its volumes are brought up to date by the blocks that have changed."""
-        return _is_refill(self.method)
-
-    @property
-    def starts_empty(self) -> bool:
-        """The replica of this plan is built on empty volumes, which its host writes before anything is mounted."""
-        chosen = None if self.comparison is None else self.comparison.chosen
-        return self.returns is None and chosen in STARTS_EMPTY
-
-    @property
-    def clones(self) -> bool:
-        """They are written with what the donor's server gives; else with what its snapshots hold."""
-        return (
-            self.starts_empty and self.comparison is not None and self.comparison.chosen is MethodName.CLONE
-        )
-
-    @property
-    def own_build(self) -> PlannedBuild | None:
-        """`build`; what a host writes is whole before it serves, whatever prewarm.serve_when says."""
-        if self.build is None or not (self.starts_empty or self.refills):
-            return self.build
-        whole = self.build.prewarm.model_copy(update={"serve_when": "all", "background_rate_mib_per_s": 0})
-        return self.build.model_copy(update={"prewarm": whole})
 
     @property
     def refusal_text(self) -> str:
@@ -338,10 +292,6 @@ class ScaleOutPlan(RunPart):
 
 def _comes_back(method: Method | None) -> str | None:
     return method.replica if method is not None and method.comes_back else None
-
-
-def _is_refill(method: Method | None) -> bool:
-    return method is not None and method.action == "refill"
 
 
 def _compared(comparison: MethodChoice | None, own: MethodChoice | None) -> MethodChoice | None:
@@ -362,7 +312,6 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
         prewarm=PlannedPrewarm(
             method=prewarm.method,
             serve_when=prewarm.serve_when,
-            clone_mib_per_s=prewarm.clone_mib_per_s,
             background_rate_mib_per_s=prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0,
         ),
         knee_seconds=settings.gates.knee_seconds,

@@ -57,9 +57,9 @@ def plan_scale_out(
 
     `lease` is another run's lease, if one is held. `ways` are those of the members by their numbers, at least one;
     members without a way come as the last one does. With one that returns a parked replica, layout and price are that
-    replica's, and no donor is needed unless it is refilled. `kept_gib` is what the cluster's kept snapshot sets store
+    replica's, and no donor is needed. `kept_gib` is what the cluster's kept snapshot sets store
     when the run has ended. `promises` are what EC2 says of the settings' instance types; a fallback without one is left
-    out. `donor` is the one that a refill needs, or that the run has taken already; None: any of the best.
+    out. `donor` is the one that the run has taken already; None: any of the best.
     """
     choice = donor or choose_donor(fleet, settings)
     ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
@@ -67,11 +67,7 @@ def plan_scale_out(
     _, zone_reason = spread_zones(fleet, settings)
     members = _members(ways, fleet, settings, prices, now, kept_gib, choice)
     returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
-    copies_of_donor = [
-        member
-        for member, way in zip(members, ways, strict=True)
-        if way.refills or _returned(fleet, way) is None
-    ]
+    built = [member for member, way in zip(members, ways, strict=True) if _returned(fleet, way) is None]
     volumes, price = members[0].volumes, members[0].price
     parked = _parked_hourly(fleet, returned, prices)
     dearer = _dearer(fleet, settings, prices)
@@ -99,8 +95,8 @@ def plan_scale_out(
                 above_ceiling(fleet, settings, count),
                 above_batch(count),
                 source_unknown(fleet),
-                no_donor(choice) if copies_of_donor else None,
-                unequal_layout(copies_of_donor[-1].volumes) if copies_of_donor else None,
+                no_donor(choice) if built else None,
+                unequal_layout(built[-1].volumes) if built else None,
                 over_budget(fleet, settings, members, parked, dearer),
             )
             if refusal is not None
@@ -150,7 +146,7 @@ def _members(
                 volumes=volumes,
                 lead_time=way.lead_time,
                 ready_at=_later(now, way.lead_time),
-                price=_price(volumes, _type_of(returned, settings), prices, kept_gib, way.written_usd),
+                price=_price(volumes, _type_of(returned, settings), prices, kept_gib),
                 choice=_own_figures(way.choice) if way.choice != ways[0].choice else None,
                 admission=way.admission,
             )
@@ -241,7 +237,6 @@ def _price(
     instance_type: str,
     prices: PriceTable,
     kept_gib: float,
-    written_usd: float,
 ) -> Price:
     instance = prices.instance_hour(instance_type)
     standing = total(
@@ -251,7 +246,7 @@ def _price(
     rates = (
         prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
     )
-    once = total((*rates, Known(written_usd)))
+    once = total(rates)
     hourly = total((instance, standing))
     snapshots = prices.snapshot_hour(kept_gib) if kept_gib > 0 else Known(0.0)
     return Price(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from peaker.domain.reading import Known, Unknown, describe
@@ -66,15 +65,13 @@ class DonorTerms:
     """What a donor must have: these volumes, and no more lag than the gate allows, in seconds.
 
     `planned` is the donor of the approved plan, which is taken while it may be; `planned_gib` are the sizes of the
-    volumes that will be made, by name, and empty while nothing is planned. `bases` are donors that a refill needs: by
-    id, the expired parked replicas that were made from it, which can be compared with its snapshots alone.
+    volumes that will be made, by name, and empty while nothing is planned.
     """
 
     volumes: Sequence[NamedVolume]
     lag_gate_seconds: float
     planned: str | None = None
     planned_gib: Mapping[str, int] = field(default_factory=dict)
-    bases: Mapping[str, str] = field(default_factory=dict)
 
 
 def data_volumes(replica: Replica, wanted_by: HasVolumes | DonorTerms) -> dict[str, Volume]:
@@ -91,37 +88,30 @@ def data_volumes(replica: Replica, wanted_by: HasVolumes | DonorTerms) -> dict[s
 def choose_donor(
     fleet: FleetState,
     settings: ClusterSettings,
-    bases: Mapping[str, str] = MappingProxyType({}),
     planned: str | None = None,
 ) -> DonorChoice:
     """The donor for a plan by these settings; `planned`: the one of which the run has its snapshots already."""
-    return donor_by(fleet, DonorTerms(settings.volumes, settings.gates.lag_seconds, planned, bases=bases))
+    return donor_by(fleet, DonorTerms(settings.volumes, settings.gates.lag_seconds, planned))
 
 
 def donor_by(fleet: FleetState, terms: DonorTerms) -> DonorChoice:
-    """The planned one while it may be; else the healthy replica that is known to lag least, unknown lag last. Of those
-    within the gate one that a refill needs goes first: all that lag so little are as good to build from.
+    """The planned one while it may be; else the healthy replica that is known to lag least, unknown lag last.
 
     Lag is measured again by PrepareDonor right before the snapshot; here it only ranks.
     """
     source_id = None if isinstance(fleet.source, Unknown) else fleet.source.instance_id
     judged = [(replica, _judge(replica, source_id, terms)) for replica in fleet.replicas]
     judged.sort(
-        key=lambda pair: (not pair[1].eligible, pair[0].instance_id != terms.planned, *_rank(pair[0], terms))
+        key=lambda pair: (not pair[1].eligible, pair[0].instance_id != terms.planned, *_rank(pair[0]))
     )
     donor = next((replica for replica, verdict in judged if verdict.eligible), None)
     return DonorChoice(donor, tuple(verdict for _, verdict in judged))
 
 
-def _rank(replica: Replica, terms: DonorTerms) -> tuple[bool, bool, float, str]:
-    """An unknown lag is not within the gate (I4), so that it goes last also of one that a refill needs."""
-    lag, name = replica.lag_seconds, replica.instance_id
-    return (
-        isinstance(lag, Unknown),
-        name not in terms.bases,
-        lag.value if isinstance(lag, Known) else 0.0,
-        name,
-    )
+def _rank(replica: Replica) -> tuple[bool, float, str]:
+    """An unknown lag is not within the gate (I4), so that it goes last."""
+    lag = replica.lag_seconds
+    return isinstance(lag, Unknown), lag.value if isinstance(lag, Known) else 0.0, replica.instance_id
 
 
 def _judge(replica: Replica, source_id: str | None, terms: DonorTerms) -> Verdict:
@@ -150,8 +140,4 @@ def _judge(replica: Replica, source_id: str | None, terms: DonorTerms) -> Verdic
     lag = replica.lag_seconds
     if isinstance(lag, Known) and lag.value > terms.lag_gate_seconds:
         return no(f"lags {lag.value:g} s, gate {terms.lag_gate_seconds:g} s")
-    made = terms.bases.get(replica.instance_id)
-    alone = (
-        "" if made is None else f"; {made}, which has expired, was made from it and is refilled from it alone"
-    )
-    return Verdict(replica.instance_id, True, f"healthy, lag {describe(lag, 's')}{alone}")
+    return Verdict(replica.instance_id, True, f"healthy, lag {describe(lag, 's')}")

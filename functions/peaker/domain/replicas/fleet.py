@@ -26,12 +26,6 @@ _STANDING = frozenset({ReplicaState.BUILDING, ReplicaState.IN_SERVICE, ReplicaSt
 _REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY})
 
 
-# How `Parking.spent` begins of one whose volumes a refill has begun to write, and not ended.
-REFILL_DID_NOT_END = "a refill of it did not end"
-# How `Parking.failed_return` ends where it was a refill that failed to fill, before any of its volumes was written to.
-WROTE_NOTHING = "its refill had written nothing"
-
-
 @dataclass(frozen=True)
 class Parking:
     """What a parked replica has applied, until when it can come back, and what has been learned about that.
@@ -39,8 +33,6 @@ class Parking:
     `until` None: no limit is known. `spent` says why it can never come back, `failed_return` why the last try
     failed. `incomplete_since` is when a volume of it was first found missing, None while it has all.
     `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
-    `stands_until`: once it can only be refilled, it stands until then, when that has cost as much as building anew:
-    `standing_hourly_usd` an hour against `rebuild_usd`. None of one that nobody can refill.
     """
 
     parked_at: datetime
@@ -51,19 +43,6 @@ class Parking:
     spent: str | None = None
     failed_return: str | None = None
     incomplete_since: datetime | None = None
-    stands_until: datetime | None = None
-    standing_hourly_usd: float | None = None
-    rebuild_usd: float | None = None
-
-    @property
-    def mixed(self) -> bool:
-        """Its volumes are a mixture of two instants: no database starts on them, and no refill trusts them."""
-        return self.spent is not None and self.spent.startswith(REFILL_DID_NOT_END)
-
-    @property
-    def untouched(self) -> bool:
-        """The last try was a refill that wrote nothing; whether another one may do is the cluster's past to say."""
-        return self.failed_return is not None and self.failed_return.endswith(WROTE_NOTHING)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from peaker.domain.planning.methods.situation import MethodName
 from peaker.domain.planning.plan import PlannedCall, ScaleOutPlan
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.permissions import SEND_COMMAND, UNDONE_BY, changes
@@ -53,18 +52,11 @@ def _changes(function: FunctionDefinition, endpoint_kind: str) -> Iterator[str]:
 
 
 def _times(plan: ScaleOutPlan) -> dict[str, int]:
-    """Of the calls that make something that is paid for. A clone takes snapshots only where another way follows it.
-    Each refill takes a set of its own volumes beside the donor's."""
+    """Of the calls that make something that is paid for."""
     built = [one for one in plan.members if one.method is None or one.method.action == "build"]
     volumes = sum(len(one.volumes) for one in built)
-    refills = plan.copies_of_donor - plan.builds
-    cloned = (
-        bool(built)
-        and not refills
-        and all(one.choice is not None and one.choice.chosen is MethodName.CLONE for one in built)
-    )
     return {
-        **({} if cloned else {"ec2:CreateSnapshots": refills + 1 if built or refills else 0}),
+        "ec2:CreateSnapshots": 1 if built else 0,
         "ec2:RunInstances": len(built),
         "ec2:StartInstances": len(plan.members) - len(built),
         "ec2:CreateVolume": volumes,

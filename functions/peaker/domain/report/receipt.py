@@ -62,7 +62,7 @@ class ReceiptCost(ReceiptPart):
 class ReceiptReplica(ReceiptPart):
     """The replica of the run and where it stands at its end: in service, parked or retired (I7).
 
-    A parked one can return until `parked_until`, and be refilled after that until `stands_until`.
+    A parked one can return until `parked_until`.
     """
 
     instance_id: str
@@ -72,7 +72,6 @@ class ReceiptReplica(ReceiptPart):
     spent: str | None = None
     parked_until: datetime | None = None
     until_reason: str | None = None
-    stands_until: datetime | None = None
 
 
 class ReceiptParking(ReceiptPart):
@@ -233,7 +232,6 @@ def _replica(row: ReplicaRow) -> ReceiptReplica:
         spent=None if stands is None else stands.spent,
         parked_until=None if stands is None else stands.until,
         until_reason=None if stands is None else stands.until_reason,
-        stands_until=None if stands is None or stands.mixed else stands.stands_until,
     )
 
 

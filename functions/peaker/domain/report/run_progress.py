@@ -64,7 +64,7 @@ def run_progress(
     if not rows:
         return Unknown("no step has recorded its start yet")
     newest = rows[-1]
-    planned = (None if plan is None else plan.own_build) or planned_build(settings)
+    planned = (None if plan is None else plan.build) or planned_build(settings)
     deadline = timedelta(minutes=settings.limits.prewarm_deadline_minutes)
     prewarm = _prewarm_at_work(rows, planned.prewarm.serve_when, deadline, now)
     if prewarm is not None:

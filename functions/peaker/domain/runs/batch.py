@@ -7,7 +7,7 @@ without the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -15,7 +15,7 @@ from peaker.domain.runs.execution_input import Operation
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart, RunRow
 from peaker.domain.runs.run import Outcome
-from peaker_contract.errors import LedgerInconsistent, PrewarmDeadlineExceeded, ReturnRefused
+from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.steps import Method
 
 # What fails is tried again as another member, until so many times the wanted replicas have begun: of as many as one run
@@ -25,9 +25,6 @@ TRIES = 2
 # They are iterations of one inline Map, of which Step Functions runs so many at once; one more would begin when another
 # has ended, a lead time later (Step Functions guide, "Using Map state in Inline mode").
 MOST_WANTED = 40
-
-# The state of add_replica in which a host fills its volumes.
-FILLING_STATE = "FillVolumes"
 
 MemberState = Literal["at_work", "in_service", "gone", "refused", "left"]
 
@@ -52,9 +49,7 @@ class Batch(RunPart):
 
 
 class Member(RunPart):
-    """One replica of a batch. `method` is how it comes; None for one that is to go. `fills`: its host writes its
-    volumes before anything is mounted, empty ones of a build, old ones of a refill; `clones`: with what the donor's
-    server gives, so that it needs no snapshot.
+    """One replica of a batch. `method` is how it comes; None for one that is to go.
 
     `gone`: of one that was to come nothing is left; one that was to go is parked or retired. `in_service`: it serves,
     or serves again. `refused`: the guard left one alone that was to go. `left`: its undo did not end.
@@ -65,8 +60,6 @@ class Member(RunPart):
     batch: str
     number: int
     method: Method | None = None
-    fills: bool = False
-    clones: bool = False
     state: MemberState = "at_work"
     failure: Failure | None = None
 
@@ -83,35 +76,6 @@ def batch_of(run: RunRow) -> str:
     except LedgerInconsistent:
         return run.run_id
     return run.run_id if member is None else member.batch
-
-
-def fill_failure(members: Iterable[Member]) -> Failure | None:
-    """The newest failure to fill empty volumes. Another method may do, which needs neither the host's rights nor what
-    the donor allows; but for time that was up, of which another one would have less."""
-    found = [
-        one.failure
-        for one in members
-        if one.fills and one.failure is not None and failed_to_fill(one.failure)
-    ]
-    return found[-1] if found else None
-
-
-def failed_to_fill(failure: Failure) -> bool:
-    """Whether it was the filling that failed, and not for want of time."""
-    return (
-        failure.failed_step.split("/")[0] == FILLING_STATE
-        and failure.error != PrewarmDeadlineExceeded.__name__
-    )
-
-
-def was_refused_a_refill(members: Iterable[Member]) -> bool:
-    """Whether a parked replica was not let in for its refill: nothing was started, and a build needs none."""
-    return any(
-        one.method is Method.REFILL
-        and one.failure is not None
-        and one.failure.error == ReturnRefused.__name__
-        for one in members
-    )
 
 
 def state_after(operation: Operation, outcome: Outcome) -> MemberState:

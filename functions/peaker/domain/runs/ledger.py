@@ -25,8 +25,6 @@ class ResourceKind(StrEnum):
     """What a run can make."""
 
     SNAPSHOT = "snapshot"
-    # Of a parked replica's own volumes, before they are refilled; SNAPSHOT is of the donor's, which all members share.
-    OWN_SNAPSHOT = "own_snapshot"
     INSTANCE = "instance"
     VOLUME = "volume"
     ATTACHMENT = "attachment"

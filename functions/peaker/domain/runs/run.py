@@ -82,23 +82,16 @@ class RequestedStep(StepInput):
 
 class PrewarmStep(StepInput):
     """ReportPrewarm: until what the workflow waits, the blocks with which a database may start or all that the replica
-    needs to serve; of a direct fill all that the snapshots hold. A run of the version before says nothing and waits for
+    needs to serve. A run of the version before says nothing and waits for
     all."""
 
-    until: Literal["database", "serving", "filled"] = "serving"
+    until: Literal["database", "serving"] = "serving"
 
 
 class HostStep(StepInput):
     """A step that runs on the donor or on the new replica."""
 
     host: Literal["donor", "replica"]
-
-
-class SnapshotStep(StepInput):
-    """CreateSnapshots and AwaitSnapshots: of the donor's volumes, which all members share, or of the own volumes of a
-    replica that is to be refilled."""
-
-    of: Literal["donor", "replica"] = "donor"
 
 
 class FailedStep(StepInput):

@@ -16,14 +16,6 @@ class Donor(RunPart):
     volumes: dict[str, str]
 
 
-class DonorTables(RunPart):
-    """The donor's tables of other engines than InnoDB, which a clone would bring empty; None where it does not say."""
-
-    ledger_name = "donor_tables"
-
-    not_innodb: list[str] | None = None
-
-
 class Source(RunPart):
     """The server that the replica will follow."""
 

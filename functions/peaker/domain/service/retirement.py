@@ -9,7 +9,6 @@ from typing import Any
 
 from peaker.domain.host_results import DrainReport
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.planning.methods.refilling import StandsExpired
 from peaker.domain.planning.parking import why_expired
 from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.replicas.donor import Verdict
@@ -52,20 +51,15 @@ def choose_idle_replica(
     wanted: str | None = None,
     hourly_usd: Mapping[str, float | None] | None = None,
     load: Reading | None = None,
-    standing: Mapping[str, StandsExpired] | None = None,
 ) -> RetirementChoice:
     """The replica to take away, of those that Peaker made; with `wanted`, that one or none.
 
     Order: expired parked replicas; then, in the zone with the most replicas, the dearest per query served; of equals
-    the newest, since the older ones are proven longer. A parked replica that is valid, or one of the expired that are
-    `standing` for a refill, by instance id, goes only when it is asked for.
+    the newest, since the older ones are proven longer. A parked replica that is valid goes only when it is asked for.
     `hourly_usd` is what each costs; without a measurement of its own each is taken to serve an equal share of `load`.
     """
-    usd, stand = hourly_usd or {}, standing or {}
-    judged = [
-        (one, _judge(one, fleet, wanted, usd.get(one.instance_id), load, stand.get(one.instance_id)))
-        for one in fleet.replicas
-    ]
+    usd = hourly_usd or {}
+    judged = [(one, _judge(one, fleet, wanted, usd.get(one.instance_id), load)) for one in fleet.replicas]
     eligible = [one for one, verdict in judged if verdict.eligible]
     chosen = min(eligible, key=lambda one: _rank(one, fleet, usd), default=None)
     verdicts = [_ranked(verdict, chosen) for _, verdict in judged if wanted in (None, verdict.instance_id)]
@@ -105,7 +99,6 @@ def _judge(
     wanted: str | None,
     usd: float | None,
     load: Reading | None,
-    stands: StandsExpired | None,
 ) -> Verdict:
     numbers = {
         "zone": replica.instance.zone,
@@ -113,9 +106,8 @@ def _judge(
         "hourly_usd": usd,
         "usd_per_load_unit_hour": _price_per_load(usd, load, len(fleet.serving)),
         "age_hours": round(seconds_between(replica.instance.launched_at, fleet.gathered_at) / 3600, 2),
-        **({} if stands is None else stands.numbers),
     }
-    reason = _why_not(replica, fleet, wanted, stands)
+    reason = _why_not(replica, fleet, wanted)
     if reason is not None:
         return Verdict(replica.instance_id, False, reason, numbers)
     return Verdict(replica.instance_id, True, _why(replica, fleet, numbers), numbers)
@@ -127,9 +119,7 @@ def _price_per_load(usd: float | None, load: Reading | None, serving: int) -> fl
     return usd * serving / load.value
 
 
-def _why_not(
-    replica: Replica, fleet: FleetState, wanted: str | None, stands: StandsExpired | None
-) -> str | None:
+def _why_not(replica: Replica, fleet: FleetState, wanted: str | None) -> str | None:
     if wanted is not None and replica.instance_id != wanted:
         return f"not the one that was asked for ({wanted})"
     if replica.is_base:
@@ -138,10 +128,8 @@ def _why_not(
     if not replica.is_ours or row is None:
         return "not made by Peaker: owner tag and ledger row do not both say so (I1)"
     if replica.is_parked:
-        if wanted == replica.instance_id:
+        if wanted == replica.instance_id or _expired(replica, fleet) is not None:
             return None
-        if _expired(replica, fleet) is not None:
-            return None if stands is None else stands.reason
         until = row.parking.until if row.parking is not None else None
         return f"parked until {to_iso(until)}" if until is not None else "parked, without a limit"
     if replica.instance_id in fleet.at_work:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from peaker.domain.planning.methods.refilling import StandsExpired
 from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.replicas.donor import Verdict
 from peaker.domain.replicas.fleet import FleetState, Replica
@@ -102,9 +101,8 @@ def choose_idle_replicas(
     hourly_usd: Mapping[str, float | None] | None = None,
     load: Reading | None = None,
     too_young: Mapping[str, str] | None = None,
-    standing: Mapping[str, StandsExpired] | None = None,
 ) -> IdleReplicas:
-    """All expired parked ones that are not `standing` for a refill and, beside them, `to_spare` of those in service;
+    """All expired parked ones and, beside them, `to_spare` of those in service;
     with `wanted`, that one or none.
 
     One after the other by the order of choose_idle_replica, so that the zones stay as even as one by one. `too_young`
@@ -112,7 +110,7 @@ def choose_idle_replicas(
     """
     young = {} if too_young is None else too_young
     old_enough = replace(fleet, replicas=tuple(one for one in fleet.replicas if one.instance_id not in young))
-    first = choose_idle_replica(old_enough, wanted, hourly_usd, load, standing)
+    first = choose_idle_replica(old_enough, wanted, hourly_usd, load)
     chosen: list[Replica] = []
     left, found = old_enough, first.replica
     while found is not None and (found.is_parked or wanted is not None or _serving(chosen) < to_spare):
@@ -120,7 +118,7 @@ def choose_idle_replicas(
         if len(chosen) == MOST_AT_ONCE or wanted is not None:
             break
         left = replace(left, replicas=tuple(one for one in left.replicas if one is not found))
-        found = choose_idle_replica(left, None, hourly_usd, load, standing).replica
+        found = choose_idle_replica(left, None, hourly_usd, load).replica
     verdicts = (*first.verdicts, *(Verdict(one, False, why) for one, why in young.items()))
     return IdleReplicas(tuple(chosen), RetirementChoice(first.replica, verdicts))
 

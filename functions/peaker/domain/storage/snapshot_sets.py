@@ -74,12 +74,10 @@ def surplus_sets(
     sets: Sequence[SnapshotSet],
     volumes_of_donor: Mapping[str, Collection[str]],
     unwanted: str | None = None,
-    bases: Collection[str] = (),
 ) -> list[SurplusSet]:
     """Which kept sets go: all where none is wanted, older ones of a donor, and those of donors that are gone.
 
-    `unwanted` says why none is wanted. `bases` are the runs of those that a replica was made from which may be
-    refilled: what the donor has changed since shows against such a set alone.
+    `unwanted` says why none is wanted.
     `volumes_of_donor` has the ids of the volumes that each donor has now; none means that it is gone.
     """
     newest: dict[str, SnapshotSet] = {}
@@ -89,7 +87,7 @@ def surplus_sets(
     for one in sets:
         if unwanted is not None:
             found.append(SurplusSet(one, unwanted))
-        elif newest[one.donor] is not one and one.run_id not in bases:
+        elif newest[one.donor] is not one:
             found.append(SurplusSet(one, f"{newest[one.donor].run_id} made a newer one of {one.donor}"))
         elif not set(one.sources.values()) & set(volumes_of_donor.get(one.donor, ())):
             found.append(SurplusSet(one, f"{one.donor} and its volumes are gone"))
@@ -104,15 +102,12 @@ def deleted_outside(
     return {one.run_id: gone for one in settled if (gone := one.snapshot_ids.difference(present))}
 
 
-def stored_gib(
-    sets: Sequence[SnapshotSet], donor: str | None, planned_gib: float, bases: Collection[str] = ()
-) -> float:
+def stored_gib(sets: Sequence[SnapshotSet], donor: str | None, planned_gib: float) -> float:
     """What kept sets store after a run that makes one of `donor`, which then holds `planned_gib` at most.
 
-    A set of unknown size counts as the planned one: it is of the same cluster. So does, whole, an older one of the
-    donor that stays because it is among `bases` (surplus_sets), though EBS stores once what both have.
+    A set of unknown size counts as the planned one: it is of the same cluster.
     """
-    others = [one for one in sets if one.donor != donor or one.run_id in bases]
+    others = [one for one in sets if one.donor != donor]
     return planned_gib + sum(planned_gib if one.gib is None else one.gib for one in others)
 
 

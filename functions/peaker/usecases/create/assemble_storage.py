@@ -10,15 +10,13 @@ from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_plan, builder_of, host_id, made_id
+from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     """The volumes are named by id, and by the donor's that each is a copy of: device names on Nitro do not say which is
-    which. The set manifest, which all members of a batch have from one donor, says what they were on the donor. Of a
-    replica that was refilled the host forgets what it knew of the volumes' first life."""
-    run, plan = ports.ledger.run(step.run_id), approved_plan(ports, step)
-    rows = ports.ledger.resources(builder_of(run))
+    which. The set manifest, which all members of a batch have from one donor, says what they were on the donor."""
+    plan, rows = approved_plan(ports, step), ports.ledger.resources(step.run_id)
     manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
     sources = {} if manifest is None else manifest.volumes
     volumes = [
@@ -34,8 +32,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     ]
     instance_id = host_id(ports, step, "replica")
     parameters = {
-        "RunId": builder_of(run),
-        **({"RefilledBy": step.run_id} if plan.refills else {}),
+        "RunId": step.run_id,
         "Volumes": json.dumps(volumes, separators=(",", ":")),
         "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
         **ports.clusters.settings(step.cluster).host_parameters,

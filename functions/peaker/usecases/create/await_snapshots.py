@@ -9,38 +9,34 @@ from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, of_kind
-from peaker.domain.runs.run import SnapshotStep, Summary
+from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.block_list import BLOCK_BYTES
 from peaker.domain.storage.snapshot_sets import newest_completed
 from peaker.ports import Ports
-from peaker.usecases.run.batch_members import clones_alone, shared_run
+from peaker.usecases.run.batch_members import shared_run
 from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 
 # A page takes about 0.1 s; 200 of them cover 1 TB of changes.
 PAGES_AT_MOST = 200
 
 
-def await_snapshots(ports: Ports, step: SnapshotStep) -> Summary:
+def await_snapshots(ports: Ports, step: StepInput) -> Summary:
     """Raises SnapshotsPending until all are complete, SnapshotFailed when one ended in error.
 
-    A member of a batch waits for the set that all its members are made from; one that is cloned for none; one that is
-    to be refilled for its own snapshots, too.
+    A member of a batch waits for the set that all its members are made from.
     """
-    if clones_alone(ports, shared_run(step)):
-        return Summary(text="none: the donor is cloned over the network", numbers={})
-    shared = _complete(ports, shared_run(step), ResourceKind.SNAPSHOT)
-    own = _complete(ports, step.run_id, ResourceKind.OWN_SNAPSHOT) if step.of == "replica" else {}
-    sizes = {name: one.full_size_bytes for name, one in shared.items()}
-    copied = _copied(ports, list(shared.values()))
+    made = _complete(ports, shared_run(step))
+    sizes = {name: one.full_size_bytes for name, one in made.items()}
+    copied = _copied(ports, list(made.values()))
     return Summary(
-        text=f"{len(shared) + len(own)} snapshots complete, {copied['copy']}",
+        text=f"{len(made)} snapshots complete, {copied['copy']}",
         numbers={"full_size_bytes": sizes, **copied},
     )
 
 
-def _complete(ports: Ports, run_id: str, kind: ResourceKind) -> dict[str, Snapshot]:
-    """The run's snapshots of that kind by the names of their volumes."""
-    rows = of_kind(ports.ledger.resources(run_id), kind)
+def _complete(ports: Ports, run_id: str) -> dict[str, Snapshot]:
+    """The run's snapshots by the names of their volumes."""
+    rows = of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)
     shown = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(run_id)}
     found = {row.name: shown[str(row.resource_id)] for row in rows if row.resource_id in shown}
     missing = [row.name for row in rows if row.name not in found]

@@ -14,10 +14,7 @@ from peaker_contract.errors import NoDonor
 
 
 def choose_donor(ports: Ports, step: StepInput) -> Summary:
-    """The planned donor, or another one that fits the plan. Raises NoDonor with the reason for each candidate (I2).
-
-    What was to be refilled from the planned one alone, StartParkedReplica refuses then, and the run builds instead.
-    """
+    """The planned donor, or another one that fits the plan. Raises NoDonor with the reason for each candidate (I2)."""
     plan = approved_plan(ports, step)
     terms = rules.DonorTerms(
         plan.volumes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.planning.methods.rate_reservation import rate_of, rates_of, seconds_in_use, with_rates
@@ -11,22 +11,21 @@ from peaker.domain.planning.plan import PlannedVolume, ScaleOutPlan
 from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token
-from peaker.domain.runs.run_memory import Donor, Placement
+from peaker.domain.runs.run_memory import Placement
 from peaker.ports import Ports
 from peaker.usecases.plan.shared_limits import hold_rate
-from peaker.usecases.run.batch_members import shared, shared_run
+from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_plan, made_id, settled
-from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
 from peaker_contract.tags import VOLUME_TAG
 
 
 def create_volumes(ports: Ports, step: StepInput) -> Summary:
     """A volume that the run has already, by tag and name, is taken over (I10).
 
-    Empty where the host is to write them: as large, encrypted under the same key as what they become a copy of. Else at
-    the planned initialization rates as far as the run has reserved them (ReserveLimits), else at the default rate.
+    At the planned initialization rates as far as the run has reserved them (ReserveLimits), else at the default rate.
     Raises CapacityUnavailable, and AwsCallRejected for what EC2 refuses also without a provisioned rate.
     """
     zone = settled(ports, step, Placement).zone
@@ -96,9 +95,9 @@ def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, no
 
 
 def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> VolumeSpec:
-    source = _source(ports, step, planned.name)
+    rows = ports.ledger.resources(shared_run(step))
     return VolumeSpec(
-        snapshot_id=source.snapshot_id,
+        snapshot_id=made_id(rows, ResourceKind.SNAPSHOT, planned.name),
         zone=zone,
         size_gib=planned.size_gib,
         volume_type=planned.volume_type,
@@ -106,45 +105,4 @@ def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> V
         throughput_mib_per_s=planned.throughput_mib_per_s,
         initialization_rate_mib_per_s=planned.initialization_rate_mib_per_s,
         tags={**resource_tags(ports, step), VOLUME_TAG: planned.name},
-        kms_key_id=source.kms_key_id,
     )
-
-
-@dataclass(frozen=True)
-class _VolumeSource:
-    """`snapshot_id` is None of an empty volume, whose key would else be its snapshot's."""
-
-    snapshot_id: str | None
-    kms_key_id: str | None
-
-
-def _source(ports: Ports, step: StepInput, name: str) -> _VolumeSource:
-    plan = approved_plan(ports, step)
-    if plan.clones:
-        return _VolumeSource(None, _key_at_donor(ports, step, name))
-    snapshot_id = made_id(ports.ledger.resources(shared_run(step)), ResourceKind.SNAPSHOT, name)
-    if plan.starts_empty:
-        return _VolumeSource(None, _key_of(ports, step, snapshot_id))
-    return _VolumeSource(snapshot_id, None)
-
-
-def _key_at_donor(ports: Ports, step: StepInput, name: str) -> str | None:
-    """The key of the donor's own volume. Raises ResourceNotFound."""
-    donor = shared(ports, step, Donor)
-    volumes = ports.storage.volumes_of_instance(donor.instance_id)
-    found = [one for one in volumes if one.volume_id == donor.volumes[name]]
-    if not found:
-        raise ResourceNotFound(
-            f"{donor.volumes[name]} ({name}), which is to be cloned, does not show at its donor"
-        )
-    return found[0].kms_key_id
-
-
-def _key_of(ports: Ports, step: StepInput, snapshot_id: str) -> str | None:
-    """The key that a volume of the snapshot would have, None where it is not encrypted. Raises ResourceNotFound."""
-    found = [
-        one for one in ports.storage.snapshots_of_run(shared_run(step)) if one.snapshot_id == snapshot_id
-    ]
-    if not found:
-        raise ResourceNotFound(f"{snapshot_id}, from which a volume is to be filled, does not show")
-    return found[0].kms_key_id

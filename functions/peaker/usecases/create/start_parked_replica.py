@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.planning.methods.refilling import why_of_another_lineage
-from peaker.domain.planning.parking import parked_seconds, why_not_refilled, why_not_returned
+from peaker.domain.planning.parking import parked_seconds, why_not_returned
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Donor, RunReplica, Source
+from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.ports import Ports
 from peaker.usecases.create.reserved_room import ROOM_REFUSED, reserved_room
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.batch_members import shared
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.kept_snapshots import set_made_from
 from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import LedgerInconsistent, ReturnRefused
 
 
 def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
-    """Rechecks that it may come back, and for a refill that it was made from the run's donor: snapshots of another one
-    never compare, which is known before its instance starts.
+    """Rechecks that it may come back, before its instance starts.
 
     Raises ReturnRefused; CapacityUnavailable when EC2 has no room for it.
     """
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
-    plan = approved_plan(ports, step)
-    instance_id = plan.returns
+    instance_id = approved_plan(ports, step).returns
     if instance_id is None:
         raise LedgerInconsistent(f"{step.run_id}: the plan returns no parked replica")
     fleet = gather_fleet(ports, settings)
@@ -44,10 +39,7 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     now = ports.clock.now()
     begun = run.part(RunReplica) is not None and replica.ledger_row.state is ReplicaState.BUILDING
     if not begun:
-        why_not = (why_not_refilled if plan.refills else why_not_returned)(replica, ports.environment, now)
-        if plan.refills and why_not is None:
-            base = set_made_from(ports, step.cluster, replica.ledger_row.run_id)
-            why_not = why_of_another_lineage(base, shared(ports, step, Donor))
+        why_not = why_not_returned(replica, ports.environment, now)
         if why_not is not None:
             raise ReturnRefused(f"{instance_id}: {why_not}")
         back = RunReplica(instance_id=instance_id, builder=replica.ledger_row.run_id, running_since=now)

@@ -7,7 +7,7 @@ between finds the set as it finds a backup's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from peaker.domain.runs.ledger import (
     RunRow,
     of_kind,
 )
-from peaker.domain.runs.run import SnapshotStep, Summary
+from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.snapshot_sets import SnapshotSet, deleted_outside, surplus_sets
 from peaker.ports import Ports
@@ -39,7 +39,6 @@ from peaker.usecases.plan.cluster_prices import storage_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, ShortLeases
 from peaker.usecases.run.kept_snapshots import (
-    bases_of_refills,
     delete_surplus_sets,
     forget_deleted,
     keep_set,
@@ -85,8 +84,7 @@ def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
         return _finish(ports, settings, begun[-1], kept)
     if kept:
         unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
-        bases = bases_of_refills(ports, settings)
-        return _prune(ports, ShortLeases(ports, name), name, ours, unwanted, bases)
+        return _prune(ports, ShortLeases(ports, name), name, ours, unwanted)
     decision = _decide(ports, settings, kept)
     return _begin(ports, settings, decision) if decision.take else decision.reason
 
@@ -220,7 +218,7 @@ def _do(ports: Ports, holder: Holder, name: str, act: Any) -> None:
     ports.ledger.start_step(holder, name, now, now + SHORT_LEASE_TIME)
     done: Summary = act(
         ports,
-        SnapshotStep(
+        StepInput(
             run_id=holder.run_id,
             cluster=holder.cluster,
             operation="scale_out",
@@ -237,14 +235,13 @@ def _prune(
     name: str,
     ours: Sequence[Snapshot],
     unwanted: str | None,
-    bases: Collection[str] = (),
 ) -> str:
     """Takes the lease only where a set has to go, or somebody deleted what a set has."""
     now: datetime = ports.clock.now()
     sets = ports.ledger.snapshot_sets(name)
     gone = deleted_outside(sets, {one.snapshot_id for one in ours}, now)
-    if not gone and not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted, bases):
+    if not gone and not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
         return f"{len(sets)} kept" if sets else "nothing is kept"
     with leases.held(f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
         notes = forget_deleted(ports, holder, name, gone)
-        return "; ".join([*notes, *delete_surplus_sets(ports, holder, name, unwanted, bases)])
+        return "; ".join([*notes, *delete_surplus_sets(ports, holder, name, unwanted)])

@@ -35,7 +35,7 @@ def why_no_surplus(
 ) -> str | None:
     """Why nothing goes, or None. An alarm may come late or twice; the schedule asks without a reason.
 
-    A parked replica that has expired, and stands for no refill, serves nobody and goes at any load, but never before a
+    A parked replica that has expired serves nobody and goes at any load, but never before a
     replica that is missing: that one needs the lease first. An unknown surplus stops the schedule (I4); an alarm saw it
     moments ago. What GuardRetirement would refuse is refused here, before the lease.
     """

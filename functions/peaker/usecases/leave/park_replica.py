@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.methods.refilling import (
-    standing_for_a_refill,
-    why_settings_forbid_refills,
-    wrote_its_volumes,
-)
 from peaker.domain.planning.parking import Disposal, parked_until, why_not_worth_parking
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import Holder
@@ -19,8 +14,7 @@ from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
-from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import LedgerInconsistent, NotOwned, ParkingInProgress
+from peaker_contract.errors import NotOwned, ParkingInProgress
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 
@@ -42,7 +36,7 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
     if state not in {"stopping", "stopped"}:
         if not stop_commands(ports, step.run_id, step.step):
             require_removable(ports, settings, instance_id)
-        parking, objection = _parking(ports, settings, step, stop_database(ports, step, instance_id))
+        parking, objection = _parking(ports, step, stop_database(ports, step, instance_id))
         if objection is not None:
             return Parked(
                 text=f"{instance_id} is to be retired: {objection}",
@@ -54,19 +48,18 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
         raise ParkingInProgress(f"{instance_id} stops, to stand until {_until(parking)}")
     if state == "stopping":
         raise ParkingInProgress(f"{instance_id} is stopping")
-    parking, _ = _parking(ports, settings, step, stop_database(ports, step, instance_id))
+    parking, _ = _parking(ports, step, stop_database(ports, step, instance_id))
     row = ReplicaRow(
         step.cluster, instance_id, chosen.builder, ReplicaState.PARKED, ports.clock.now(), parking
     )
     ports.ledger.set_replica(holder_of(step), row)
     return Parked(
-        text=f"{instance_id} is parked until {_until(parking)} ({parking.until_reason}){_stands_on(parking)}",
+        text=f"{instance_id} is parked until {_until(parking)} ({parking.until_reason})",
         parked=True,
         numbers={
             "instance_id": instance_id,
             "parked_until": _until(parking),
             "until_reason": parking.until_reason,
-            "stands_until": _refilled_until(parking),
             "gtid_set": parking.gtid_set,
             "binlog_expire_seconds": parking.binlog_expire_seconds,
         },
@@ -88,9 +81,7 @@ def stop_owned_instance(ports: Ports, holder: Holder, instance_id: str, builder:
     ports.compute.stop(instance_id)
 
 
-def _parking(
-    ports: Ports, settings: ClusterSettings, step: StepInput, stopped: DatabaseStopped
-) -> tuple[Parking, str | None]:
+def _parking(ports: Ports, step: StepInput, stopped: DatabaseStopped) -> tuple[Parking, str | None]:
     """What the ledger keeps of it, and why it is not worth parking; the time of the stop is that of the first call."""
     run = ports.ledger.run(step.run_id)
     stop = run.part(DatabaseStop)
@@ -102,29 +93,8 @@ def _parking(
     expire = stopped.binlog_expire_seconds
     expiry = parked_until(disposal.figures, parked_at, expire)
     parking = Parking(parked_at, stopped.gtid_set, expire, expiry.until, expiry.reason)
-    if _may_be_refilled(ports, settings, run.required(RunReplica, step.step).builder):
-        parking = standing_for_a_refill(parking, disposal.figures)
     return parking, why_not_worth_parking(disposal.policy, expire, expiry, parked_at)
-
-
-def _may_be_refilled(ports: Ports, settings: ClusterSettings, builder: str) -> bool:
-    """Whether AWS can tell what has changed of its volumes, and the settings let a run ask."""
-    if why_settings_forbid_refills(settings) is not None:
-        return False
-    try:
-        return not wrote_its_volumes(ports.ledger.run(builder))
-    except LedgerInconsistent:
-        return False
 
 
 def _until(parking: Parking) -> str:
     return "further notice" if parking.until is None else to_iso(parking.until)
-
-
-def _stands_on(parking: Parking) -> str:
-    until = _refilled_until(parking)
-    return "" if until is None else f"; to be refilled after that, until {until}"
-
-
-def _refilled_until(parking: Parking) -> str | None:
-    return None if parking.stands_until is None else to_iso(parking.stands_until)

@@ -23,7 +23,6 @@ from peaker.domain.service.surplus import IdleReplicas, Spare, Wish, choose_idle
 from peaker.ports import Ports
 from peaker.usecases.leave.choose_disposal import disposal_of
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
-from peaker.usecases.leave.standing_replicas import standing_for_refills
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.batch_members import handed_to_member
@@ -106,10 +105,9 @@ def idle_replicas(
         now, ours = ports.clock.now(), [one for one in fleet.staying if not one.is_base]
         reasons = {one.instance_id: guard_lifetime(one, settings, now) for one in ours}
         young = {one: "; ".join(why) for one, why in reasons.items() if why}
-    stand = standing_for_refills(ports, settings, fleet)
-    idle = choose_idle_replicas(fleet, spare.count, wanted, hourly_usd, load.measured, young, stand)
+    idle = choose_idle_replicas(fleet, spare.count, wanted, hourly_usd, load.measured, young)
     if not idle.replicas:
-        idle = choose_idle_replicas(fleet, 1, wanted, hourly_usd, load.measured, standing=stand)
+        idle = choose_idle_replicas(fleet, 1, wanted, hourly_usd, load.measured)
     return spare, idle
 
 

@@ -4,50 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.limits.account_limits import MOST_RATE, Limit
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
-from peaker.domain.planning.methods.refilling import (
-    changed_bytes,
-    donors_of_refills,
-    why_none_refilled,
-    wrote_its_volumes,
-)
 from peaker.domain.planning.methods.situation import (
     DataVolume,
-    ExpiredReplica,
     ParkedReplica,
     ReadingRate,
     Situation,
 )
-from peaker.domain.planning.methods.timing import frame_of, refill_frame
+from peaker.domain.planning.methods.timing import frame_of
 from peaker.domain.planning.parking import (
     not_returned,
     parked_seconds,
     returnable,
-    why_expired,
-    why_not_refilled,
     why_too_far_behind,
 )
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.donor import DonorChoice, choose_donor
-from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow
-from peaker.domain.runs.batch import batch_of
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.storage.io_findings import InstancePromise
-from peaker.domain.storage.set_manifest import SINGLE
-from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
 from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
 from peaker.usecases.plan.shared_limits import rate_free
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import LedgerInconsistent, PeakerError, Retryable
+from peaker_contract.errors import PeakerError, Retryable
 from peaker_contract.steps import Part
 
 
@@ -73,11 +59,8 @@ def method_situation(
     history: SnapshotHistory | None,
     ready_by: datetime | None,
     limit: Limit,
-    donor: DonorChoice,
-    bases: Mapping[str, SnapshotSet | str],
 ) -> Situation:
-    """`build` is the plan of a build by the settings; `limit` is the initialization rate that all runs share. `bases`
-    are those of the expired replicas."""
+    """`build` is the plan of a build by the settings; `limit` is the initialization rate that all runs share."""
     now = ports.clock.now()
     lead = predict_lead_time(inputs, past)
     hourly = build.price.hourly
@@ -86,7 +69,6 @@ def method_situation(
     rejected = not_returned(fleet, ports.environment, now)
     catch_up_per_second = 1 / (measured_apply_speed(past, inputs.apply_speed) - 1)
     volumes = _volumes(settings, inputs, build, history)
-    used = {one.name: one.used_bytes for one in volumes}
     return Situation(
         frame=frame_of(lead, catch_up_per_second),
         volumes=volumes,
@@ -104,37 +86,10 @@ def method_situation(
         instance_mib_per_s=_baseline(promise),
         instance_burst_mib_per_s=_burst(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
-        zone=zones[0] if zones else None,
-        donor_zone=None if donor.donor is None else donor.donor.instance.zone,
-        engine=settings.engine,
         parked=_parked(ports, fleet, inputs, past, prices, now),
         why_none_parked="; ".join(f"{name} {why}" for name, why in rejected.items())
         or "no replica is parked",
-        expired=_expired(settings, fleet, past, prices, history, used, donor, bases, now),
-        refill_frame=refill_frame(lead, predict_return(inputs, 0.0, past), catch_up_per_second),
-        why_no_fill=_why_no_fill(settings, past, now),
-        past_fills=past.fills.readings,
-        why_no_clone=_why_no_clone(settings, past, now),
-        clone_mib_per_s=float(settings.prewarm.clone_mib_per_s or math.inf),
-        past_clones=past.clones.readings,
     )
-
-
-def _why_no_fill(settings: ClusterSettings, past: PastSteps, now: datetime) -> str | None:
-    """Why a run may not fill volumes directly; None where it may."""
-    if not settings.prewarm.direct_fill:
-        return "prewarm.direct_fill is false: the replicas' role may not read blocks of snapshots"
-    return past.fills.why_not_again(now)
-
-
-def _why_no_clone(settings: ClusterSettings, past: PastSteps, now: datetime) -> str | None:
-    """Why a run may not clone its donor; None where it may."""
-    if settings.prewarm.clone_mib_per_s is None:
-        return "prewarm.clone_mib_per_s is not set: nobody said how much a donor may give"
-    sets = [one.name for one in settings.volumes if one.layout != SINGLE]
-    if sets:
-        return f"{', '.join(sets)} are of a set (md, LVM): a clone makes none"
-    return past.clones.why_not_again(now)
 
 
 def _volumes(
@@ -228,86 +183,3 @@ def _parked(
         usd = replace(hour, value=hour.value * back.p50_seconds / 3600) if isinstance(hour, Known) else hour
         found.append(ParkedReplica(one.instance_id, back.p50_seconds, back.p90_seconds, usd))
     return tuple(found)
-
-
-def bases_of_expired(
-    ports: Ports, settings: ClusterSettings, fleet: FleetState, past: PastSteps
-) -> dict[str, SnapshotSet | str]:
-    """Of each parked replica that has expired the kept set against which it may be refilled, or why it is not."""
-    now = ports.clock.now()
-    expired = [(one, row) for one, row, _, _ in _expired_ones(fleet, now)]
-    refused = why_none_refilled(settings, past, now)
-    sets = {one.run_id: one for one in ports.ledger.snapshot_sets(settings.name)} if expired else {}
-    found: dict[str, SnapshotSet | str] = {}
-    for one, row in expired:
-        why_not = refused or why_not_refilled(one, ports.environment, now)
-        found[one.instance_id] = _made_from(ports, row, sets) if why_not is None else why_not
-    return found
-
-
-def planned_donor(
-    settings: ClusterSettings,
-    fleet: FleetState,
-    bases: Mapping[str, SnapshotSet | str],
-    past: PastSteps,
-    now: datetime,
-    taken: str | None,
-) -> DonorChoice:
-    """The donor of a plan: the one that the run has `taken` already; else one that a refill needs, where a run may fill
-    at all."""
-    needed = {} if _why_no_fill(settings, past, now) else donors_of_refills(settings, fleet, bases)
-    return choose_donor(fleet, settings, needed, taken)
-
-
-def _expired_ones(fleet: FleetState, now: datetime) -> list[tuple[Replica, ReplicaRow, Parking, str]]:
-    """Each with its row, how it stands, and why it has expired."""
-    parked = [
-        (one, one.ledger_row, one.ledger_row.parking)
-        for one in fleet.parked
-        if one.ledger_row is not None and one.ledger_row.parking is not None
-    ]
-    return [(*one, why) for one in parked if (why := why_expired(one[2], now)) is not None]
-
-
-def _expired(
-    settings: ClusterSettings,
-    fleet: FleetState,
-    past: PastSteps,
-    prices: PriceTable,
-    history: SnapshotHistory | None,
-    used_bytes: Mapping[str, float],
-    donor: DonorChoice,
-    bases: Mapping[str, SnapshotSet | str],
-    now: datetime,
-) -> tuple[ExpiredReplica, ...]:
-    """Each with the bytes that have changed, or why no run can refill it. `used_bytes` of the donor, by volume name."""
-    found = []
-    for one, _, parking, why in _expired_ones(fleet, now):
-        changed: Known | Unknown
-        kept = bases[one.instance_id]
-        if isinstance(kept, str):
-            changed = Unknown(kept)
-        elif donor.donor is not None and history is None:
-            changed = Unknown("its donor's snapshots cannot be read")
-        else:
-            snapshots = () if history is None else history.snapshots
-            changed = changed_bytes(
-                settings, kept, donor, one, parking.parked_at, snapshots, used_bytes, past, now
-            )
-        if isinstance(changed, Unknown):
-            changed = Unknown(f"{one.instance_id} {why}; it is not refilled: {changed.why}")
-        hourly = prices.instance_hour(one.instance.instance_type)
-        found.append(ExpiredReplica(one.instance_id, changed, hourly))
-    return tuple(found)
-
-
-def _made_from(ports: Ports, row: ReplicaRow, sets: Mapping[str, SnapshotSet]) -> SnapshotSet | str:
-    """The kept set that its volumes were made from, or why there is none."""
-    try:
-        builder = ports.ledger.run(row.run_id)
-        if wrote_its_volumes(builder):
-            return "its volumes were made empty: AWS compares no snapshot of theirs with the donor's"
-    except LedgerInconsistent as error:
-        return f"what it was built from cannot be read: {error}"
-    batch = batch_of(builder)
-    return sets.get(batch) or f"the snapshots of {batch}, which it was made from, are not kept"

@@ -16,10 +16,8 @@ from peaker.domain.runs.batch import (
     TRIES,
     Batch,
     Member,
-    fill_failure,
     member_run_id,
     outcome_of,
-    was_refused_a_refill,
 )
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
@@ -31,7 +29,6 @@ from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided
 from peaker.usecases.run.batch_members import handed_to_member, members_of
 from peaker.usecases.run.held_lease import holder_of
-from peaker_contract.catalogue import FROM_DONOR
 from peaker_contract.steps import Method
 
 # A member that fails at its last step and is undone still has the time of another one.
@@ -56,7 +53,7 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
     """All of the plan at first. Later what is missing, if it would serve by the deadline and no ceiling forbids it.
 
     A batch of which nobody serves is not tried again: what all of its members failed at is no single member's, and the
-    run is rolled back; but for a fill that failed, or a refill that was refused, after which the next method is taken.
+    run is rolled back.
     A round that was begun stays as it was: the same call gives the same members.
     """
     run = ports.ledger.run(step.run_id)
@@ -73,7 +70,7 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
         text=f"{len(ids)} of {batch.wanted} begin: {', '.join(ids)}",
         members=tuple(_given(ports, step, one, member) for one, member in members.items()),
         more=True,
-        snapshots=any(one.method in FROM_DONOR for one in members.values()) and not _has_set(ports, step),
+        snapshots=any(one.method is Method.BUILD for one in members.values()) and not _has_set(ports, step),
         round=step.round + 1,
         outcome="succeeded",
         failure=_NOBODY,
@@ -87,9 +84,6 @@ _NOBODY = Failure(failed_step="NextMembers", error="None", cause="no member has 
 def _batch(run: RunRow) -> Batch:
     plan = run.required(ScaleOutPlan, "NextMembers")
     seconds = max((one.lead_time.seconds for one in plan.members if one.lead_time), default=0.0)
-    choice = plan.comparison
-    if choice is not None and choice.falls_back_to is not None:
-        seconds = max(seconds, choice.estimate(choice.falls_back_to).p50_seconds or 0.0)
     return Batch(wanted=plan.count, deadline=plan.planned_at + timedelta(seconds=_SLACK * seconds))
 
 
@@ -101,9 +95,7 @@ def _due(
         return run.required(ScaleOutPlan, step.step), ""
     serving = sum(one.state == "in_service" for one in ended)
     missing = batch.wanted - serving
-    not_filled = fill_failure(ended)
-    in_vain = serving == 0 and not_filled is None and not was_refused_a_refill(ended)
-    if missing == 0 or in_vain or any(one.state in ("at_work", "left") for one in ended):
+    if missing == 0 or serving == 0 or any(one.state in ("at_work", "left") for one in ended):
         return None, f"{serving} of {batch.wanted} serve"
     if len(batch.members) + missing > TRIES * batch.wanted:
         return None, f"{serving} of {batch.wanted} serve, and each was tried {TRIES} times"
@@ -114,7 +106,7 @@ def _due(
     account = account_use(ports, settings, fleet)
     donor = run.part(Donor)
     taken = None if donor is None else donor.instance_id
-    plan = decided(ports, step, settings, fleet, missing, by, account, not_filled, taken)
+    plan = decided(ports, step, settings, fleet, missing, by, account, taken)
     # What was approved holds for all tries of its run.
     plan = held_against(plan, run.part(ApprovalAsked))
     if plan.refusals:
@@ -132,13 +124,7 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
         number, own = first + offset, plan.of_member(planned.number)
         run_id = member_run_id(run.run_id, number)
         method = Method.BUILD if own.method is None else Method(own.method.action)
-        member = Member(
-            batch=run.run_id,
-            number=number,
-            method=method,
-            fills=own.starts_empty or own.refills,
-            clones=own.clones,
-        )
+        member = Member(batch=run.run_id, number=number, method=method)
         holder = replace(holder_of(step), run_id=run_id, batch=run.run_id)
         if number == 1:
             ports.ledger.settle(holder, member)
@@ -159,7 +145,7 @@ def _open(ports: Ports, holder: Holder, run: RunRow, member: Member, plan: Scale
 
 def _given(ports: Ports, step: RoundStep, run_id: str, member: Member) -> dict[str, Any]:
     method = None if member.method is None else member.method.value
-    return {**handed_to_member(ports, step, run_id), "method": method, "fill": member.fills}
+    return {**handed_to_member(ports, step, run_id), "method": method}
 
 
 def _has_set(ports: Ports, step: RoundStep) -> bool:

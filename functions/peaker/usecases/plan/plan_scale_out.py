@@ -16,12 +16,11 @@ from peaker.domain.planning.plan import Refusal, ScaleOutPlan, Way, as_document
 from peaker.domain.planning.plan_decision import plan_scale_out as decide_plan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.donor import DonorChoice, data_volumes
+from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import MOST_WANTED
-from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
@@ -31,17 +30,11 @@ from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
-from peaker.usecases.plan.method_situation import (
-    bases_of_expired,
-    instance_promise,
-    method_situation,
-    planned_donor,
-)
+from peaker.usecases.plan.method_situation import instance_promise, method_situation
 from peaker.usecases.plan.plan_checks import plan_checks
 from peaker.usecases.plan.shared_limits import admitted_ways, initialization_rate_of_region
 from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.kept_snapshots import bases_of_refills
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
 from peaker_contract.metrics import Metric
@@ -120,18 +113,15 @@ def decided(
     count: int,
     ready_by: datetime | None,
     account: AccountUse,
-    not_filled: Failure | None = None,
     taken_donor: str | None = None,
 ) -> ScaleOutPlan:
     """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
-    Parked ones return first, expired ones are refilled, the others are built. With `ready_by` each of them comes by the
-    cheapest method that is in time; but no host writes volumes where one failed to in this run already. `taken_donor`
-    is the run's own, once it has chosen.
+    Parked ones return first, the others are built. With `ready_by` each of them comes by the cheapest method that is in
+    time. `taken_donor` is the run's own, once it has chosen.
     """
     past = ports.past_runs.past_steps(settings.name)
-    bases = bases_of_expired(ports, settings, fleet, past)
-    donor = planned_donor(settings, fleet, bases, past, ports.clock.now(), taken_donor)
+    donor = choose_donor(fleet, settings, taken_donor)
     history = snapshot_history(ports, settings, fleet, donor)
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     promise = promises[settings.instance_type]
@@ -154,12 +144,7 @@ def decided(
         history,
         ready_by,
         limit,
-        donor,
-        bases,
     )
-    if not_filled is not None:
-        why = f"a fill failed in this run: {not_filled.sentence}"
-        whole = replace(whole, why_no_fill=why, why_no_clone=why)
     ways: list[Way] = []
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
@@ -188,7 +173,7 @@ def _with_keys(
     """
     places: dict[str, list[str]] = {}
     returned = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
-    donor = plan.donor if plan.copies_of_donor else None
+    donor = plan.donor if plan.builds else None
     for like in filter(None, (fleet.replica(one) for one in (*returned, donor) if one)):
         for one in like.volumes:
             if one.kms_key_id:
@@ -263,30 +248,22 @@ def _kept_gib(ports: Ports, settings: ClusterSettings, choice: DonorChoice) -> f
     if choice.donor is not None:
         planned = float(sum(one.size_gib for one in data_volumes(choice.donor, settings).values()))
     donor = None if choice.donor is None else choice.donor.instance_id
-    bases = bases_of_refills(ports, settings)
-    return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned, bases)
+    return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned)
 
 
 def plan_text(plan: ScaleOutPlan) -> str:
     """What would be done, in a line; or why it is refused."""
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
-    back, again = (
-        f"{action} {', '.join(found)}" if (found := _replicas(plan, action)) else ""
-        for action in ("return", "refill")
-    )
+    returned = [str(one.method.replica) for one in plan.members if one.method and one.method.comes_back]
+    back = f"return {', '.join(returned)}" if returned else ""
     zones = ", ".join(
         one.zones[0] if one.zones else "no zone"
         for one in plan.members
         if not one.method or one.method.action == "build"
     )
-    again += f" from {plan.donor}" if again else ""
     anew = f"build {plan.builds} x {plan.instance_type} in {zones} from {plan.donor}" if plan.builds else ""
-    return f"{' and '.join(filter(None, (back, again, anew)))} at {_at(plan)}"
-
-
-def _replicas(plan: ScaleOutPlan, action: str) -> list[str]:
-    return [str(one.method.replica) for one in plan.members if one.method and one.method.action == action]
+    return f"{' and '.join(filter(None, (back, anew)))} at {_at(plan)}"
 
 
 def _waiting_text(plan: ScaleOutPlan) -> str:

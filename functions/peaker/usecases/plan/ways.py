@@ -1,10 +1,9 @@
-"""How each replica of a plan comes into service: built, returned or refilled; by the settings, or for a deadline."""
+"""How each replica of a plan comes into service: built or returned; by the settings, or for a deadline."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Literal
 
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps
@@ -13,21 +12,15 @@ from peaker.domain.planning.methods.choice import (
     build_by_settings,
     by_settings,
     choose,
-    returned_expired,
 )
-from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodEstimate, MethodName, Situation
-from peaker.domain.planning.methods.timing import LeadTimeFrame, refill_lead
-from peaker.domain.planning.parking import Build, Method, Refill, choose_method, or_refilled, parked_seconds
+from peaker.domain.planning.methods.situation import MethodEstimate, MethodName, Situation
+from peaker.domain.planning.methods.timing import LeadTimeFrame
+from peaker.domain.planning.parking import Build, Method, choose_method, parked_seconds
 from peaker.domain.planning.plan import LeadTimeEstimate, Way
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.replicas.fleet import FleetState
 from peaker.ports import Ports
 from peaker_contract.steps import Part
-
-_BACK: dict[MethodName, Literal["return", "refill"]] = {
-    MethodName.RETURN: "return",
-    MethodName.RETURN_EXPIRED: "refill",
-}
 
 
 def best_method(
@@ -40,11 +33,10 @@ def best_method(
     situation: Situation,
     taken: Collection[str],
 ) -> Method:
-    """Build, or return or refill a parked replica that is none of those `taken` by other members of the batch, which
-    are not in the situation either. `lead` is the prediction of a build."""
-    now, build, refill = ports.clock.now(), _anew(situation, lead), _refill(returned_expired(situation))
-    method = choose_method(fleet, ports.environment, prices, inputs, past, now, build, taken)
-    return or_refilled(method, refill, fleet, build, now)
+    """Build, or return a parked replica that is none of those `taken` by other members of the batch, which are not in
+    the situation either. `lead` is the prediction of a build."""
+    now, build = ports.clock.now(), _anew(situation, lead)
+    return choose_method(fleet, ports.environment, prices, inputs, past, now, build, taken)
 
 
 def _anew(situation: Situation, lead: LeadTime) -> Build:
@@ -55,21 +47,12 @@ def _anew(situation: Situation, lead: LeadTime) -> Build:
     return Build(found.p50_seconds, found.usd)
 
 
-def _refill(found: MethodEstimate) -> Refill | None:
-    if not found.possible or found.replica is None or found.p50_seconds is None:
-        return None
-    return Refill(found.replica, found.p50_seconds, found.usd)
-
-
 def beside(situation: Situation, taken: Collection[str], members: int) -> Situation:
-    """The situation of one of so many members: those `taken` are not parked for it, the region's rate is shared, and
-    so is that of a snapshot's blocks."""
+    """The situation of one of so many members: those `taken` are not parked for it, the region's rate is shared."""
     return replace(
         situation,
         parked=tuple(one for one in situation.parked if one.instance_id not in taken),
-        expired=tuple(one for one in situation.expired if one.instance_id not in taken),
         rate_free_mib_per_s=situation.rate_free_mib_per_s / members,
-        fills_at_once=members,
     )
 
 
@@ -84,8 +67,7 @@ def way_of(
 ) -> Way:
     """By `method` and the settings without a deadline; with one by the cheapest method that is in time."""
     if situation.ready_by is None:
-        way = MethodName.RETURN_EXPIRED if method.action == "refill" else MethodName.RETURN
-        choice = by_settings(situation, method.replica if method.comes_back else None, way)
+        choice = by_settings(situation, method.replica if method.comes_back else None)
     else:
         choice = choose(situation)
         method = _as_chosen(method, choice, fleet, ports)
@@ -93,16 +75,11 @@ def way_of(
     if method.action == "return":
         back = predict_return(inputs, _behind(fleet, method, ports), past)
         return Way(method=method, lead_time=estimated(back), choice=choice)
-    if method.action == "refill":
-        refilled = refill_lead(lead, predict_return(inputs, 0.0, past))
-        return Way(
-            method=method, lead_time=estimated(refilled, _frame(situation, taken), taken), choice=choice
-        )
     if taken is None:
         return Way(method=method, lead_time=estimated(lead), choice=choice)
     return Way(
         method=method,
-        lead_time=estimated(lead, _frame(situation, taken), taken),
+        lead_time=estimated(lead, situation.frame, taken),
         choice=choice,
         rates_mib_per_s={} if situation.ready_by is None else taken.rates_mib_per_s,
     )
@@ -110,23 +87,22 @@ def way_of(
 
 def unrated_way(situation: Situation, method: Method, lead: LeadTime) -> Way:
     """A build without initialization rates: the region's are other runs' for longer than it is worth waiting."""
-    unpaid = replace(situation, rate_ceiling_mib_per_s=None, parked=(), expired=())
+    unpaid = replace(situation, rate_ceiling_mib_per_s=None, parked=())
     choice = by_settings(unpaid, None) if situation.ready_by is None else choose(unpaid)
     return Way(
         method=method.model_copy(update={"action": "build"}),
-        lead_time=estimated(lead, _frame(situation, choice.taken), choice.taken),
+        lead_time=estimated(lead, situation.frame, choice.taken),
         choice=choice,
         rates_mib_per_s=dict.fromkeys((one.name for one in situation.volumes), None),
     )
 
 
 def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: Ports) -> Method:
-    """Build, return or refill, as the choice says; the figures of the other way stay."""
+    """Build or return, as the choice says; the figures of the other way stay."""
     taken = choice.taken
-    action = None if taken is None else _BACK.get(taken.name)
-    if taken is None or action is None or taken.replica is None:
+    if taken is None or taken.name is not MethodName.RETURN or taken.replica is None:
         return method.model_copy(update={"action": "build", "reason": choice.reason})
-    back = method.model_copy(update={"action": action, "reason": choice.reason, "replica": taken.replica})
+    back = method.model_copy(update={"action": "return", "reason": choice.reason, "replica": taken.replica})
     hours = round(_behind(fleet, back, ports) / 3600, 2)
     seconds = None if taken.p50_seconds is None else round(taken.p50_seconds, 1)
     usd = None if taken.usd is None else round(taken.usd, 4)
@@ -157,19 +133,9 @@ def estimated(
     )
 
 
-def _frame(situation: Situation, taken: MethodEstimate | None) -> LeadTimeFrame:
-    """No database starts on a volume that is not written whole."""
-    if taken is not None and taken.name is MethodName.RETURN_EXPIRED and situation.refill_frame is not None:
-        return situation.refill_frame
-    empty = taken is not None and taken.name in STARTS_EMPTY
-    return situation.frame.before_database() if empty else situation.frame
-
-
 def _own(taken: MethodEstimate, hydration_seconds: float | None, catch_up_seconds: float) -> dict[str, float]:
     """The parts that a method has of its own, as far as they are known."""
     known = {Part.HYDRATION.value: hydration_seconds, Part.CATCH_UP.value: catch_up_seconds}
-    if taken.name is MethodName.CLONE:
-        known[Part.SNAPSHOT.value] = 0.0
     return {name: round(seconds, 1) for name, seconds in known.items() if seconds is not None}
 
 

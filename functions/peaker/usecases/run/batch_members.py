@@ -9,7 +9,6 @@ from peaker.domain.runs.ledger import PartT, RunRow
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
-from peaker_contract.catalogue import FROM_DONOR
 from peaker_contract.errors import LedgerInconsistent, NoDonor
 from peaker_contract.tags import ROLE_TAG
 
@@ -64,17 +63,3 @@ def require_donor(ports: Ports, step: StepInput) -> Donor:
     if role == "source":
         raise NoDonor(f"{step.cluster}: {donor.instance_id} became the source since it was chosen (I2)")
     return donor
-
-
-def clones_alone(ports: Ports, run_id: str) -> bool:
-    """Whether all that the batch builds in its newest round are cloned: none of them needs a snapshot."""
-    batch = ports.ledger.run(run_id).part(Batch)
-    if batch is None or not batch.rounds:
-        return False
-    newest = batch.rounds[-1]
-    built = [
-        one
-        for run_id, one in members_of(ports, batch).items()
-        if run_id in newest and one.method in FROM_DONOR
-    ]
-    return bool(built) and all(one.clones for one in built)

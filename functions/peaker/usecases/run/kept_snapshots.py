@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from peaker.domain.planning.methods.refilling import wrote_its_volumes
-from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.batch import batch_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
 from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
-from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import AwsCallRejected, LedgerInconsistent, NotOwned
+from peaker_contract.errors import AwsCallRejected, NotOwned
 from peaker_contract.tags import OWNER_TAG
 
 
@@ -65,40 +61,7 @@ def kept_ids(ports: Ports, cluster: str) -> frozenset[str]:
     return frozenset().union(*(one.snapshot_ids for one in ports.ledger.snapshot_sets(cluster)))
 
 
-def bases_of_refills(ports: Ports, settings: ClusterSettings) -> frozenset[str]:
-    """The runs of the sets that replicas of now were made from, where one that has expired may be refilled.
-
-    A replica needs its set until it is retired, or a refill of it did not end. What was written from nothing has none.
-    """
-    if not settings.retirement.refill_expired:
-        return frozenset()
-    rows = ports.ledger.replicas(settings.name).values()
-    builders = {row.run_id for row in rows if row.state is not ReplicaState.RETIRED and not _is_mixed(row)}
-    return frozenset(found for one in builders if (found := _base_of(ports, one)) is not None)
-
-
-def _is_mixed(row: ReplicaRow) -> bool:
-    return row.parking is not None and row.parking.mixed
-
-
-def _base_of(ports: Ports, builder: str) -> str | None:
-    """The run of the set from which that run built its replica; None where there is none, or nothing is known of it."""
-    try:
-        run = ports.ledger.run(builder)
-        return None if wrote_its_volumes(run) else batch_of(run)
-    except LedgerInconsistent:
-        return None
-
-
-def set_made_from(ports: Ports, cluster: str, builder: str) -> SnapshotSet | None:
-    """The kept set from which that run built its replica; None where it is gone."""
-    taken_by = _base_of(ports, builder)
-    return next((one for one in ports.ledger.snapshot_sets(cluster) if one.run_id == taken_by), None)
-
-
-def delete_surplus_sets(
-    ports: Ports, holder: Holder, cluster: str, unwanted: str | None, bases: Collection[str] = ()
-) -> list[str]:
+def delete_surplus_sets(ports: Ports, holder: Holder, cluster: str, unwanted: str | None) -> list[str]:
     """Delete the kept sets that nothing needs; returns what is to be said of each. `unwanted`: why none is wanted.
 
     It is called under the cluster's lease, so that no run is using one. A set that EC2 does not give away (an image is
@@ -106,7 +69,7 @@ def delete_surplus_sets(
     """
     sets = ports.ledger.snapshot_sets(cluster)
     notes = []
-    for surplus in surplus_sets(sets, volumes_of_donors(ports, sets), unwanted, bases):
+    for surplus in surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
         kept = surplus.kept
         try:
             _delete(ports, kept)

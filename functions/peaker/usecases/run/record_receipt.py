@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from peaker.domain.instants import seconds_between
@@ -12,18 +11,18 @@ from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
 from peaker.domain.runs.batch import Batch, Member, state_after
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, RunRow
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.kept_snapshots import bases_of_refills, delete_surplus_sets, keep_set
+from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
-from peaker.usecases.run.tear_down import TearDown, delete_own_snapshots, delete_snapshots
-from peaker_contract.catalogue import FROM_DONOR
+from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, InvalidRequest, NotOwned, UnknownCluster, with_remedy
+from peaker_contract.steps import Method
 
 _SERVES = frozenset({"succeeded", "partly", "rolled_forward"})
 _SERVING_KINDS = {
@@ -105,8 +104,7 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
     if step.batch is not None:
         return notes
     unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
-    bases = bases_of_refills(ports, settings)
-    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted, bases)]
+    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted)]
 
 
 def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:
@@ -119,12 +117,11 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
     for row in rows:
         if row.kind in _SERVING_KINDS and row.is_open:
             ports.ledger.mark(holder, step.run_id, row, ResourceState.KEPT)
-    job = TearDown(ports, holder, settings, step.run_id)
     if step.batch is not None:
-        return _deleted(job, delete_own_snapshots)
+        return []
     kept = keep_set(ports, holder, run, rows) if _was_built_from(ports, run, returned) else None
-    # Own ones too, and a call of CreateSnapshots whose answer was lost may have made a set that nobody uses.
-    notes = _deleted(job, delete_snapshots)
+    # A call of CreateSnapshots whose answer was lost may have made a set that nobody uses.
+    notes = _deleted(TearDown(ports, holder, settings, step.run_id))
     if returned and kept is None:
         return [*notes, "a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
     if kept is None or not settings.snapshots.keep:
@@ -141,13 +138,13 @@ def _was_built_from(ports: Ports, run: RunRow, returned: bool) -> bool:
     if batch is None:
         return not returned
     ended = members_of(ports, batch).values()
-    return any(one.state == "in_service" and one.method in FROM_DONOR for one in ended)
+    return any(one.state == "in_service" and one.method is Method.BUILD for one in ended)
 
 
-def _deleted(job: TearDown, delete: Callable[[TearDown, Sequence[ResourceRow]], list[str]]) -> list[str]:
+def _deleted(job: TearDown) -> list[str]:
     """What serves needs none of them: one that stays is said, and fails nothing."""
     try:
-        left = delete(job, job.ports.ledger.resources(job.run_id))
+        left = delete_snapshots(job, job.ports.ledger.resources(job.run_id))
     except (AwsCallRejected, NotOwned) as error:
         return [f"a snapshot that nobody uses stays: {error}"]
     return [f"snapshots that nobody uses go: {', '.join(left)}"] if left else []

@@ -25,7 +25,7 @@ def approved_plan(ports: Ports, step: StepInput) -> ScaleOutPlan:
 
 def approved_build(ports: Ports, step: StepInput) -> PlannedBuild:
     """Returns the planned build, whatever the settings are by now. Raises LedgerInconsistent without one."""
-    planned = approved_plan(ports, step).own_build
+    planned = approved_plan(ports, step).build
     if planned is None:
         raise LedgerInconsistent(f"the plan of {step.run_id} does not say how a replica is built")
     return planned

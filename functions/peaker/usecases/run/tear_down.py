@@ -81,7 +81,8 @@ def tear_down(job: TearDown) -> list[str]:
     waiting = cancel_commands(job, rows) or remove_targets(job, rows, refusals)
     waiting = waiting or _terminate_instances(job, rows, refusals)
     waiting = waiting or _delete_volumes(job, rows, refusals)
-    waiting = waiting or _delete_snapshots(job, rows, refusals, own_alone=job.shares_snapshots)
+    if not waiting and not job.shares_snapshots:
+        waiting = _delete_snapshots(job, rows, refusals)
     if not waiting:
         refusals.tell()
     return waiting
@@ -95,29 +96,10 @@ def delete_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     return waiting
 
 
-def delete_own_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
-    """Delete what a refill compared its replica's volumes by; the donor's set stays. Returns those not gone yet."""
-    refusals = _Refusals()
-    waiting = _delete_snapshots(job, rows, refusals, own_alone=True)
-    refusals.tell()
-    return waiting
-
-
-def _delete_snapshots(
-    job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals, own_alone: bool = False
-) -> list[str]:
+def _delete_snapshots(job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals) -> list[str]:
     kept = kept_ids(job.ports, job.holder.cluster)
-    own = of_kind(rows, ResourceKind.OWN_SNAPSHOT)
-    shared = [] if own_alone else of_kind(rows, ResourceKind.SNAPSHOT)
-    mine = [row for row in (*shared, *own) if row.resource_id not in kept]
-    if own_alone and not own:
-        return []
-    sources = {row.details["source_volume_id"] for row in own}
-    found = [
-        one
-        for one in job.ports.storage.snapshots_of_run(job.run_id)
-        if one.snapshot_id not in kept and (not own_alone or one.source_volume_id in sources)
-    ]
+    mine = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id not in kept]
+    found = [one for one in job.ports.storage.snapshots_of_run(job.run_id) if one.snapshot_id not in kept]
     for snapshot in found:
         with refusals.told_later(snapshot.snapshot_id):
             row = _row_of_snapshot(mine, snapshot)

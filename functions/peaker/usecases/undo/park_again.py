@@ -6,28 +6,18 @@ from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.host_results import DatabaseStopped
-from peaker.domain.replicas.fleet import (
-    REFILL_DID_NOT_END,
-    WROTE_NOTHING,
-    Parking,
-    ReplicaRow,
-    ReplicaState,
-)
-from peaker.domain.runs.batch import failed_to_fill
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import StepInput
-from peaker.domain.storage.refill_writes import RefillEnd, may_have_written, starts_of_refill
 from peaker.ports import Ports
 from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id
-from peaker.usecases.run.sent_commands import sent_command
 from peaker.usecases.run.tear_down import (
     TearDown,
     cancel_commands,
-    delete_own_snapshots,
     remove_targets,
     tear_down,
 )
@@ -42,9 +32,7 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
     rows = ports.ledger.resources(step.run_id)
     _wait(step, cancel_commands(job, rows, except_of=step.step))
     row = ports.ledger.replicas(step.cluster)[instance_id]
-    own = TearDown(ports, holder, settings, step.run_id)
     if is_leaving(ports, instance_id):
-        _wait(step, delete_own_snapshots(own, rows))
         _wait(step, tear_down(TearDown(ports, holder, settings, builder)))
         ports.ledger.set_replica(
             holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
@@ -52,8 +40,6 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
         return f"{instance_id} had ended; nothing of it is left"
     _wait(step, remove_targets(job, rows))
     stopped = _stop(ports, step, instance_id, builder)
-    # Behind the stop: one that EC2 does not give away must not keep an instance running.
-    _wait(step, delete_own_snapshots(own, ports.ledger.resources(step.run_id)))
     ports.ledger.require_lease(holder)
     parked = _parked_row(ports, step, row, stopped, failure)
     ports.ledger.set_replica(holder, parked)
@@ -101,29 +87,14 @@ def _parked_row(
     before = row.parking or Parking(now, "", None, now, "nothing is known of its first parking")
     gone = failure.error == BinlogsGone.__name__
     spent = f"the source has purged binary logs that it lacks ({failure.cause})" if gone else before.spent
-    mixed = _may_be_mixed(ports, step)
-    if mixed:
-        spent = f"{REFILL_DID_NOT_END}: {step.run_id} failed at {failure.failed_step}"
-    untouched = f"; {WROTE_NOTHING}" if not mixed and failed_to_fill(failure) else ""
     parking = replace(
         before,
         gtid_set=before.gtid_set if stopped is None or stopped.gtid_set is None else stopped.gtid_set,
         parked_at=_applied_until(ports, step, before, stopped, now),
         spent=spent,
-        failed_return=f"{step.run_id}, {failure.failed_step}: {failure.error}{untouched}",
+        failed_return=f"{step.run_id}, {failure.failed_step}: {failure.error}",
     )
     return replace(row, state=ReplicaState.PARKED, changed_at=now, parking=parking)
-
-
-def _may_be_mixed(ports: Ports, step: StepInput) -> bool:
-    """Whether a host may have begun to write its volumes: then nobody knows of what time each block is.
-
-    A command whose answer was lost is looked for once more, now that the instance has stopped: `cancel_commands` has
-    given it the time to show, and its row has no id also where it was found and cancelled.
-    """
-    starts = starts_of_refill(ports.ledger.resources(step.run_id))
-    sent = [row.name for row in starts if sent_command(ports, step.run_id, row) is not None]
-    return may_have_written(starts, sent, ports.ledger.run(step.run_id).part(RefillEnd))
 
 
 def _applied_until(

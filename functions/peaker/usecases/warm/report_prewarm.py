@@ -16,9 +16,7 @@ from peaker.domain.storage.prewarm_progress import (
     remaining_seconds,
     second_look_seconds,
 )
-from peaker.domain.storage.refill_writes import end_of_refill
 from peaker.ports import Ports
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
@@ -52,7 +50,6 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
-    _keep_end_of_refill(ports, step, report)
     state = _state(step, waits_for, report, instance_id)
     if state == "running" and step.until == "database" and is_hot_by_next_look(report):
         state = "hot"
@@ -70,15 +67,6 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
         state=state,
         pause_seconds=pause_seconds(remaining, passed) if missed_by is None else second_look_seconds(passed),
     )
-
-
-def _keep_end_of_refill(ports: Ports, step: StepInput, report: PrewarmReport) -> None:
-    """For the undo, which asks no host: this step has no result where the engine has failed."""
-    if report.written is None:
-        return
-    end = end_of_refill(report, ports.ledger.resources(step.run_id), step.step)
-    if end is not None:
-        ports.ledger.settle(holder_of(step), end)
 
 
 def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> tuple[Measurement, ...]:
@@ -99,9 +87,7 @@ def _state(
 ) -> Literal["running", "hot", "done", "dead"]:
     """Hot blocks stay hot when their engine dies; what is left is then read by another one, or behind the database."""
     if report.state == "failed":
-        told = f"{instance_id}: {report.message or 'the engine says failed'}"
-        needs = "; what a fill needs stands in docs/prewarm-and-proof.md, the rights of hosts in docs/permissions.md"
-        raise PrewarmFailed(told if step.until != "filled" else f"fill on {told}{needs}")
+        raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
     if report.state != "done" and waits_for == "hot" and report.hot_warm_seconds is not None:

@@ -28,7 +28,7 @@ from peaker.domain.storage.storage_looks import (
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_build, approved_plan, builder_of, host_id
+from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id
 from peaker_contract.errors import (
     AwsCallRejected,
     AwsUnavailable,
@@ -103,8 +103,7 @@ def _parameters(
 ) -> dict[str, str]:
     gates = ports.clusters.settings(step.cluster).gates
     return {
-        # Of a refill, the run that built it: the volumes on the host are still that run's.
-        "RunId": builder_of(ports.ledger.run(step.run_id)),
+        "RunId": step.run_id,
         "SampleBlocks": str(how.sample_blocks),
         "AwaitRatioLimit": f"{gates.storage_await_ratio:g}",
         "Scope": scope,

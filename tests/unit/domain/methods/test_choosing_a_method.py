@@ -7,15 +7,12 @@ from datetime import timedelta
 
 import pytest
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, VolumeToHydrate, predict_lead_time
-from peaker.domain.planning.learning.reading import PastReading
 from peaker.domain.planning.methods.choice import by_settings, choose
 from peaker.domain.planning.methods.rates import MARGIN, cheapest_rates
 from peaker.domain.planning.methods.situation import (
-    CARRIED_OUT,
     GIB,
     MIB,
     DataVolume,
-    ExpiredReplica,
     MethodName,
     ParkedReplica,
     ReadingRate,
@@ -24,7 +21,6 @@ from peaker.domain.planning.methods.situation import (
 from peaker.domain.planning.methods.timing import LeadTimeFrame, frame_of
 from peaker.domain.reading import Known, Unknown
 
-from bench.plan_search import compared
 from peaker_contract.steps import Part
 from tests.support.fakes import NOON
 
@@ -36,8 +32,7 @@ PLAIN = LeadTimeFrame(rest_seconds=600, spread_squared=0, snapshot_seconds=120)
 def situation(**changes: object) -> Situation:
     """1 TiB on one volume of 500 MiB/s, at most 300 MiB/s paid; an instance and its volumes for a dollar an hour."""
     volume = DataVolume("data", 1024, TIB, TIB, 500)
-    plain = Situation(PLAIN, (volume,), Known(1.0), now=NOON, rate_ceiling_mib_per_s=300, zone="us-east-1a",
-                      donor_zone="us-east-1a")  # fmt: skip
+    plain = Situation(PLAIN, (volume,), Known(1.0), now=NOON, rate_ceiling_mib_per_s=300)  # fmt: skip
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -116,161 +111,18 @@ def test_the_hot_set_could_be_ready_where_the_settings_wait_for_all() -> None:
     assert "hot_first would be in time: prewarm.serve_when is all" in str(choice.by_then)
 
 
-def test_what_no_run_carries_out_is_never_taken_however_good_it_looks() -> None:
-    """A snapshot of 100 GiB is fast after twelve minutes; at 10 MiB/s its volume is read for three hours."""
-    slow = (DataVolume("data", 100, 100 * GIB, 100 * GIB, 10),)
-    choice = choose(within(35, volumes=slow, rate_ceiling_mib_per_s=None))
-    assert choice.estimate(MethodName.FAST_RESTORE).possible
-    assert "fast_snapshot_restore would be in time; no run carries it out" in str(choice.by_then)
-    assert choice.in_time is False
-    assert choice.chosen in CARRIED_OUT
-    assert {one.name for one in choice.methods if one.carried_out} == CARRIED_OUT
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "why"),
     [
-        (MethodName.FAST_RESTORE, {"fast_restores_free": 0.0}, "quota has 0 left"),
-        (MethodName.FAST_RESTORE, {"volumes": (DataVolume("data", 20_000, TIB, TIB, 500),)}, "16384 GiB are the most"),
-        (MethodName.COPY_VOLUMES, {"donor_zone": "us-east-1b"}, "the donor is in us-east-1b"),
-        (MethodName.COPY_VOLUMES, {"copies_free": 0.0}, "quota of copies"),
-        (MethodName.CLONE, {"engine": "mariadb"}, "mariadb has no clone plugin"),
-        (MethodName.CLONE, {}, "prewarm.clone_mib_per_s is not set"),
-        (MethodName.CLONE, {"fills_at_once": 2, "why_no_clone": None}, "one clone at a time"),
         (MethodName.PROVISIONED_RATE, {"rate_free_mib_per_s": 99.0}, "99 MiB/s left"),
         (MethodName.PROVISIONED_RATE, {"local_zones": True}, "local and Wavelength"),
         (MethodName.RETURN, {}, "no replica is parked"),
-        (MethodName.RETURN_EXPIRED, {"expired": (ExpiredReplica("i-1", Unknown("no lineage")),)}, "no lineage"),
     ],
 )  # fmt: skip
 def test_what_is_not_possible_says_why(name: MethodName, changes: dict[str, object], why: str) -> None:
     found = choose(situation(**changes)).estimate(name)
     assert not found.possible
     assert why in str(found.why_not)
-
-
-def test_copies_of_several_volumes_have_no_common_instant() -> None:
-    two = (DataVolume("data", 100, GIB, GIB, 125), DataVolume("log", 10, GIB, GIB, 125))
-    assert "torn" in str(choose(situation(volumes=two)).estimate(MethodName.COPY_VOLUMES).why_not)
-
-
-def test_figures_of_the_documentation() -> None:
-    """1 TiB: FSR an hour and the first credit an hour; a full direct read 6.29 USD; a clone within 6 h, 0.82 USD."""
-    methods = choose(situation(hourly_usd=Known(0.0)))
-    fast = methods.estimate(MethodName.FAST_RESTORE)
-    assert (fast.warm_seconds, fast.usd) == (7200, 1.5)
-    assert methods.estimate(MethodName.DIRECT_FILL).usd == pytest.approx(6.29, abs=0.01)
-    copied = methods.estimate(MethodName.COPY_VOLUMES)
-    assert copied.usd == pytest.approx(0.82, abs=0.01)
-    assert copied.p90_seconds == pytest.approx(600 - 120 + 6 * 3600)
-    assert methods.estimate(MethodName.PROVISIONED_RATE).usd == pytest.approx(1024 * 0.0012, abs=0.01)
-
-
-def test_a_direct_fill_waits_for_all_that_the_snapshot_holds() -> None:
-    """Where a lazy volume could serve on its hot set: what is not on an empty volume yet reads as zeros."""
-    volume = DataVolume("data", 1024, TIB, 0.5 * TIB, 500, hot_bytes=0.1 * TIB)
-    found = choose(situation(volumes=(volume,), serve_when="hot")).estimate(MethodName.DIRECT_FILL)
-    assert found.warm_seconds == pytest.approx(TIB / MIB / 450), "a tenth of the requests is left to others"
-
-
-SOON = NOON + timedelta(minutes=1)
-
-
-def test_a_direct_fill_is_not_taken_where_the_settings_do_not_allow_it() -> None:
-    found = choose(situation(ready_by=SOON, rate_ceiling_mib_per_s=None))
-    shown = found.estimate(MethodName.DIRECT_FILL)
-    assert found.chosen is not MethodName.DIRECT_FILL
-    assert shown.why_not == "prewarm.direct_fill is false"
-    assert shown.p90_seconds is not None, "it stays in the table, for comparison"
-
-
-def test_a_direct_fill_is_taken_where_it_alone_is_in_time_and_says_what_follows_its_refusal() -> None:
-    lazy = choose(situation(rate_ceiling_mib_per_s=None)).estimate(MethodName.USED_BLOCKS)
-    fill = choose(situation()).estimate(MethodName.DIRECT_FILL)
-    assert lazy.p90_seconds is not None
-    assert fill.p90_seconds is not None
-    assert fill.p90_seconds < lazy.p90_seconds
-    # Between what the two need.
-    by = NOON + timedelta(seconds=(1 + MARGIN) * (fill.p90_seconds + lazy.p90_seconds) / 2)
-    found = choose(situation(ready_by=by, rate_ceiling_mib_per_s=None, why_no_fill=None))
-    assert (found.chosen, found.in_time) == (MethodName.DIRECT_FILL, True)
-    assert found.falls_back_to is MethodName.USED_BLOCKS
-    assert found.taken is not None
-    assert found.taken.rates_mib_per_s == {"data": None}, "an empty volume has nothing to initialize"
-
-
-def test_a_clone_takes_no_more_of_its_donor_than_is_allowed_and_waits_for_no_snapshot() -> None:
-    shown = choose(situation(why_no_clone=None, clone_mib_per_s=50.0)).estimate(MethodName.CLONE)
-    half = choose(situation(why_no_clone=None, clone_mib_per_s=25.0)).estimate(MethodName.CLONE)
-    assert shown.possible
-    assert shown.warm_seconds is not None
-    assert half.warm_seconds == pytest.approx(2 * shown.warm_seconds)
-    assert "reads all its data at 50 MiB/s" in shown.on_donor
-
-
-def test_a_clone_between_zones_costs_what_is_sent_in_both_directions() -> None:
-    within_zone, across = (
-        choose(situation(why_no_clone=None, donor_zone=zone)).estimate(MethodName.CLONE)
-        for zone in ("us-east-1a", "us-east-1b")
-    )
-    assert (within_zone.once_usd, across.once_usd) == (0.0, pytest.approx(1024 * 0.02))
-    assert across.usd is not None
-    assert within_zone.usd is not None
-    assert across.usd - within_zone.usd == pytest.approx(1024 * 0.02)
-
-
-def test_a_clone_that_is_refused_is_followed_by_what_reads_snapshots() -> None:
-    clone = choose(situation(why_no_clone=None)).estimate(MethodName.CLONE)
-    assert clone.p90_seconds is not None
-    by = NOON + timedelta(seconds=(1 + MARGIN) * clone.p90_seconds + 1)
-    found = choose(situation(ready_by=by, rate_ceiling_mib_per_s=None, why_no_clone=None, why_no_fill=None))
-    assert (found.chosen, found.in_time) == (MethodName.CLONE, True)
-    assert found.falls_back_to not in (MethodName.DIRECT_FILL, None)
-    assert found.taken is not None
-    assert found.taken.rates_mib_per_s == {"data": None}, "an empty volume has nothing to initialize"
-
-
-def test_past_clones_teach_the_next_one_and_no_fill() -> None:
-    slow = (PastReading(float(TIB), 50_000.0),) * 3
-    taught = choose(situation(why_no_clone=None, past_clones=slow))
-    first = choose(situation(why_no_clone=None))
-    assert (taught.estimate(MethodName.CLONE).warm_seconds or 0) > (
-        first.estimate(MethodName.CLONE).warm_seconds or 0
-    )
-    assert taught.estimate(MethodName.DIRECT_FILL) == first.estimate(MethodName.DIRECT_FILL)
-
-
-def test_a_direct_fill_that_costs_more_is_left_where_another_is_in_time() -> None:
-    found = choose(
-        situation(ready_by=NOON + timedelta(days=1), rate_ceiling_mib_per_s=None, why_no_fill=None)
-    )
-    assert (found.chosen, found.falls_back_to) == (MethodName.USED_BLOCKS, None)
-
-
-def test_members_of_a_batch_share_the_rate_of_their_snapshot() -> None:
-    one, three = (
-        choose(situation(fills_at_once=members)).estimate(MethodName.DIRECT_FILL).warm_seconds
-        for members in (1, 3)
-    )
-    assert one is not None
-    assert three == pytest.approx(3 * one)
-
-
-def test_past_fills_teach_the_next_one() -> None:
-    """Ten fills of half the bytes in 6,000 s each: twice that for all of them, where 2,330 s were predicted."""
-    past = (PastReading(TIB / 2, 6000.0),) * 10
-    found = choose(situation(past_fills=past)).estimate(MethodName.DIRECT_FILL)
-    assert found.warm_seconds is not None
-    assert 10_000 < found.warm_seconds <= 12_000
-    assert "by 10 past fills" in found.basis
-
-
-def test_changed_blocks_are_filled_and_no_others() -> None:
-    expired = ExpiredReplica("i-1", Known(0.05 * TIB))
-    found = choose(situation(expired=(expired,)))
-    whole, part = (found.estimate(name) for name in (MethodName.DIRECT_FILL, MethodName.RETURN_EXPIRED))
-    assert whole.warm_seconds is not None
-    assert part.warm_seconds == pytest.approx(0.05 * whole.warm_seconds)
 
 
 def test_reads_cannot_be_faster_than_the_instance() -> None:
@@ -347,11 +199,6 @@ def test_the_frame_gives_the_prediction_s_figures_also_where_the_reading_goes_on
     late = frame.before_database()
     assert late.p50(part.p50_seconds) == pytest.approx(apart.p50_seconds)
     assert late.p90(part.p50_seconds, part.p90_seconds) == pytest.approx(apart.p90_seconds)
-
-
-def test_no_choice_is_dearer_or_later_than_the_best_of_everything() -> None:
-    """A sample; `make bench-plan` compares 10,000."""
-    assert compared(60) == []
 
 
 def test_the_margin_counts() -> None:

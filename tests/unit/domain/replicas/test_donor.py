@@ -46,33 +46,6 @@ def test_situation(situation: str) -> None:
 
 
 NEEDED = {A: "i-parked"}
-WITH_A_REFILL: dict[str, tuple[FleetState, str]] = {
-    "it-lags-more-within-the-gate": (fleet_with(replica(A, lag=Known(4)), replica(B, lag=Known(1))), A),
-    "it-lags-more-than-the-gate": (fleet_with(replica(A, lag=Known(6)), replica(B, lag=Known(1))), B),
-    "its-lag-alone-is-unknown": (fleet_with(replica(A), replica(B, lag=Known(1))), B),
-    "nobody-s-lag-is-known": (fleet_with(replica(A), replica("i-00000000000000001")), A),
-    "it-is-unhealthy": (fleet_with(replica(A, health=SICK), replica(B, lag=Known(1))), B),
-    "it-is-gone": (fleet_with(replica(B)), B),
-}
-
-
-@pytest.mark.parametrize("situation", WITH_A_REFILL)
-def test_the_one_that_a_refill_needs_goes_first_where_any_would_do(situation: str) -> None:
-    fleet, donor = WITH_A_REFILL[situation]
-    choice = choose_donor(fleet, orders(), NEEDED)
-    assert choice.donor is not None
-    assert choice.donor.instance_id == donor
-    told = "i-parked, which has expired, was made from it and is refilled from it alone"
-    assert (told in choice.reason(donor)) == (donor == A)
-
-
-def test_the_donor_whose_snapshots_a_run_has_goes_before_one_that_a_refill_needs() -> None:
-    fleet = fleet_with(replica(A, lag=Known(1)), replica(B, lag=Known(4)))
-    choice = choose_donor(fleet, orders(), NEEDED, B)
-    assert choice.donor is not None
-    assert choice.donor.instance_id == B
-
-
 healths = st.sampled_from([TargetHealth(state) for state in TargetState] + [Unknown("no answer")])
 lags = st.one_of(st.builds(Known, st.floats(0, 100)), st.just(Unknown("no data")))
 

@@ -12,7 +12,7 @@ from peaker.domain.report.planned_calls import planned_calls
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from tests.contract.run_parts import PLAN
 
-Action = Literal["build", "return", "refill"]
+Action = Literal["build", "return"]
 
 
 def volume(name: str) -> PlannedVolume:
@@ -62,16 +62,6 @@ def test_a_return_starts_an_instance_and_makes_nothing() -> None:
     assert found["ec2:StartInstances"].times == 1
     assert found["ec2:StartInstances"].undone_by == "ec2:StopInstances"
     assert not {"ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume"} & set(found)
-
-
-def test_each_refill_takes_a_set_of_its_own_volumes_beside_the_donor_s() -> None:
-    found = calls("refill", "refill", "return")
-    assert (found["ec2:CreateSnapshots"].times, found["ec2:StartInstances"].times) == (3, 3)
-    assert found["ec2:CreateSnapshots"].states == ("CreateSnapshots", "SnapshotOwnVolumes")
-    assert not {"ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume"} & set(found)
-    mixed = calls("build", "refill")
-    assert (mixed["ec2:CreateSnapshots"].times, mixed["ec2:RunInstances"].times) == (2, 1)
-    assert (mixed["ec2:StartInstances"].times, mixed["ec2:CreateVolume"].times) == (1, 2)
 
 
 def test_what_is_deleted_at_the_end_stands_at_the_end() -> None:

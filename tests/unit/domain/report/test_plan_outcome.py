@@ -70,16 +70,3 @@ def test_without_an_estimate_or_without_having_served_there_is_nothing_to_compar
     assert plan_outcome(plan(None), Method.BUILD, (), (), NOON) is None
     assert plan_outcome(None, Method.BUILD, (), (), NOON) is None
     assert plan_outcome(plan(), Method.BUILD, (), (), None) is None
-
-
-def test_a_refill_has_the_parts_of_both_ways() -> None:
-    """What it shares with its batch, its own start and snapshots, and what its host writes."""
-    of_batch = (step("ChooseDonor", 0, 20), step("CreateSnapshots", 20, 30))
-    own = (
-        step("StartParkedReplica", 30, 90), step("SnapshotOwnVolumes", 100, 160), step("ReportPrewarm", 160, 200)
-    )  # fmt: skip
-    serving = NOON + timedelta(seconds=300)
-    found = plan_outcome(plan(), Method.REFILL, own, of_batch, serving)
-    assert found is not None
-    took = {one.part: one.took_seconds for one in found.parts}
-    assert took == {"donor": 20.0, "snapshot": 70.0, "instance": 60.0, "hydration": 40.0}

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 from peaker.domain.host_results import DrainReport
-from peaker.domain.planning.methods.refilling import StandsExpired
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
@@ -80,20 +79,6 @@ def test_an_expired_parked_replica_goes_before_all_others_and_a_valid_one_only_b
     assert choose_idle_replica(fleet_with(replica(BASE), valid), YOUNG).replica is valid
     spent = parked(YOUNG, timedelta(hours=9), spent="the source has purged binary logs")
     assert choose_idle_replica(fleet_with(replica(BASE), spent, serving)).replica is spent
-
-
-def test_an_expired_one_that_stands_for_a_refill_goes_only_by_name() -> None:
-    stands = parked(OLD, timedelta(0))
-    fleet = fleet_with(replica(BASE), stands)
-    why = {OLD: StandsExpired("stands until then", {"rebuild_usd": 5.0})}
-    choice = choose_idle_replica(fleet, standing=why)
-    assert choice.replica is None
-    assert f"{OLD}: stands until then" in choice.text
-    assert {one.instance_id: one.numbers.get("rebuild_usd") for one in choice.verdicts} == {
-        BASE: None,
-        OLD: 5.0,
-    }
-    assert choose_idle_replica(fleet, OLD, standing=why).replica is stands
 
 
 def test_a_parked_replica_may_go_at_any_load_but_only_ours() -> None:

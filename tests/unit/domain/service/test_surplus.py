@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker.domain.planning.methods.refilling import StandsExpired
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
@@ -133,9 +132,6 @@ def test_expired_parked_ones_go_beside_those_that_serve_and_do_not_count_against
     fleet = fleet_with(BASE, _expired(stands), *peaks(3))
     chosen = choose_idle_replicas(fleet, 2).replicas
     assert [one.is_parked for one in chosen] == [True, False, False]
-    refillable = {stands.instance_id: StandsExpired("stands for a refill", {})}
-    kept = choose_idle_replicas(fleet, 2, standing=refillable).replicas
-    assert [one.is_parked for one in kept] == [False, False]
 
 
 def test_the_zones_stay_as_even_as_when_they_go_one_by_one() -> None:

@@ -53,26 +53,6 @@ def test_where_none_is_kept_all_go() -> None:
     ] * 2
 
 
-def test_an_older_set_stays_while_a_replica_that_may_be_refilled_was_made_from_it() -> None:
-    sets = [kept("run-1", 72), kept("run-2", 48), kept("run-3", 24)]
-    gone = surplus_sets(sets, alive("i-base"), bases={"run-1"})
-    assert [one.kept.run_id for one in gone] == ["run-2"]
-    assert "run-3 made a newer one of i-base" in gone[0].why
-
-
-@pytest.mark.parametrize("volumes", [{}, {"i-base": ["vol-made-anew"]}])
-def test_what_a_replica_was_made_from_is_of_no_use_without_the_donors_volumes(
-    volumes: dict[str, list[str]],
-) -> None:
-    gone = surplus_sets([kept("run-1", 48), kept("run-2", 24)], volumes, bases={"run-1", "run-2"})
-    assert [one.kept.run_id for one in gone] == ["run-1", "run-2"]
-
-
-def test_what_a_replica_was_made_from_goes_where_none_is_kept() -> None:
-    [gone] = surplus_sets([kept("run-1", 1)], alive("i-base"), "snapshots.keep is false", {"run-1"})
-    assert gone.why == "snapshots.keep is false"
-
-
 def of_gib(one: SnapshotSet, gib: float) -> SnapshotSet:
     return replace(one, full_bytes={"data": int(gib * GIB)})
 
@@ -80,15 +60,6 @@ def of_gib(one: SnapshotSet, gib: float) -> SnapshotSet:
 def test_the_next_set_of_a_donor_takes_the_place_of_its_older_one_and_others_stay() -> None:
     sets = [of_gib(kept("run-1", 48), 70), of_gib(kept("run-2", 24, "i-other"), 30)]
     assert stored_gib(sets, "i-base", 100.0) == 130.0
-
-
-def test_an_older_one_that_stays_as_a_base_is_paid_for_beside_the_next() -> None:
-    sets = [of_gib(kept("run-1", 48), 70), of_gib(kept("run-2", 24), 80)]
-    assert stored_gib(sets, "i-base", 100.0, bases={"run-1"}) == 170.0
-
-
-def test_a_base_of_unknown_size_is_as_large_as_what_is_planned() -> None:
-    assert stored_gib([kept("run-1", 48)], "i-base", 100.0, bases={"run-1"}) == 200.0
 
 
 def snapshot(volume: str, hours_ago: float, state: str = "completed") -> Snapshot:

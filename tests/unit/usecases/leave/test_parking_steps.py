@@ -398,7 +398,6 @@ def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: Fa
     assert receipt["replica"] == {
         "spent": None,
         "instance_id": PEAK, "state": "in_service", "built_by": RUN_ID, "parked_until": None, "until_reason": None,
-        "stands_until": None,
     }  # fmt: skip
     assert receipt["kept_nothing_else"] is True
     assert receipt["cost"]["once"] == 0

@@ -132,7 +132,7 @@ def test_the_page_shows_every_method_with_its_standing(ports: FakePorts) -> None
         "deadline",
         "used blocks",
         "taken",
-        "fast snapshot restore",
+        "full read",
         "not built",
         "MiB/s of the volumes",
     ):

@@ -9,7 +9,6 @@ from statistics import median
 from peaker.domain.planning.learning.catching_up import usable_speeds
 from peaker.domain.planning.learning.drawing import MOST_RUNS
 from peaker.domain.planning.learning.elsewhere import Elsewhere
-from peaker.domain.planning.learning.fills import PastFills
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import states_of
@@ -26,8 +25,7 @@ class PastSteps:
     database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
     `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
-    until the first look of each storage proof had ended. `fills`: direct fills, `clones`: clones; neither teaches
-    anything of a prewarm. `refills`: whether the newest refill of an expired replica failed.
+    until the first look of each storage proof had ended.
     `elsewhere`: what other clusters' runs took. `sizes` and `returned_sizes`: for each duration of `seconds` and
     `returned`, how many members its batch had.
     """
@@ -44,9 +42,6 @@ class PastSteps:
     return_speeds: Sequence[float] = ()
     hydrated_rates: Sequence[float | None] = ()
     first_looks: Sequence[float] = ()
-    fills: PastFills = field(default_factory=PastFills)
-    clones: PastFills = field(default_factory=PastFills)
-    refills: PastFills = field(default_factory=PastFills)
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     returned_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

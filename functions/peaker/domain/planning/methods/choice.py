@@ -6,18 +6,14 @@ Only methods that a run can carry out are chosen. The others are estimated besid
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.methods import copying, snapshot_reading
+from peaker.domain.planning.methods import snapshot_reading
 from peaker.domain.planning.methods.rates import MARGIN, in_time, rank
 from peaker.domain.planning.methods.situation import (
-    CARRIED_OUT,
-    GIB,
-    WRITTEN_BY_HOST,
     MethodEstimate,
     MethodName,
     Situation,
@@ -25,15 +21,12 @@ from peaker.domain.planning.methods.situation import (
 )
 from peaker.domain.reading import Known, Unknown
 
-LEAST_SHOWN_USD = 0.0001
-
 
 class MethodChoice(BaseModel):
     """The method that a run takes now, why, and the figures of all.
 
     `chosen` is None when a run can carry out none. `in_time` is None without a deadline. `by_then` says what can be
-    ready where nothing makes the deadline. `falls_back_to` is what the run takes where AWS or the host refuses the
-    chosen one; None where nothing else is possible, or what is chosen has no other to fall back to.
+    ready where nothing makes the deadline.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,7 +37,6 @@ class MethodChoice(BaseModel):
     margin_share: float = MARGIN
     in_time: bool | None = None
     by_then: str | None = None
-    falls_back_to: MethodName | None = None
     methods: tuple[MethodEstimate, ...] = ()
 
     def estimate(self, name: MethodName) -> MethodEstimate:
@@ -77,37 +69,20 @@ def choose(situation: Situation) -> MethodChoice:
         ready_by=situation.ready_by,
         in_time=makes_it,
         by_then=_by_then(situation, methods, usable) if makes_it is False else None,
-        falls_back_to=_next_after(best, usable, left),
         methods=methods,
     )
 
 
-def _next_after(
-    best: MethodEstimate, usable: Sequence[MethodEstimate], left: float | None
-) -> MethodName | None:
-    """Of what a host writes alone: AWS or the donor may refuse it once the volumes are there. What else a run comes by
-    needs no right of a host's."""
-    others = [one for one in usable if one.name not in WRITTEN_BY_HOST]
-    if best.name not in WRITTEN_BY_HOST or not others:
-        return None
-    return min(others, key=lambda one: _rank(one, left)).name
-
-
-def by_settings(
-    situation: Situation, returned: str | None, way: MethodName = MethodName.RETURN
-) -> MethodChoice:
-    """Without a deadline a run takes what the settings say, or the parked replica that it found to be back sooner:
-    as it is, or refilled where `way` is RETURN_EXPIRED."""
+def by_settings(situation: Situation, returned: str | None) -> MethodChoice:
+    """Without a deadline a run takes what the settings say, or the parked replica that it found to be back sooner."""
     shown = {one.name: one for one in (ESTIMATED[name](situation) for name in MethodName)}
     anew = build_by_settings(situation)
     shown[anew.name] = anew
-    build = anew.name
-    chosen = build if returned is None else way
+    chosen = anew.name if returned is None else MethodName.RETURN
     why = f"{returned} is back sooner than a new one" if returned is not None else "as the settings say"
     return MethodChoice(
         chosen=chosen,
         reason=f"{chosen}, {why}; no deadline was given",
-        falls_back_to=build if chosen is MethodName.RETURN_EXPIRED else None,
         methods=tuple(shown.values()),
     )
 
@@ -183,69 +158,10 @@ def _returned(situation: Situation) -> MethodEstimate:
     )
 
 
-def returned_expired(situation: Situation) -> MethodEstimate:
-    """A parked replica that has expired, by the blocks that have changed: of several the one with the fewest."""
-    name = MethodName.RETURN_EXPIRED
-    if not situation.expired:
-        return estimate(name, why_not="no parked replica has expired")
-    known = [
-        (one.changed_bytes.value, one.instance_id, one)
-        for one in situation.expired
-        if isinstance(one.changed_bytes, Known)
-    ]
-    if not known:
-        first = situation.expired[0]
-        why = first.changed_bytes.why if isinstance(first.changed_bytes, Unknown) else ""
-        return estimate(name, why_not=why, replica=first.instance_id)
-    changed, replica, expired = min(known, key=lambda one: one[:2])
-    share = changed / max(1.0, sum(one.used_bytes for one in situation.volumes))
-    parts = tuple(
-        replace(one, snapshot_bytes=one.used_bytes * share, used_bytes=one.used_bytes * share, hot_bytes=None)
-        for one in situation.volumes
-    )
-    frame = situation.refill_frame or situation.frame
-    found = copying.direct_fill(replace(situation, volumes=parts, frame=frame, hourly_usd=expired.hourly_usd))
-    named = found.model_copy(
-        update={
-            "name": name,
-            "carried_out": name in CARRIED_OUT,
-            "replica": replica,
-            "basis": f"{changed / 1e9:.1f} GB that changed since its volumes and the donor's were one; {found.basis}",
-            # Its volumes are there already: nothing is made at a rate.
-            "rates_mib_per_s": {},
-        }
-    )
-    return _with_own_snapshots(named, situation, changed)
-
-
-def _with_own_snapshots(found: MethodEstimate, situation: Situation, changed: float) -> MethodEstimate:
-    """It is compared by snapshots of its own volumes: they store what it wrote, at most all that has changed, and are
-    deleted once it serves."""
-    hour = situation.prices.snapshot_hour(changed / GIB)
-    if found.p50_seconds is None:
-        return found
-    if isinstance(hour, Unknown):
-        return found.model_copy(update={"usd": None, "usd_unknown": found.usd_unknown or hour.why})
-    usd = hour.value * found.p50_seconds / 3600
-    shown = f"${usd:.4f}" if usd >= LEAST_SHOWN_USD else f"less than ${LEAST_SHOWN_USD}"
-    return found.model_copy(
-        update={
-            "usd": None if found.usd is None else found.usd + usd,
-            "once_usd": None if found.once_usd is None else found.once_usd + usd,
-            "basis": f"{found.basis}; snapshots of its own until it serves {shown}",
-        }
-    )
-
-
 ESTIMATED: dict[MethodName, Callable[[Situation], MethodEstimate]] = {
     MethodName.FULL_READ: snapshot_reading.full_read,
     MethodName.USED_BLOCKS: snapshot_reading.used_blocks,
     MethodName.HOT_FIRST: snapshot_reading.hot_first,
     MethodName.PROVISIONED_RATE: snapshot_reading.provisioned_rate,
-    MethodName.FAST_RESTORE: copying.fast_restore,
-    MethodName.COPY_VOLUMES: copying.copy_volumes,
-    MethodName.DIRECT_FILL: copying.direct_fill,
-    MethodName.CLONE: copying.clone,
     MethodName.RETURN: _returned,
-    MethodName.RETURN_EXPIRED: returned_expired,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -11,15 +10,12 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.limits.account_limits import INITIALIZATION_RATE
-from peaker.domain.planning.learning.reading import PastReading
 from peaker.domain.planning.methods.timing import LeadTimeFrame
 from peaker.domain.planning.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 
 GIB = 1024.0**3
 MIB = 1024.0**2
-FAST_RESTORE_QUOTA = 5.0
-COPIES_QUOTA = 5.0
 
 
 class MethodName(StrEnum):
@@ -29,30 +25,13 @@ class MethodName(StrEnum):
     USED_BLOCKS = "used_blocks"
     HOT_FIRST = "hot_first"
     PROVISIONED_RATE = "provisioned_rate"
-    FAST_RESTORE = "fast_snapshot_restore"
-    COPY_VOLUMES = "copy_volumes"
-    DIRECT_FILL = "direct_fill"
-    CLONE = "mysql_clone"
     RETURN = "return_parked"
-    RETURN_EXPIRED = "return_expired"
 
 
-# What a run can carry out. The others are computed for comparison alone.
+# What a run can carry out. The other is computed for comparison alone.
 CARRIED_OUT = frozenset(
-    {
-        MethodName.USED_BLOCKS,
-        MethodName.HOT_FIRST,
-        MethodName.PROVISIONED_RATE,
-        MethodName.DIRECT_FILL,
-        MethodName.CLONE,
-        MethodName.RETURN,
-        MethodName.RETURN_EXPIRED,
-    }
+    {MethodName.USED_BLOCKS, MethodName.HOT_FIRST, MethodName.PROVISIONED_RATE, MethodName.RETURN}
 )
-# Volumes are made empty, and the host writes them before anything is mounted for good.
-STARTS_EMPTY = frozenset({MethodName.DIRECT_FILL, MethodName.CLONE})
-# The host writes the volumes itself: AWS, the donor or the host's role may refuse it once an instance is there.
-WRITTEN_BY_HOST = STARTS_EMPTY | {MethodName.RETURN_EXPIRED}
 
 
 @dataclass(frozen=True)
@@ -82,17 +61,6 @@ class ParkedReplica:
 
 
 @dataclass(frozen=True)
-class ExpiredReplica:
-    """A parked replica that has expired. `changed_bytes` since its volumes and the donor's were one; Unknown, with why,
-    where no run may or can refill it. `hourly_usd` is its instance's, as its volumes are paid for anyway.
-    """
-
-    instance_id: str
-    changed_bytes: Reading
-    hourly_usd: Reading = field(default_factory=lambda: Unknown("nobody said what its instance costs"))
-
-
-@dataclass(frozen=True)
 class ReadingRate:
     """How a prewarm's reading compares with its first principles: by past runs, or as AWS promises.
 
@@ -112,10 +80,7 @@ class Situation:
     `serve_when` is the settings' prewarm.serve_when. `rate_ceiling_mib_per_s` is their initialization rate: None pays
     for none. `rate_free_mib_per_s` is what the region's quota has left. `instance_mib_per_s` is the baseline of the
     instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
-    `local_zones`: the zone is no regular one of the region. `why_no_fill`: why no run may fill volumes directly; None
-    where one may; `why_no_clone` the same of a clone, which would take `clone_mib_per_s` of the donor at most.
-    `fills_at_once` would share a snapshot's rate of requests, or one donor. `refill_frame` is what passes around the
-    refill of an expired replica; without one it is a build's.
+    `local_zones`: the zone is no regular one of the region.
     """
 
     frame: LeadTimeFrame
@@ -132,21 +97,8 @@ class Situation:
     instance_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
     instance_burst_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
     local_zones: bool = False
-    zone: str | None = None
-    donor_zone: str | None = None
-    engine: str = "mysql"
     parked: tuple[ParkedReplica, ...] = ()
     why_none_parked: str = "no replica is parked"
-    expired: tuple[ExpiredReplica, ...] = ()
-    refill_frame: LeadTimeFrame | None = None
-    why_no_fill: str | None = "prewarm.direct_fill is false"
-    fills_at_once: int = 1
-    past_fills: tuple[PastReading, ...] = ()
-    why_no_clone: str | None = "prewarm.clone_mib_per_s is not set"
-    clone_mib_per_s: float = math.inf
-    past_clones: tuple[PastReading, ...] = ()
-    fast_restores_free: float = FAST_RESTORE_QUOTA
-    copies_free: float = COPIES_QUOTA
 
     @property
     def seconds_left(self) -> float | None:
@@ -167,8 +119,7 @@ class MethodEstimate(BaseModel):
 
     `warm_seconds` is the median of the part in which the volumes become warm, `warm_p90_seconds` its p90. `why_not`
     names what forbids it; None where it is possible. `carried_out` is False of a method that no run can take: it is
-    shown for comparison. `usd` is what is paid until it serves, None where a price is not known; `once_usd` is what of
-    that the writing of empty volumes costs beside the hours.
+    shown for comparison. `usd` is what is paid until it serves, None where a price is not known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -182,14 +133,13 @@ class MethodEstimate(BaseModel):
     warm_p90_seconds: float | None = None
     usd: float | None = None
     usd_unknown: str | None = None
-    once_usd: float | None = None
     replica: str | None = None
     rates_mib_per_s: dict[str, int | None] = {}
     basis: str = ""
     on_donor: str = ""
     on_source: str = ""
 
-    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "warm_p90_seconds", "usd", "once_usd")
+    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "warm_p90_seconds", "usd")
     def _rounded(self, value: float | None) -> float | None:
         """In documents alone: what is compared is not rounded."""
         return None if value is None else round(value, 4)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from peaker.domain.planning.lead_time import Component, LeadTime
 from peaker.domain.planning.learning.overlap import Overlap
-from peaker_contract.steps import Method, Part
-from peaker_contract.way_into_service import parts_of
+from peaker_contract.steps import Part
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,6 @@ class LeadTimeFrame:
             replace(self, whole_catch_up_seconds=whole, overlap=replace(self.overlap, hot_share=1.0))
         )
 
-    def behind_by_more(self, seconds: float) -> LeadTimeFrame:
-        """The same where the database starts so much later, whatever is hydrated; less than 0: sooner."""
-        whole = max(0.0, self._whole() + seconds * self.catch_up_per_second)
-        return self._with_catch_up_of(replace(self, whole_catch_up_seconds=whole))
-
     def _with_catch_up_of(self, late: LeadTimeFrame) -> LeadTimeFrame:
         """`late` with what is left of its catch-up; what past runs took of this one's counts."""
         reference = self.reference_seconds
@@ -114,38 +108,6 @@ def frame_of(lead: LeadTime, catch_up_per_second: float) -> LeadTimeFrame:
         whole_catch_up_seconds=lead.behind_seconds * catch_up_per_second,
         overlap=lead.overlap,
     )
-
-
-def refill_frame(build: LeadTime, back: LeadTime, catch_up_per_second: float) -> LeadTimeFrame:
-    """The frame of a parked replica that has expired and is refilled: `build` and `back` are the predictions of a build
-    and of a return.
-
-    Its instance starts as that of a return, and only then its own volumes are snapshotted: the two pass one after the
-    other. It waits for no limit that all runs share. All else is as of a build that starts empty; it is behind by as
-    much more as it takes longer until its database starts.
-    """
-    frame = frame_of(build, catch_up_per_second).before_database()
-    snapshot, instance = build.component(Part.SNAPSHOT), build.component(Part.INSTANCE)
-    left_out = (max(snapshot, instance, key=lambda one: one.p90_seconds), build.component(Part.RESERVATION))
-    passed = (back.component(Part.INSTANCE), snapshot)
-    longer = sum(one.p50_seconds for one in passed) - sum(one.p50_seconds for one in left_out)
-    squared = frame.spread_squared + _squared(passed) - _squared(left_out)
-    return replace(
-        frame.behind_by_more(longer),
-        rest_seconds=max(0.0, frame.rest_seconds + longer),
-        spread_squared=max(0.0, squared),
-    )
-
-
-def refill_lead(build: LeadTime, back: LeadTime) -> LeadTime:
-    """The parts that a refill passes: its instance starts as of a return, all else is as of a build. The whole is what
-    the frame says."""
-    parts = tuple(
-        back.component(one.name) if one.name == Part.INSTANCE else one
-        for one in build.components
-        if one.name not in set(Part) - set(parts_of(Method.REFILL))
-    )
-    return replace(build, components=parts)
 
 
 def _squared(parts: Collection[Component]) -> float:

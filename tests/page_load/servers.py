@@ -104,7 +104,7 @@ def _await(server: Server, process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def place() -> Iterator[Path]:
     """A folder that the servers' user may enter: pytest's own are shut to others whenever another session begins."""
-    with tempfile.TemporaryDirectory(prefix="peaker-clone-") as folder:
+    with tempfile.TemporaryDirectory(prefix="peaker-servers-") as folder:
         Path(folder).chmod(0o711)
         yield Path(folder)
 
