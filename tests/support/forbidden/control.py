@@ -7,7 +7,7 @@ from typing import Any
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.permissions import Permission as P
-from stacks.people_statements import WORKFLOWS_OF_RULES
+from stacks.people_statements import WORKFLOWS_TO_START
 from statemachines.expansion import workflow_names
 from statemachines.structure import placeholders
 from tests.support.forbidden.cell import Cell
@@ -115,8 +115,7 @@ def _starts(role: Role, workflow: str) -> bool:
     if role.kind == "other":
         named = role.job.lower().replace("_", "")
         return role.service == "events.amazonaws.com" and workflow.replace("_", "") in named
-    by_hand = ("scale_out", "scale_in", *WORKFLOWS_OF_RULES)
-    return role.is_set("operate") and workflow in by_hand
+    return role.is_set("operate") and workflow in WORKFLOWS_TO_START
 
 
 def _stops(role: Role, workflow: str) -> bool:
