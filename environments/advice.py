@@ -113,7 +113,7 @@ def _about_forecast(cluster: Cluster) -> Iterator[Fault]:
             ("forecast", "schedule_minutes"),
             f"a rise is seen up to {forecast.schedule_minutes} minutes late: 5 to 15 is usual",
         )
-    if cluster.load_metric.period_seconds > LONGEST_LEARNED_PERIOD_SECONDS:
+    if cluster.load_metric and cluster.load_metric.period_seconds > LONGEST_LEARNED_PERIOD_SECONDS:
         hours = cluster.load_metric.period_seconds / 3600
         yield Fault(
             ("load_metric", "period_seconds"),

@@ -105,7 +105,13 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
     },
     "report_work": {"at_work": True},
     "set_maintenance": {"maintenance": "off"},
-    "report_health": {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.0},
+    "report_health": {
+        "http_status": 200,
+        "state": "good",
+        "why": "in time",
+        "lag_seconds": 0.0,
+        "reads_per_second": 140.0,
+    },
 }
 
 

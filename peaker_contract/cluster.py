@@ -47,8 +47,11 @@ from peaker_contract.load_settings import (
     RepeatingEvent,
     RepeatingEvents,
 )
+from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric, namespace
 from peaker_contract.storage_settings import GateSettings, PrewarmSettings, SnapshotSettings, VolumeSettings
 
+# The least period in which CloudWatch keeps the points for as long as the forecast learns from them.
+MEASURED_PERIOD_SECONDS = 300
 # EBS refuses a provisioned initialization rate outside 100 to 300 MiB/s (botocore, ec2:CreateVolume).
 InitializationRate = Annotated[StrictInt, Field(ge=100, le=300)]
 KmsKeyArn = Annotated[
@@ -165,7 +168,10 @@ class ClusterBlock(Settings):
         examples=[0.0036],
     )
     read_endpoint: ReadEndpoint = Field(description="Where readers find the replicas.")
-    load_metric: LoadMetricSettings = Field(description="The load.")
+    load_metric: LoadMetricSettings | None = Field(
+        default=None,
+        description="The load. Without it Peaker measures its replicas' client statements a second.",
+    )
     capacity_per_replica: Number = Field(
         gt=0,
         le=1e15,
@@ -231,10 +237,27 @@ class ClusterSettings(ClusterBlock):
     """A deployed cluster, as its parameter holds it."""
 
     read_endpoint: DeployedReadEndpoint
+    load_metric: LoadMetricSettings
     public_holidays: DeployedPublicHolidays | None = None
     environment: EnvironmentName
     region: RegionName
     bootstrap_qualifier: BootstrapQualifier = DEFAULT_BOOTSTRAP_QUALIFIER
+
+    @property
+    def measures_load(self) -> bool:
+        """Whether the load is the one that Peaker measures itself."""
+        return self.load_metric == measured_load(self, self.environment)
+
+
+def measured_load(block: ClusterBlock, environment: str) -> LoadMetricSettings:
+    """The metric that check_replicas publishes: the sum over all registered replicas."""
+    return LoadMetricSettings(
+        namespace=namespace(environment),
+        name=Metric.READ_QUERIES_PER_SECOND.value,
+        statistic="Average",
+        period_seconds=max(MEASURED_PERIOD_SECONDS, 60 * block.health.check_minutes),
+        dimensions={CLUSTER_DIMENSION: block.name, SERVICE_DIMENSION: SERVICE},
+    )
 
 
 def deployed_document(
@@ -251,6 +274,8 @@ def deployed_document(
     whatever else of DeployedPublicHolidays follows from the place; none where the settings name none."""
     document = block.model_dump(mode="json", exclude_none=True, include=set(ClusterBlock.model_fields))
     document["read_endpoint"] |= endpoint
+    if block.load_metric is None:
+        document["load_metric"] = measured_load(block, environment).model_dump(mode="json")
     if holidays is not None:
         document["public_holidays"] |= holidays
     if bootstrap_qualifier != DEFAULT_BOOTSTRAP_QUALIFIER:

@@ -76,7 +76,8 @@ class Metric(StrEnum):
     LEFTOVER_SECONDS = "LeftoverSeconds", "Seconds"
     # What tend_capacity_reservations emits where room is kept for events.
     CAPACITY_NOT_RESERVED = "CapacityNotReserved", "Count"
-    # What check_replicas emits; the last two of each replica.
+    # What check_replicas emits: the first of the cluster and of each replica, the last two of each replica.
+    READ_QUERIES_PER_SECOND = "ReadQueriesPerSecond", "Count/Second"
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
     REPLICAS_SERVING = "ReplicasServing", "Count"
     REPLICAS_HELD_BY_FLOOR = "ReplicasHeldByFloor", "Count"

@@ -6,6 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from environments.schema import Cluster
+from peaker_contract.cluster import measured_load
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric
 from stacks.naming import Names
 
@@ -19,7 +20,7 @@ CAPACITY_LOOKED_AT = Duration.minutes(15)
 def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
     """The graphs of one cluster's dashboard."""
     period = Duration.minutes(cluster.forecast.schedule_minutes)
-    load = cluster.load_metric
+    load = cluster.load_metric or measured_load(cluster, names.environment.environment)
     measured = cloudwatch.Metric(
         namespace=load.namespace,
         metric_name=load.name,

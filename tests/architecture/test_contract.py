@@ -64,6 +64,21 @@ def test_every_setting_of_a_file_arrives_at_the_functions(name: str, folder: Pat
             )
 
 
+def test_without_a_load_metric_the_functions_read_what_the_check_of_the_replicas_publishes() -> None:
+    block = load_environment("local", ENVIRONMENTS_DIRECTORY, warn=lambda line: None).clusters[0]
+    block = block.model_copy(
+        update={"load_metric": None, "health": block.health.model_copy(update={"check_minutes": 10})}
+    )
+    written = json.dumps(deployed_document(block, environment="prod", region="eu-west-1", endpoint=ARNS))
+    assert ClusterSettings.model_validate_json(written).load_metric.model_dump() == {
+        "namespace": "Peaker/prod",
+        "name": "ReadQueriesPerSecond",
+        "statistic": "Average",
+        "period_seconds": 600,
+        "dimensions": {"Cluster": block.name, "service": "peaker"},
+    }
+
+
 def dumped(block: ClusterBlock) -> dict[str, Any]:
     return block.model_dump(mode="json", exclude_none=True)
 
@@ -193,8 +208,6 @@ def test_no_settings_mirror_others() -> None:
 
 
 EXPECTED = [
-    # Where a cluster is deployed, which its parameter repeats.
-    "ClusterSettings and Environment: bootstrap_qualifier, environment, region",
     # Kinds of one thing, told apart by `kind`.
     "NlbEndpoint and Route53EndpointSettings: health_port, kind, port, source_serves_reads",
 ]

@@ -80,6 +80,7 @@ class Host:
             unit_dir=str(root / "units"),
             health_defaults_file=str(root / "health.cnf"),
             health_policy_file=str(root / "health.json"),
+            agent_config=str(root / "amazon-ssm-agent.json"),
             datadir=str(root / "data"),
             error_log=str(root / "error.log"),
             admin_defaults_file=str(root / "admin.cnf"),

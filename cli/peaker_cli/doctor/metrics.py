@@ -46,7 +46,8 @@ def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Findi
     if not facts.history:
         return [_missing(settings, facts), *_holidays(settings, facts.now)]
     metric = settings.load_metric
-    shown = f"{metric.namespace} {metric.name}, {metric.statistic} of {metric.period_seconds} s"
+    origin = "measured by Peaker on the replicas: " if settings.measures_load else ""
+    shown = f"{origin}{metric.namespace} {metric.name}, {metric.statistic} of {metric.period_seconds} s"
     return [
         METRICS.passes("load metric", shown),
         _age(settings, facts, facts.history),
@@ -61,7 +62,12 @@ def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
     wanted = _dimensions(metric.dimensions)
     detail = f"{metric.namespace} {metric.name} with {wanted} has no point"
     remedy = "let something write it, or set load_metric to a metric that is written, and deploy"
-    if not isinstance(facts.similar, Unknown) and facts.similar:
+    if settings.measures_load:
+        remedy = (
+            "Peaker publishes it from the second check on in which each registered replica answers: look at the log "
+            "of check_replicas, whose `reads` names those that do"
+        )
+    elif not isinstance(facts.similar, Unknown) and facts.similar:
         others = "; ".join(_dimensions(one) for one in facts.similar[:3])
         if any(dict(one) == dict(metric.dimensions) for one in facts.similar):
             detail = f"{detail} of the statistic {metric.statistic} in the time that a forecast reads"

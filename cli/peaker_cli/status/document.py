@@ -76,6 +76,7 @@ class CapacityStatus:
     """The load and its forecast in units of the load metric, against what the serving replicas can take."""
 
     load: Reading
+    load_source: str
     forecast: Reading
     forecast_for_seconds: Reading
     capacity: Reading
@@ -262,6 +263,9 @@ def _capacity(facts: Facts) -> CapacityStatus:
     )
     return CapacityStatus(
         load=facts.load,
+        load_source="measured by Peaker"
+        if settings.measures_load
+        else f"{settings.load_metric.namespace} {settings.load_metric.name}",
         forecast=_number(report, "forecast_upper"),
         forecast_for_seconds=_number(report, "lead_time_p90_seconds"),
         capacity=serving

@@ -245,13 +245,23 @@ def _bar(prewarm: PrewarmState) -> str:
     return f"{'█' * cells}{'░' * (_BAR_CELLS - cells)} {done} blocks, as of {reported}"
 
 
+def _load(status: ClusterStatus) -> str:
+    """The load with its source and its age."""
+    load, source = status.capacity.load, status.capacity.load_source
+    if isinstance(load, Unknown) or load.measured_at is None:
+        return f"{_value(load, _plain)} now ({source})"
+    return (
+        f"{_plain(load.value)} now ({source}, {duration(seconds_between(load.measured_at, status.at))} old)"
+    )
+
+
 def _capacity_lines(status: ClusterStatus) -> list[tuple[str, str]]:
     capacity = status.capacity
     forecast = _value(capacity.forecast, _plain)
     if isinstance(capacity.forecast, Known) and isinstance(capacity.forecast_for_seconds, Known):
         forecast += f" in {duration(capacity.forecast_for_seconds.value)}"
     return [
-        ("load", f"{_value(capacity.load, _plain)} now; forecast {forecast}"),
+        ("load", f"{_load(status)}; forecast {forecast}"),
         (
             "capacity",
             f"{_value(capacity.capacity, _plain)} ({_value(capacity.serving, _plain)} serving, "

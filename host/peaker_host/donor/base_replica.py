@@ -16,6 +16,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_file
+from peaker_host.donor.agent_retention import STEP as RETENTION
+from peaker_host.donor.agent_retention import look_at_retention, shorten_retention
 from peaker_host.donor.base_checks import (
     Filesystem,
     ServerFacts,
@@ -148,6 +150,7 @@ def _check(
         numbers = server_numbers(administrator.client, request.engine)
     steps.append(looked("host settings", lambda: _look_at_settings(settings, settings_path)))
     steps.append(looked("health policy", lambda: _look_at_policy(settings, request.health)))
+    steps.append(looked(RETENTION, lambda: look_at_retention(settings)))
     steps.append(looked("health responder", lambda: _look_at_responder(settings, processes)))
     if not refused(steps[-1:]):
         steps.append(looked("health answer", lambda: _await_good(settings, wait_seconds)))
@@ -232,6 +235,7 @@ def _make(
     if refused(steps):
         return steps
     steps.append(_store_policy(settings, request.health))
+    steps.append(looked(RETENTION, lambda: shorten_retention(settings)))
     steps.append(looked("health responder", lambda: _start_responder(settings, processes)))
     if refused(steps):
         return steps

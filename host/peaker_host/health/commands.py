@@ -21,12 +21,14 @@ def health_policy(text: str) -> Dict[str, Any]:
 
 
 def _report_health(context: Context) -> Dict[str, Any]:
+    from peaker_host.database.client_reads import measure_reads
     from peaker_host.database.mysql_client import admin_client
     from peaker_host.database.page_list import restore_dump_settings
     from peaker_host.health.policy import HealthPolicy, parse_peers
     from peaker_host.health.responder import report_health
 
-    restore_dump_settings(admin_client(context.settings, context.processes), context.settings)
+    client = admin_client(context.settings, context.processes)
+    restore_dump_settings(client, context.settings)
     arguments = context.arguments
     policy = HealthPolicy(
         good_samples=arguments.good_samples,
@@ -37,7 +39,8 @@ def _report_health(context: Context) -> Dict[str, Any]:
         source_serves_reads=arguments.source_serves_reads == "true",
         peers=parse_peers(arguments.peers),
     )
-    return report_health(context.settings, context.processes, policy)
+    reported = report_health(context.settings, context.processes, policy)
+    return {**reported, "reads_per_second": measure_reads(context.settings, client)}
 
 
 def _set_maintenance(context: Context) -> Dict[str, Any]:

@@ -35,6 +35,7 @@ class Settings:
     health_address: str = ""
     health_defaults_file: str = "/etc/peaker/health.cnf"
     health_policy_file: str = "/etc/peaker/health.json"
+    agent_config: str = "/etc/amazon/ssm/amazon-ssm-agent.json"
     warm_empty_by_writing: bool = False
 
     @property
@@ -51,6 +52,11 @@ class Settings:
     def draining_path(self) -> str:
         """Touched each time that drain_replica looks."""
         return os.path.join(self.state_dir, "draining")
+
+    @property
+    def client_reads_path(self) -> str:
+        """The client statements that the last report_health counted."""
+        return os.path.join(self.state_dir, "client_reads.json")
 
     @property
     def borrowed_paths(self) -> Tuple[str, str]:

@@ -109,7 +109,8 @@ class TestWhatIsMade:
         result = base.prepare(account_here=True)
         made = {name for name, state in states(result).items() if state == "done"}
         assert made == {
-            *("administrator", "host settings", "health account", "health policy", "health responder")
+            *("administrator", "agent retention", "health account", "health policy", "health responder"),
+            "host settings",
         }
         assert result["changed"] is True
         root = base.host.root

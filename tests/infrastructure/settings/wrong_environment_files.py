@@ -222,7 +222,6 @@ _LOAD = [
     _wrong("dimension as a number", "c.load_metric.dimensions.Stage", 42, "must be text; write it in quotes"),
     _wrong("dimension without a value", "c.load_metric.dimensions.Stage", "", "must be printable ASCII"),
     _wrong("dimensions as CloudWatch lists them", "c.load_metric.dimensions", [{"Name": "a"}], "must be a mapping"),
-    _wrong("metric left out", "c.load_metric", LEFT_OUT, "is required: add it"),
     _wrong("quantile in percent", "c.forecast.quantile", 95, "must be at most 0.99, got 95"),
     _wrong("quantile that is no number", "c.forecast.quantile", NAN, "must be a number that is not infinite, got nan"),
     _wrong("median", "c.forecast.quantile", 0.5, "must be above 0.5, got 0.5"),

@@ -16,7 +16,8 @@ HTTP_OK = 200
 class CheckFigures:
     """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag.
 
-    `serves` says of each whether it may get reads, `lags` how many seconds those are behind that know it.
+    `serves` says of each whether it may get reads, `lags` how many seconds those are behind that know it,
+    `reads` the client statements a second of those whose host knows them.
     """
 
     registered: int
@@ -27,9 +28,17 @@ class CheckFigures:
     reason: str
     serves: Mapping[str, bool] = field(default_factory=dict)
     lags: Mapping[str, float] = field(default_factory=dict)
+    reads: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def reads_per_second(self) -> float | None:
+        """What all registered replicas answer together; None when one of them is not known, and without replicas."""
+        if not self.registered or len(self.reads) < self.registered:
+            return None
+        return sum(self.reads.values())
 
     def metrics(self) -> dict[Metric, float]:
-        """By metric name; a lag that nobody knows is left out."""
+        """By metric name; a lag and reads that are not known are left out."""
         values: dict[Metric, float] = {
             Metric.REPLICAS_SERVING: float(self.serving),
             Metric.REPLICAS_HELD_BY_FLOOR: float(self.held_by_floor),
@@ -37,16 +46,20 @@ class CheckFigures:
         }
         if self.lag_seconds_max is not None:
             values[Metric.REPLICA_LAG_SECONDS_MAX] = self.lag_seconds_max
+        if self.reads_per_second is not None:
+            values[Metric.READ_QUERIES_PER_SECOND] = self.reads_per_second
         return values
 
     def replica_values(self) -> dict[str, dict[Metric, float]]:
         """By instance id and metric name: whether it answers good, by itself or by the floor, 0 of any other (I4); and
-        its lag, which is left out where it is not known."""
+        its lag and its reads, which are left out where they are not known."""
         values: dict[str, dict[Metric, float]] = {
             name: {Metric.REPLICA_SERVES: float(serves)} for name, serves in self.serves.items()
         }
         for name, lag in self.lags.items():
             values[name][Metric.REPLICA_LAG_SECONDS] = lag
+        for name, reads in self.reads.items():
+            values[name][Metric.READ_QUERIES_PER_SECOND] = reads
         return values
 
 
@@ -73,4 +86,7 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> CheckFigures:
             for name, answer in answers.items()
         },
         lags=lags,
+        reads={
+            name: one.reads_per_second for name, one in reports.items() if one.reads_per_second is not None
+        },
     )

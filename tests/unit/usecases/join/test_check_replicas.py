@@ -199,3 +199,26 @@ def test_each_replica_s_figure_has_its_own_dimension(
         [directive] = line["_aws"]["CloudWatchMetrics"]
         assert directive["Namespace"] == "Peaker"
         assert set(directive["Dimensions"][0]) == {"Cluster", "Instance", "service"}
+
+
+def test_the_reads_of_all_replicas_are_the_load(ports: FakePorts) -> None:
+    ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+    figures = check_replicas(ports, "orders", never)
+    assert figures.metrics()[Metric.READ_QUERIES_PER_SECOND] == 241.0
+    assert figures.replica_values()[FIRST][Metric.READ_QUERIES_PER_SECOND] == 120.5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(Unknown("no answer"), id="not heard"),
+        pytest.param(HealthReport(http_status=200, state="good", why="in time"), id="not known there"),
+    ],
+)
+def test_without_one_replica_the_sum_is_unknown_and_never_smaller(other: HealthReport | Unknown) -> None:
+    known = HealthReport(http_status=200, state="good", why="in time", reads_per_second=100.0)
+    figures = summarize({FIRST: known, SECOND: other})
+    assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
+    assert figures.replica_values()[FIRST][Metric.READ_QUERIES_PER_SECOND] == 100.0
+    assert Metric.READ_QUERIES_PER_SECOND not in figures.replica_values()[SECOND]
+    assert Metric.READ_QUERIES_PER_SECOND not in summarize({}).metrics()
