@@ -71,8 +71,8 @@ COMMON = (
     F(
         Phase.RUN,
         "release_lease",
-        "Gives the cluster's lease back",
-        RECORDED,
+        "Gives the cluster's lease back, and lets scale_out look whether a replica was waiting for it",
+        (*RECORDED, P.START_SCALE_OUT),
         recorded=False,
         steps=(
             S("ReleaseLease"),
@@ -410,16 +410,16 @@ SCALE_IN = (
     F(
         Phase.LEAVE,
         "drain_replica",
-        "Asks whether connections and transactions are gone",
-        STEP,
+        "Asks whether connections and transactions are gone, and whether it is needed again",
+        (*STEP, *FLEET, P.READ_METRICS),
         ("drain_replica",),
         steps=(S("DrainReplica"),),
     ),
     F(
         Phase.LEAVE,
         "confirm_idle",
-        "Confirms that nobody uses the drained replica",
-        STEP,
+        "Confirms that nobody uses the drained replica, or needs it",
+        (*STEP, *FLEET, P.READ_METRICS),
         ("drain_replica",),
         steps=(S("ConfirmIdle"),),
     ),

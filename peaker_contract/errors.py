@@ -1,7 +1,6 @@
 """Every error that a function may raise. Its class name is the errorType that the workflows match.
 
-Four families: NotYet (call again later), Retryable (AWS refused for now), Refused (a rule said no, nothing is
-wrong with the machinery) and Failed (something broke; the run is undone).
+NotYet: call again later. Retryable: AWS refused for now. Refused: a rule said no. Failed: the run is undone.
 """
 
 from __future__ import annotations
@@ -21,17 +20,14 @@ class PeakerError(Exception):
     def sentence(self) -> str:
         """The message and the remedy: what people read in a cause, a receipt or a terminal."""
         message = str(self)
-        if len(message) > LONGEST_SENTENCE:
-            message = f"{message[:LONGEST_SENTENCE]}..."
-        return with_remedy(message, self.remedy)
+        more = "..." if len(message) > LONGEST_SENTENCE else ""
+        return with_remedy(message[:LONGEST_SENTENCE] + more, self.remedy)
 
 
 def with_remedy(message: str, remedy: str) -> str:
     """`message. remedy`"""
-    if not remedy:
-        return message
     told = message.rstrip()
-    return f"{told}{'' if told.endswith(('.', '?', '!')) else '.'} {remedy}"
+    return f"{told}{'' if told.endswith(('.', '?', '!')) else '.'} {remedy}" if remedy else message
 
 
 class NotYet(PeakerError):
@@ -231,6 +227,10 @@ class RetirementRefused(Refused):
     """The guard forbids the retirement (I1 to I4, I8); the message gives each reason with its numbers."""
 
     remedy = "Nothing was changed by this step. Start again when the reasons are gone."
+
+
+class ReplicaNeeded(RetirementRefused):
+    """Those that stay do not suffice any more: the replica that drains serves again."""
 
 
 class ActivityWhileDrained(Refused):

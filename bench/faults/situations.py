@@ -175,6 +175,11 @@ def _serving_under_load(world: World) -> None:
     world.load(250, 2)
 
 
+def _needed_while_it_drains(world: World) -> None:
+    _serving(world)
+    world.time.after(300, lambda: world.load(250, 2))
+
+
 # Of the local environment's limits; each run is asked for.
 ASKED = {
     "limits": {
@@ -213,6 +218,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "retire by schedule": Situation("scale_in", SCHEDULE, prepare=_serving),
     "plan a retirement": Situation("scale_in", {"mode": "plan"}, prepare=_serving),
     "retirement refused": Situation("scale_in", prepare=_serving_under_load),
+    "removal called off": Situation("scale_in", prepare=_needed_while_it_drains),
     "retire without a lease": Situation(
         "scale_in", prepare=_serving, refused={"AcquireLease": "lease.acquire"}
     ),

@@ -467,6 +467,10 @@ class Executions(Protocol):
         Executions are listed a moment late, and forgotten 90 days after their end.
         """
 
+    def start_scale_out(self, name: str, given: Mapping[str, Any]) -> None:
+        """Start scale_out under this name; a second start of the name is the first one. Raises Throttled,
+        AwsUnavailable."""
+
     def being_rolled_back(self) -> frozenset[str]:
         """Names of the executions that a running roll_back was given."""
 

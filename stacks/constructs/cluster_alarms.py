@@ -24,6 +24,9 @@ from stacks.naming import Names
 NEW = "A cluster that was just deployed: wait for one schedule."
 # A forecast is stale when this many scheduled ones in a row did not arrive.
 MISSED_FORECASTS = 3
+# A run that builds counts from its first moment, so that a shortage which stands has no run: the lease is held, or the
+# start did not come. A removal is called off and the next run has begun within half of that.
+MISSING_FORECASTS = 4
 # Nobody looks for leftovers when this many looks in a row did not come: a quarter of an hour.
 MISSED_SWEEPS = 5
 # The first look may come upon a moment without capacity; half an hour of a margin of an hour is left to a person.
@@ -81,6 +84,16 @@ class ClusterAlarms(Construct):
             evaluation_periods=2,
             topic=self._topic,
             tells_end=True,
+        )
+        OperatorAlarm(
+            self,
+            "LastingShortage",
+            name=self._names.cluster_alarm(cluster.name, "lasting-replica-shortage"),
+            summary=f"Replicas of {cluster.name} are missing in {MISSING_FORECASTS} forecasts, and no run builds them.",
+            runbook="replica-shortage",
+            metric=forecast_metric(self._names, cluster, Metric.REPLICA_SHORTAGE, "Maximum", period),
+            evaluation_periods=MISSING_FORECASTS,
+            topic=self._topic,
         )
         OperatorAlarm(
             self,

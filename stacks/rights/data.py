@@ -103,6 +103,10 @@ def follow_executions(deployment: Deployment) -> list[Statement]:
     ]
 
 
+def start_scale_out(deployment: Deployment) -> list[Statement]:
+    return [Statement(("states:StartExecution",), (deployment.names.state_machine_arn("scale_out"),))]
+
+
 def list_scale_outs(deployment: Deployment) -> list[Statement]:
     return [Statement(("states:ListExecutions",), (deployment.names.state_machine_arn("scale_out"),))]
 

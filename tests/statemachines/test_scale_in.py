@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from tests.support.refusals import assert_refused
 from tests.support.workflow_cloud import CLOCK_SCALE, Cluster, WorkflowCloud
 
 FATAL = "AwsCallRejected"
+# Cloud seconds a second while something is measured: at the tests' own speed a call takes half a minute.
+SLOW = 20.0
 
 
 @pytest.fixture
@@ -255,3 +259,46 @@ def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle:
         clock.set(scale=CLOCK_SCALE)
     cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING")
     assert stepfunctions.describe_execution(executionArn=first)["status"] == "SUCCEEDED"
+
+
+def test_a_shortage_during_a_long_drain_waits_neither_for_its_end_nor_for_the_next_hour(
+    cloud: WorkflowCloud,
+) -> None:
+    """One connection keeps a replica in its drain of two hours; ten minutes later two more are needed."""
+    cluster = cloud.cluster(drain={"limit_seconds": 7200, "allow_forced": False})
+    peak = cloud.peak_replica(cluster)
+    cloud.set_load(cluster, 50, 1)
+    clock = cloud.cloud.clock
+    cloud.answers.script("drain_replica", *([{"connections": 1}] * 2000))
+    removal = cloud.start("scale_in", {"cluster": cluster.name})
+    cloud.eventually(lambda: peak not in cloud.health(cluster))
+    began = clock.now()
+    cloud.eventually(lambda: clock.now() - began >= timedelta(minutes=10))
+    cloud.set_load(cluster, 150, 3)
+    alarm = {"cluster": cluster.name, "trigger": {"kind": "alarm"}}
+    before = set(cloud.runs(cluster))
+    clock.set(scale=SLOW)
+    try:
+        short = clock.now()
+        waits = cloud.run("scale_out", alarm)
+        cloud.eventually(lambda: peak in cloud.health(cluster))
+        registered = clock.now() - short
+        clock.set(scale=3 * SLOW)
+        cloud.eventually(lambda: cloud.health(cluster)[peak] == "healthy")
+        serves = clock.now() - short
+        cloud.eventually(lambda: set(cloud.runs(cluster)) - before)
+        begins = clock.now() - short
+    finally:
+        clock.set(scale=CLOCK_SCALE)
+    assert cloud.last_state(waits) == "WaitsForLease"
+    assert registered <= timedelta(minutes=2)
+    # What the load balancer takes is its own.
+    assert serves - registered <= timedelta(seconds=NLB_PROPAGATION_SECONDS + 30)
+    assert begins - serves <= timedelta(minutes=3), (registered, serves, begins)
+    execution = cloud.finish(removal)
+    assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "CalledOff"), execution
+    assert execution["document"]["outcome"] == "called_off"
+    assert "the forecast needs 3 replicas" in execution["document"]["reason"]
+    [run_id] = [run for run in cloud.runs(cluster) if run.startswith("scale-in")]
+    assert cloud.receipt(run_id)["outcome"] == "called_off"
+    cloud.eventually(lambda: len(cloud.health(cluster)) == 3 and cloud.lease_is_free(cluster))

@@ -735,6 +735,10 @@ class FakeExecutions:
 
     by_run: dict[str, RunExecution] = field(default_factory=dict)
     rolling_back: set[str] = field(default_factory=set)
+    started: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def start_scale_out(self, name: str, given: Mapping[str, Any]) -> None:
+        self.started.setdefault(name, given)
 
     def that_began(self, run: BegunRun) -> RunExecution | Unknown:
         return self.by_run.get(run.run_id, Unknown("Step Functions knows no execution that began it"))

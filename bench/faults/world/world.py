@@ -66,6 +66,7 @@ EFFECTS = frozenset({
     "storage.name_snapshot", "storage.delete_snapshot", "storage.create_volume", "storage.attach",
     "storage.delete_volume", "commands.send", "commands.cancel", "endpoint.register", "endpoint.promote",
     "endpoint.deregister", "endpoint.set_share", "run_files.publish", "operators.tell", "approvals.ask",
+    "executions.start_scale_out",
 })  # fmt: skip
 # After these the log says who still serves.
 REMOVALS = frozenset({"endpoint.deregister", "compute.stop", "compute.terminate"})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from peaker.adapters.aws_errors import translated
+from botocore.exceptions import ClientError
+
+from peaker.adapters.aws_errors import error_code, translated
 from peaker.domain.decoding import parsed_json
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.run_execution import (
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
     from mypy_boto3_stepfunctions.type_defs import PaginatorConfigTypeDef
 
-ROLL_BACK = "roll_back"
+ROLL_BACK, SCALE_OUT = "roll_back", "scale_out"
 # The longest; without it a page has 100. Hours of hourly starts for hundreds of clusters stand before an older run,
 # each look of the sweep asks for each run that is at work, and the account has few calls a second.
 _LONG_PAGES: PaginatorConfigTypeDef = {"PageSize": 1000}
@@ -50,6 +54,15 @@ class StepFunctionsExecutions:
                     if (stopped := one.get("stopDate")) is not None and began_after(run, stopped):
                         return Unknown("Step Functions knows no execution that began it")
         return Unknown("Step Functions knows no execution that began it")
+
+    def start_scale_out(self, name: str, given: Mapping[str, Any]) -> None:
+        arn = self._prefix + SCALE_OUT
+        with translated("states:StartExecution"):
+            try:
+                self._client.start_execution(stateMachineArn=arn, name=name, input=json.dumps(given))
+            except ClientError as error:
+                if error_code(error) != "ExecutionAlreadyExists":
+                    raise
 
     def being_rolled_back(self) -> frozenset[str]:
         pages = self._client.get_paginator("list_executions").paginate(

@@ -26,7 +26,7 @@ TRIES = 2
 # has ended, a lead time later (Step Functions guide, "Using Map state in Inline mode").
 MOST_WANTED = 40
 
-MemberState = Literal["at_work", "in_service", "gone", "refused", "left"]
+MemberState = Literal["at_work", "in_service", "gone", "refused", "called_off", "left"]
 
 
 class Batch(RunPart):
@@ -52,7 +52,8 @@ class Member(RunPart):
     """One replica of a batch. `method` is how it comes; None for one that is to go.
 
     `gone`: of one that was to come nothing is left; one that was to go is parked or retired. `in_service`: it serves,
-    or serves again. `refused`: the guard left one alone that was to go. `left`: its undo did not end.
+    or serves again. `refused`: the guard left one alone that was to go. `called_off`: it was needed while
+    it drained and serves again. `left`: its undo did not end.
     """
 
     ledger_name = "member"
@@ -82,8 +83,8 @@ def state_after(operation: Operation, outcome: Outcome) -> MemberState:
     """Where a member stands once its work or its undo has ended so."""
     if outcome == "undo_incomplete":
         return "left"
-    if operation == "scale_in" and outcome == "refused":
-        return "refused"
+    if operation == "scale_in" and outcome in ("refused", "called_off"):
+        return outcome
     did_its_work = outcome in ("succeeded", "rolled_forward")
     return "in_service" if did_its_work == (operation == "scale_out") else "gone"
 
@@ -102,13 +103,15 @@ def outcome_of(wanted: int, members: Sequence[Member]) -> Outcome:
 
 
 def outcome_of_removal(members: Sequence[Member]) -> Outcome:
-    """How a batch stands whose members were to go and have all ended. One that the guard left alone is no failure."""
+    """How a batch stands whose members were to go and have all ended. One that the guard left alone, or that was needed
+    again, is no failure."""
     if any(one.state in ("left", "at_work") for one in members):
         return "undo_incomplete"
     gone = [one for one in members if one.state == "gone"]
     back = any(one.state == "in_service" for one in members)
     if not gone:
-        return "rolled_back" if back else "refused"
+        called_off = any(one.state == "called_off" for one in members)
+        return "rolled_back" if back else "called_off" if called_off else "refused"
     if back:
         return "partly"
     return "rolled_forward" if any(one.failure is not None for one in gone) else "succeeded"

@@ -101,7 +101,14 @@ class FailedStep(StepInput):
 
 
 Outcome = Literal[
-    "succeeded", "partly", "rolled_back", "rolled_forward", "undo_incomplete", "refused", "nothing_to_do"
+    "succeeded",
+    "partly",
+    "rolled_back",
+    "rolled_forward",
+    "undo_incomplete",
+    "refused",
+    "nothing_to_do",
+    "called_off",
 ]
 
 

@@ -196,12 +196,22 @@ def guard_removal(
         f"the health of {one.instance_id} is {one.health_text}; what is unknown is held (I4)"
         for one in unknown
     ]
-    others = [one for one in fleet.staying if one.instance_id != replica.instance_id]
-    if len(others) < settings.min_replicas:
-        reasons.append(
-            f"{len(others)} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"
-        )
-    return reasons
+    return reasons + _floor_reasons(fleet, settings, replica.instance_id)
+
+
+def _floor_reasons(fleet: FleetState, settings: ClusterSettings, instance_id: str) -> list[str]:
+    others = sum(one.instance_id != instance_id for one in fleet.staying)
+    if others >= settings.min_replicas:
+        return []
+    return [f"{others} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"]
+
+
+def why_needed(
+    load: LoadEvidence, fleet: FleetState, settings: ClusterSettings, instance_id: str
+) -> list[str]:
+    """Reasons why a replica that drains is needed again; empty while the others suffice. What is unknown is one (I4):
+    all that is lost is the time for which it has drained."""
+    return _floor_reasons(fleet, settings, instance_id) + guard_load(load, fleet, settings, instance_id)
 
 
 def _ownership_reasons(replica: Replica, fleet: FleetState, environment: str) -> list[str]:

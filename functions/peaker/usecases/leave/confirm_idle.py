@@ -10,22 +10,24 @@ from peaker.domain.runs.ledger import ResourceKind, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.retirement import activity_since
 from peaker.ports import Ports
+from peaker.usecases.leave.guard_retirement import DRAIN_STEP, require_not_needed
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import ActivityWhileDrained, IdleNotConfirmed, LedgerInconsistent
-
-DRAIN_STEP = "DrainReplica"
 
 
 def confirm_idle(ports: Ports, step: StepInput) -> Summary:
     """Raises IdleNotConfirmed until a sample from after the window has shown nothing.
 
-    Raises ActivityWhileDrained for a client, a statement, or a counter that nobody can read (I4). A forced
-    drain leaves clients behind that are known and will be cut: there is nothing to wait for.
+    Raises ActivityWhileDrained for a client, a statement, or a counter that nobody can read (I4), and ReplicaNeeded
+    once it is needed again. A forced drain leaves clients behind that are known and will be cut: there is nothing to
+    wait for.
     """
     steps = {row.step: row for row in ports.ledger.steps(step.run_id)}
     drained = _drained(steps)
     instance_id = host_id(ports, step, "replica")
+    settings = ports.clusters.settings(step.cluster)
+    require_not_needed(ports, step, settings, instance_id)
     if drained.numbers.get("forced") is True:
         cut = drained.numbers.get("cut_connections")
         return Summary(
@@ -37,7 +39,7 @@ def confirm_idle(ports: Ports, step: StepInput) -> Summary:
     activity = activity_since(drained.numbers.get("client_statements"), sample)
     if activity is not None:
         raise ActivityWhileDrained(f"{instance_id}: {activity}")
-    wanted = ports.clusters.settings(step.cluster).retirement.idle_seconds
+    wanted = settings.retirement.idle_seconds
     idle = seconds_between(steps[step.step].started_at, _sampled_at(ports, step))
     if idle < wanted:
         raise IdleNotConfirmed(f"{instance_id}: nothing in {idle:.0f} s of {wanted} s")

@@ -7,6 +7,7 @@ from peaker.domain.instants import seconds_between
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.draining import QUIET_SECONDS, Quiet, quiet_after
 from peaker.ports import Ports
+from peaker.usecases.leave.guard_retirement import require_not_needed
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
@@ -15,8 +16,11 @@ from peaker_contract.errors import DrainLimitReached, ReplicaDraining
 
 
 def drain_replica(ports: Ports, step: StepInput) -> Summary:
-    """Raises ReplicaDraining while clients are there or may come, DrainLimitReached when they may not be cut off."""
+    """Raises ReplicaDraining while clients are there or may come, DrainLimitReached when they may not be cut off,
+    ReplicaNeeded once the replica is needed again."""
     instance_id = host_id(ports, step, "replica")
+    settings = ports.clusters.settings(step.cluster)
+    require_not_needed(ports, step, settings, instance_id)
     numbers = run_host_command(ports, step, "drain_replica", instance_id, {"RunId": step.run_id}, repeat=True)
     report = typed("drain_replica", DrainReport, numbers)
     waited, quiet = _waited_seconds(ports, step), _quiet_seconds(ports, step, report)
@@ -24,7 +28,6 @@ def drain_replica(ports: Ports, step: StepInput) -> Summary:
     numbers = {
         **numbers, "waited_seconds": round(waited, 3), "quiet_seconds": round(quiet, 3), "forced": False
     }  # fmt: skip
-    settings = ports.clusters.settings(step.cluster)
     _require_that_clients_followed(settings, instance_id, waited, shown)
     if report.is_idle and quiet >= QUIET_SECONDS:
         return Summary(text=f"{instance_id} is idle", numbers=numbers)

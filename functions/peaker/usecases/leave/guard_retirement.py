@@ -15,12 +15,16 @@ from peaker.domain.service.retirement import (
     guard_load,
     guard_removal,
     serves_nobody,
+    why_needed,
 )
 from peaker.ports import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.run.held_lease import LATE_CALL_TIME
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import RetirementRefused
+from peaker_contract.errors import ReplicaNeeded, RetirementRefused
 from peaker_contract.metrics import Metric
+
+DRAIN_STEP = "DrainReplica"
 
 
 def guard_retirement(ports: Ports, step: StepInput) -> Summary:
@@ -87,6 +91,20 @@ def require_removable(
     if reasons:
         raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
     return fleet
+
+
+def require_not_needed(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:
+    """A replica that drains serves again as soon as those that stay do not suffice. Raises ReplicaNeeded.
+
+    Not before LATE_CALL_TIME has passed: until then a call of DeregisterReplica whose answer was lost may take it out
+    of the endpoint once more.
+    """
+    began = next((row.started_at for row in ports.ledger.steps(step.run_id) if row.step == DRAIN_STEP), None)
+    if began is None or ports.clock.now() - began < LATE_CALL_TIME:
+        return
+    fleet = gather_fleet(ports, settings)
+    if reasons := why_needed(load_evidence(ports, settings), fleet, settings, instance_id):
+        raise ReplicaNeeded(f"{instance_id}: {'; '.join(reasons)}")
 
 
 def _recorded_reasons(ports: Ports, replica: Replica | None) -> list[str]:

@@ -25,14 +25,15 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import lost_in_silence
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import HostCommandRunning, InstanceNotOnline
+from peaker_contract.errors import HostCommandRunning, InstanceNotOnline, ReplicaNeeded
 
 
 class Restored(Summary):
     """Where the replica stands; `restored` is false when it terminates, or has lost a volume: then the retirement must
     be finished.
 
-    `outcome` is the run's: one that had parked its replica did what it was to do.
+    `outcome` is the run's: one that had parked its replica did what it was to do; one whose replica is needed again is
+    called off.
     """
 
     restored: bool
@@ -41,8 +42,10 @@ class Restored(Summary):
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def outcome(self) -> Literal["rolled_back", "rolled_forward"]:
-        return "rolled_back" if self.standing == "in_service" else "rolled_forward"
+    def outcome(self) -> Literal["rolled_back", "rolled_forward", "called_off"]:
+        if self.standing != "in_service":
+            return "rolled_forward"
+        return "called_off" if self.failure.error == ReplicaNeeded.__name__ else "rolled_back"
 
 
 def restore_replica(ports: Ports, step: FailedStep) -> Restored:

@@ -48,9 +48,9 @@ def sum_up_removal(ports: Ports, step: StepInput) -> RemovalSummedUp:
 
 
 def _failure(members: Iterable[Member], outcome: Outcome) -> Failure:
-    """What went wrong comes before what was refused."""
-    by_refusal = sorted(members, key=lambda one: one.state == "refused")
-    told = [one.failure for one in by_refusal if one.failure is not None]
+    """What went wrong comes before what was called off, and that before what was refused at once."""
+    by_weight = sorted(members, key=lambda one: (one.state == "refused", one.state == "called_off"))
+    told = [one.failure for one in by_weight if one.failure is not None]
     return told[0] if told else _UNSAID if outcome == "undo_incomplete" else _NOBODY
 
 

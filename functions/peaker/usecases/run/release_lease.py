@@ -7,17 +7,41 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import give_back
 
+# The name of the execution that a release starts ends so.
+THEN = "-then"
+
 
 def release_lease(ports: Ports, step: StepInput) -> Summary:
     """Giving back a lease that is not held any more is no error. Another run gets it LATE_CALL_TIME later (I6).
 
-    Without a fencing token (the answer of AcquireLease was lost) the lease goes back if this run holds it.
+    Without a fencing token (the answer of AcquireLease was lost) the lease goes back if this run holds it. Then
+    scale_out looks once whether a replica is missing: it was refused while the lease was held.
     """
     holder = _holder(ports, step)
     if holder is None:
         return Summary(text=f"{step.run_id} holds no lease of {step.cluster}")
     give_back(ports, holder)
+    if _may_have_kept_waiting(ports, step):
+        _let_scale_out_look(ports, step)
     return Summary(text=f"{step.run_id} released the lease of {step.cluster}")
+
+
+def _may_have_kept_waiting(ports: Ports, step: StepInput) -> bool:
+    """A removal, and an automatic scale_out that did all it was to do. A failure starts nothing, so that none repeats
+    itself by it: each of these starts brings a replica, or ends without a lease."""
+    if step.operation == "scale_in":
+        return True
+    run = ports.ledger.run(step.run_id)
+    return run.outcome == "succeeded" and run.request.trigger.kind != "manual"
+
+
+def _let_scale_out_look(ports: Ports, step: StepInput) -> None:
+    """CheckShortage of that start finds what the alarm could not begin meanwhile, or ends it with nothing to do.
+
+    A call that is made twice starts once, by the name.
+    """
+    trigger = {"kind": "schedule", "reason": f"{step.run_id} gave the lease back"}
+    ports.executions.start_scale_out(f"{step.run_id}{THEN}", {"cluster": step.cluster, "trigger": trigger})
 
 
 def _holder(ports: Ports, step: StepInput) -> Holder | None:

@@ -13,19 +13,20 @@ from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.run.batch_members import members_of
 from peaker.usecases.undo.undo_members import undo_members
 
-_ENDED = frozenset({"gone", "in_service", "refused"})
+_ENDED = frozenset({"gone", "in_service", "refused", "called_off"})
 
 
 class RemovalUndone(Summary):
     """The failure travels on to the record and to the end state.
 
     `outcome` is rolled_back where the replica serves again, rolled_forward where it stood parked, or its instance had
-    begun to terminate, which cannot be taken back: then its retirement is finished. A batch of which some are gone and
+    begun to terminate, which cannot be taken back: then its retirement is finished; called_off where it serves
+    because it is needed again. A batch of which some are gone and
     others serve is partly.
     """
 
     failure: Failure
-    outcome: Literal["rolled_back", "rolled_forward", "partly"]
+    outcome: Literal["rolled_back", "rolled_forward", "called_off", "partly"]
 
 
 def undo_removal(ports: Ports, step: FailedStep) -> RemovalUndone:

@@ -163,6 +163,39 @@ def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
         drain_replica(ports, given)
 
 
+@pytest.mark.parametrize(
+    ("load", "required", "said"),
+    [
+        (50.0, 2, r"the forecast needs 2 replicas, 1 would remain \(I8\)"),
+        (150.0, 1, "the measured load 150 exceeds 100"),
+        (50.0, None, r"the forecast's need is unknown.*I4"),
+    ],
+)
+def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
+    ports: FakePorts, load: float, required: float | None, said: str
+) -> None:
+    """An addition never waits for the end of a drain; what is unknown removes nothing."""
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    clients(ports, 2)
+    ports.readings.measured = Known(load)
+    ports.readings.metrics = {} if required is None else {"RequiredReplicas": required}
+    with pytest.raises(errors.ReplicaDraining):  # A late call of DeregisterReplica may still be under way.
+        drain_replica(ports, given)
+    ports.clock.advance(minutes=10)
+    with pytest.raises(errors.ReplicaNeeded, match=said) as needed:
+        drain_replica(ports, given)
+    ports.endpoint.finish_draining()
+    why = Failure(failed_step="DrainReplica", error=type(needed.value).__name__, cause=str(needed.value))
+    undo = failed(ports).model_copy(update={"failure": why})
+    with pytest.raises(errors.TargetNotHealthy):
+        restore_replica(ports, undo)
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert restore_replica(ports, undo).outcome == "called_off"
+
+
 def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: FakePorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
@@ -269,6 +302,15 @@ def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: FakePorts) 
     assert ports.lease.current("orders", NOON) is not None
     release_lease(ports, given)
     assert ports.lease.current("orders", NOON) is None
+
+
+def test_a_release_lets_scale_out_look_once(ports: FakePorts) -> None:
+    """A shortage that met the lease begins now, not at the next hour; a call that is made twice starts once."""
+    given = step(ports, "ReleaseLease")
+    for _ in range(2):
+        release_lease(ports, given)
+    [(name, asked)] = ports.executions.started.items()
+    assert (name, asked["cluster"], asked["trigger"]["kind"]) == (f"{IN_RUN}-then", "orders", "schedule")
 
 
 def test_the_receipt_of_a_refusal_says_refused_and_why(ports: FakePorts) -> None:
