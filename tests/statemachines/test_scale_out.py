@@ -190,7 +190,7 @@ def test_a_wrong_input_fails_at_once_with_the_field_named(
     assert len(cloud.runs(built[0])) == before
 
 
-def test_a_second_run_is_refused_while_the_lease_is_held_and_an_alarm_has_nothing_to_do(
+def test_a_second_run_is_refused_while_the_lease_is_held_and_an_alarm_waits_for_it(
     cloud: WorkflowCloud,
 ) -> None:
     cluster = cloud.cluster()
@@ -198,7 +198,8 @@ def test_a_second_run_is_refused_while_the_lease_is_held_and_an_alarm_has_nothin
     by_hand = cloud.run("scale_out", {"cluster": cluster.name})
     assert_refused(cloud, by_hand, "LeaseHeld", "another-run holds the lease until")
     by_alarm = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
+    assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "WaitsForLease")
+    assert by_alarm["document"]["outcome"] == "waiting"
     planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})
     assert [refusal["code"] for refusal in planned["document"]["refusals"]] == ["operation_running"]
     assert cloud.made_by_peaker(cluster) == []
