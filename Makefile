@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-demo: setup-local  ## two real MySQL replicas come up warm before a peak, take traffic and are retired (about 11 minutes)
+demo: setup-local  ## a load is forecast; two real MySQL replicas come up warm before its peak, and go after it (about 7 minutes)
 	$(PYTHON) -m demo
 
 test: setup-all  ## the tests, linters and the type check

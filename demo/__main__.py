@@ -44,12 +44,6 @@ def main(arguments: list[str] | None = None) -> int:
         help="cloud seconds per real second (default 100, less where other programs need the processors)",
     )
     parser.add_argument("--port", type=int, default=4566, help="port of the local cloud on 127.0.0.1")
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        default=CHECKOUT / "data/traces/nyc_taxi.csv",
-        help="CSV of timestamp,value (UTC)",
-    )
     parser.add_argument("--output", type=Path, default=CHECKOUT / "build/demo", help="where the results go")
     given = parser.parse_args(arguments)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
@@ -63,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(f"[yellow]{short}[/]")
     try:
         scale = given.scale or _scale_of_this_machine(console)
-        options = DemoOptions(CHECKOUT, given.output, given.trace, scale, given.port)
+        options = DemoOptions(CHECKOUT, given.output, scale, given.port)
         return 0 if run_day(options, console) else 1
     except _STOPS as error:
         console.print(f"[bold red]the demo stopped:[/] {error}")

@@ -14,18 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from demo.trace import Trace
 from lab.endpoint import Endpoint
+
+BURST_SECONDS, THREADS = 4.0, 8
 
 
 @dataclass(frozen=True)
 class Burst:
-    """One sysbench run: what was answered. `real_seconds` are of sysbench's own clock."""
+    """One sysbench run: what was answered, what was not."""
 
     finished_at: datetime
     queries: int
     failed: int
-    real_seconds: float
     error: str | None
 
 
@@ -33,14 +33,13 @@ _FIELDS = {
     "queries": r"queries:\s+(\d+)",
     "ignored": r"ignored errors:\s+(\d+)",
     "reconnects": r"reconnects:\s+(\d+)",
-    "seconds": r"total time:\s+([\d.]+)s",
 }
 
 
-def parse_sysbench(output: str) -> dict[str, float]:
+def parse_sysbench(output: str) -> dict[str, int]:
     """The figures of a sysbench 1.0 report; a figure that the report does not hold is absent."""
     found = {name: re.search(pattern, output) for name, pattern in _FIELDS.items()}
-    return {name: float(match.group(1)) for name, match in found.items() if match}
+    return {name: int(match.group(1)) for name, match in found.items() if match}
 
 
 class ReadLoad(threading.Thread):
@@ -49,19 +48,14 @@ class ReadLoad(threading.Thread):
     def __init__(
         self,
         endpoint: Endpoint,
-        trace: Trace,
+        demand_at: Callable[[datetime], float],
         now: Callable[[], datetime],
         process_mark: Mapping[str, str],
-        burst_seconds: float = 4.0,
-        threads: int = 8,
-        test: str = "oltp_point_select",
     ) -> None:
         super().__init__(name="read-load", daemon=True)
-        self._endpoint, self._trace, self._now = endpoint, trace, now
+        self._endpoint, self._demand_at, self._now = endpoint, demand_at, now
         self._environment = {**os.environ, **process_mark}
-        self._burst_seconds, self._threads, self._test = burst_seconds, threads, test
         self._stopping = threading.Event()
-        self._process: subprocess.Popen[str] | None = None
         self.bursts: list[Burst] = []
 
     def run(self) -> None:
@@ -71,24 +65,21 @@ class ReadLoad(threading.Thread):
     def stop(self) -> None:
         """Let the run in progress end, then stop."""
         self._stopping.set()
-        self.join(self._burst_seconds + 15)
+        self.join(BURST_SECONDS + 15)
 
     def _burst(self) -> Burst:
-        asked = self._trace.at(self._now())
-        command = self._endpoint.sysbench(self._test, self._threads, self._burst_seconds, asked)
-        self._process = subprocess.Popen(
+        command = self._endpoint.sysbench(
+            "oltp_point_select", THREADS, BURST_SECONDS, self._demand_at(self._now())
+        )
+        done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment
         )
-        output, _ = self._process.communicate()
-        figures = parse_sysbench(output)
-        fatal = [line for line in output.splitlines() if line.startswith("FATAL")]
-        failed = int(figures.get("ignored", 0) + figures.get("reconnects", 0))
-        if self._process.returncode != 0:
+        figures = parse_sysbench(done.stdout)
+        fatal = [line for line in done.stdout.splitlines() if line.startswith("FATAL")]
+        failed = figures.get("ignored", 0) + figures.get("reconnects", 0)
+        if done.returncode != 0:
             failed += max(1, len(fatal))
-        seconds = figures.get("seconds", self._burst_seconds)
-        return Burst(
-            self._now(), int(figures.get("queries", 0)), failed, seconds, fatal[0] if fatal else None
-        )
+        return Burst(self._now(), figures.get("queries", 0), failed, fatal[0] if fatal else None)
 
 
 def totals(bursts: Sequence[Burst]) -> tuple[int, int]:

@@ -1,80 +1,110 @@
-"""What the demonstration watches while it runs: demand, serving replicas and workflow steps, for the timeline."""
+"""What the demonstration watches while it runs: what Peaker published, serving replicas, the workflows' steps."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.execution_history import ExecutionHistory
 
-from demo.load import ReadLoad
+from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
-WORKFLOWS = ("scale_out", "add_replica", "scale_in", "remove_replica")
+# Of the states that a run enters, those that are told.
+TOLD = {
+    "ChooseDonor": "chooses the replica to copy",
+    "CreateSnapshots": "snapshots its data volumes at one instant",
+    "LaunchReplica": "launches an instance for each",
+    "CreateVolumes": "makes their volumes from the snapshots",
+    "Prewarm": "reads the blocks that MySQL needs first",
+    "StartDatabase": "starts MySQL",
+    "StartReplication": "starts replication",
+    "FinishPrewarm": "reads the rest",
+    "VerifyStorage": "proves with a benchmark that the storage is warm",
+    "WaitForCatchUp": "waits until they have caught up",
+    "LoadBufferPool": "loads their buffer pools",
+    "RegisterReplica": "registers them behind the read endpoint",
+    "RampTraffic": "raises their share of the reads",
+    "ReplicaInService": "has put them into service",
+    "SelectIdleReplicas": "chooses who goes",
+    "DeregisterReplica": "takes them out of the read endpoint",
+    "DrainReplica": "waits for their last connections",
+    "ConfirmIdle": "sees that nobody uses them",
+    "RetireReplica": "deletes them",
+    "ReplicaRetired": "has retired them",
+}
+# A run that only looks enters none of these.
+ACTS = ("ChooseDonor", "RemoveReplicas")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at the cluster: cloud time, demand, and replicas that the endpoint sends reads to."""
+    """One look at the cluster: cloud time, what the readers ask, what Peaker measured last, and who serves."""
 
     at: datetime
     asked_queries_per_s: float
+    measured_queries_per_s: float | None
     serving_replicas: int
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What one check published: of the highest load in the period that begins one lead time later."""
+
+    issued_at: datetime
+    lead_seconds: float
+    p50: float
+    p95: float
+
+    @property
+    def target(self) -> datetime:
+        """When what is begun at this check serves."""
+        return self.issued_at + timedelta(seconds=self.lead_seconds)
+
+
 @dataclass
-class ExecutionTrail:
-    """What an execution has done so far."""
+class Run:
+    """A run of a workflow that did more than look."""
 
-    history: ExecutionHistory
     workflow: str
-    status: str
-    told: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.history.arn.rsplit(":", 1)[1]
-
-    @property
-    def states(self) -> list[tuple[datetime, str]]:
-        """When it entered which state."""
-        return self.history.states
-
-
-def _acts(states: list[tuple[datetime, str]]) -> bool:
-    """Whether a run did more than find that there is nothing to do."""
-    entered = {state for _, state in states}
-    return bool(entered & {"ChooseDonor", "TakeOverMember", "RemoveReplicas", "PlanOnly", "RequestRejected"})
+    history: ExecutionHistory
+    ended: str = ""
 
 
 class Observer(threading.Thread):
-    """Looks once a second; publishes the measured demand as the application's own metric once per period."""
+    """Looks every other second; tells each new step of a run once, however many members take it."""
 
     def __init__(
         self,
         control: ControlPlane,
-        load: ReadLoad,
+        settings: Mapping[str, Any],
+        target_group_arn: str,
         now: Callable[[], datetime],
         demand_at: Callable[[datetime], float],
-        target_group_arn: str,
-        metric: dict[str, Any],
         say: Callable[[str], None],
     ) -> None:
         super().__init__(name="observer", daemon=True)
-        self._control, self._load, self._now, self._demand_at = control, load, now, demand_at
-        self._target_group_arn, self._metric, self._say = target_group_arn, metric, say
+        self._settings, self._target_group_arn = settings, target_group_arn
+        self._now, self._demand_at, self._say = now, demand_at, say
         self._clients = {name: control.client(name) for name in ("elbv2", "cloudwatch", "stepfunctions")}
+        self._workflows = {name: control.state_machine_arn(name) for name in ("scale_out", "scale_in")}
+        self._peaker = namespace(control.environment)
         self._stopping = threading.Event()
-        self._published_until: datetime | None = None
+        self._told: set[tuple[str, str]] = set()
+        self._histories: dict[str, ExecutionHistory] = {}
+        self.started = now()
         self.samples: list[Sample] = []
-        self.trails: dict[str, ExecutionTrail] = {}
+        self.loads: dict[datetime, float] = {}
+        self.forecasts: list[Forecast] = []
+        self.runs: dict[str, Run] = {}
+        self.step = "nothing to do"
 
     def run(self) -> None:
-        while not self._stopping.wait(1.0):
+        while not self._stopping.wait(2.0):
             try:
                 self._look()
             except (BotoCoreError, ClientError) as error:
@@ -84,69 +114,80 @@ class Observer(threading.Thread):
         self._stopping.set()
         self.join(10)
 
-    def trails_of(self, workflow: str) -> list[ExecutionTrail]:
-        """Executions of a workflow, oldest first."""
-        return [trail for trail in self.trails.values() if trail.workflow == workflow]
+    def runs_of(self, workflow: str) -> list[Run]:
+        """The runs of a workflow that did more than look, oldest first."""
+        return [run for run in list(self.runs.values()) if run.workflow == workflow]
+
+    def is_as_before(self) -> bool:
+        """Whether replicas were taken away, no run is at work, and as many serve as at the start."""
+        ended = all(run.ended for run in list(self.runs.values()))
+        as_many = self.samples[-1].serving_replicas == self.samples[0].serving_replicas
+        return ended and as_many and bool(self.runs_of("scale_in"))
 
     def _look(self) -> None:
         now = self._now()
         health = self._clients["elbv2"].describe_target_health(TargetGroupArn=self._target_group_arn)
         states = [d["TargetHealth"]["State"] for d in health["TargetHealthDescriptions"]]
-        self.samples.append(Sample(now, self._demand_at(now), states.count("healthy")))
-        self._publish_demand(now)
-        for workflow in WORKFLOWS:
+        self._read_metrics(now)
+        measured = self.loads[max(self.loads)] if self.loads else None
+        self.samples.append(Sample(now, self._demand_at(now), measured, states.count("healthy")))
+        for workflow in self._workflows:
             self._follow(workflow)
 
-    def _publish_demand(self, now: datetime) -> None:
-        period = int(self._metric["period_seconds"])
-        start = datetime.fromtimestamp(now.timestamp() // period * period, UTC)
-        if self._published_until is None:
-            self._published_until = start
-        if start <= self._published_until:
-            return
-        done = [b for b in list(self._load.bursts) if self._published_until <= b.finished_at < start]
-        seconds = sum(b.real_seconds for b in done)
-        if seconds:
-            self._clients["cloudwatch"].put_metric_data(
-                Namespace=self._metric["namespace"],
-                MetricData=[
-                    {
-                        "MetricName": self._metric["name"],
-                        "Dimensions": [
-                            {"Name": k, "Value": v} for k, v in self._metric["dimensions"].items()
-                        ],
-                        "Timestamp": self._published_until,
-                        "Value": sum(b.queries for b in done) / seconds,
-                    }
-                ],
-            )
-        self._published_until = start
+    def _read_metrics(self, now: datetime) -> None:
+        """The load as it was measured, and the forecasts."""
+        cluster = {CLUSTER_DIMENSION: str(self._settings["name"])}
+        names = (Metric.FORECAST_LOAD_P50, Metric.FORECAST_LOAD_P95, Metric.LEAD_TIME_SECONDS)
+        metric = self._settings["load_metric"]
+        queries = [
+            _query(
+                "load", metric["namespace"], metric["name"], metric["dimensions"], metric["period_seconds"]
+            ),
+            *(_query(name.value.lower(), self._peaker, name.value, cluster, 60) for name in names),
+        ]
+        found = self._clients["cloudwatch"].get_metric_data(
+            MetricDataQueries=queries, StartTime=self.started, EndTime=now, ScanBy="TimestampAscending"
+        )
+        series = {
+            one["Id"]: dict(zip(one["Timestamps"], one["Values"], strict=True))
+            for one in found["MetricDataResults"]
+        }
+        self.loads = series.pop("load", {})
+        p50, p95, lead = (series.get(name.value.lower(), {}) for name in names)
+        self.forecasts = [
+            Forecast(at, lead[at], p50[at], p95[at]) for at in sorted(p50) if at in p95 and at in lead
+        ]
 
     def _follow(self, workflow: str) -> None:
-        for arn, status in reversed(self._control_executions(workflow)):
-            trail = self.trails.setdefault(arn, ExecutionTrail(ExecutionHistory(arn), workflow, ""))
-            if trail.status in ("", "RUNNING"):
-                self._read_history(trail)
-            if status != trail.status:
-                trail.status = status
-                if status != "RUNNING" and _acts(trail.states):
-                    self._say(f"{workflow:9} {trail.name[:13]}  {status}")
+        stepfunctions = self._clients["stepfunctions"]
+        found = stepfunctions.list_executions(stateMachineArn=self._workflows[workflow], maxResults=20)
+        for execution in reversed(found["executions"]):
+            arn = execution["executionArn"]
+            run = self.runs.get(arn)
+            if run is None or not run.ended:
+                self._follow_run(workflow, arn, execution["status"])
 
-    def _control_executions(self, workflow: str) -> list[tuple[str, str]]:
-        arn = self._arn(workflow)
-        found = self._clients["stepfunctions"].list_executions(stateMachineArn=arn, maxResults=100)
-        return [(e["executionArn"], e["status"]) for e in found["executions"]]
+    def _follow_run(self, workflow: str, arn: str, status: str) -> None:
+        history = self._histories.setdefault(arn, ExecutionHistory(arn))
+        news = [] if history.ended else list(history.look(self._clients["stepfunctions"]))
+        if arn not in self.runs:
+            if not {state for _, state in history.states} & set(ACTS):
+                return
+            self.runs[arn] = Run(workflow, history)
+        for state in news:
+            if state in TOLD and (arn, state) not in self._told:
+                self._told.add((arn, state))
+                self.step = state
+                self._say(f"{workflow:9}  {state:18} {TOLD[state]}")
+        if status != "RUNNING":
+            self.runs[arn].ended, self.step = status, "nothing to do"
+            if status != "SUCCEEDED":
+                self._say(f"{workflow:9}  {status}")
 
-    def _arn(self, workflow: str) -> str:
-        cached = getattr(self, f"_arn_{workflow}", None)
-        if cached is None:
-            cached = self._control.state_machine_arn(workflow)
-            setattr(self, f"_arn_{workflow}", cached)
-        return str(cached)
 
-    def _read_history(self, trail: ExecutionTrail) -> None:
-        trail.history.read(self._clients["stepfunctions"])
-        if _acts(trail.states):
-            for _, state in trail.states[trail.told :]:
-                self._say(f"{trail.workflow:9} {trail.name[:13]}  {state}")
-            trail.told = len(trail.states)
+def _query(
+    query_id: str, in_namespace: str, name: str, dimensions: Mapping[str, str], period: int
+) -> dict[str, Any]:
+    named: Sequence[dict[str, str]] = [{"Name": key, "Value": value} for key, value in dimensions.items()]
+    metric = {"Namespace": in_namespace, "MetricName": name, "Dimensions": named}
+    return {"Id": query_id, "MetricStat": {"Metric": metric, "Period": period, "Stat": "Average"}}

@@ -15,12 +15,12 @@ from peaker_cli.durations import duration
 from rich.console import Console
 from rich.table import Table
 
-from demo.load import totals
-from demo.observer import ExecutionTrail, Observer
+from demo.load import ReadLoad, totals
+from demo.observer import Forecast, Observer
 from demo.timeline import Bar, Picture, draw
+from demo.trace import Trace
 from lab import seed
 from lab.cluster import RunningCluster
-from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
 DATA_VOLUMES = 2
 PEAK_REPLICAS = 2
@@ -53,15 +53,14 @@ class Day:
 
     settings: dict[str, Any]
     cluster: RunningCluster
-    load: Any
+    load: ReadLoad
     observer: Observer
-    cloud_started: datetime
-    plan: Any = None
-    plan_changed_nothing: bool = False
-    servers_seen: list[set[str]] = field(default_factory=list)
+    trace: Trace
+    started: datetime
+    until: datetime
+    servers_seen: set[str] = field(default_factory=set)
     receipts: list[dict[str, Any]] = field(default_factory=list)
     of_members: list[dict[str, Any]] = field(default_factory=list)
-    forecast: list[tuple[datetime, float, float]] = field(default_factory=list)
     resources_before: dict[str, list[str]] = field(default_factory=dict)
     resources_at_end: dict[str, list[str]] = field(default_factory=dict)
     replicas_at_end: list[str] = field(default_factory=list)
@@ -87,235 +86,229 @@ class Day:
             f"--password={seed.APPLICATION_PASSWORD}", "--execute=SELECT @@server_uuid",
         ]  # fmt: skip
         answers = [subprocess.run(command, capture_output=True, text=True) for _ in range(questions)]
-        self.servers_seen.append({a.stdout.strip() for a in answers if a.returncode == 0})
-
-    def automatic_runs(self, before: dict[str, int]) -> dict[str, list[ExecutionTrail]]:
-        """Executions since the part by hand that did more than look, by workflow."""
-        return {
-            workflow: [
-                trail
-                for trail in self.observer.trails_of(workflow)[count:]
-                if any(state in ("AddReplicas", "RemoveReplicas") for _, state in trail.states)
-            ]
-            for workflow, count in before.items()
-        }
+        self.servers_seen = {a.stdout.strip() for a in answers if a.returncode == 0}
 
     def read_back(self, control: ControlPlane) -> None:
-        """Receipts, the forecast's points and what is still there, read before the cloud stops."""
+        """Receipts and what is still there, read before the cloud stops."""
         self.resources_at_end = self.resources(control)
+        health = control.client("elbv2").describe_target_health(TargetGroupArn=self.cluster.target_group_arn)
         self.replicas_at_end = [
             d["Target"]["Id"]
-            for d in control.client("elbv2").describe_target_health(
-                TargetGroupArn=self.cluster.target_group_arn
-            )["TargetHealthDescriptions"]
+            for d in health["TargetHealthDescriptions"]
             # A retired target is listed until its deregistration delay is over, and gets nothing.
             if d["TargetHealth"]["State"] != "draining"
         ]
-        for run in reversed(control.runs(self.cluster.name, limit=100)):
-            receipt = control.receipt(str(run["run_id"]))
-            if receipt["outcome"] != "nothing_to_do":
-                self.receipts.append(receipt)
-        others = {
-            one["run_id"]
-            for receipt in self.receipts
-            for one in receipt["members"]
-            if one["run_id"] != receipt["run_id"]
-        }
-        self.of_members = [one for one in self.receipts if one["run_id"] in others]
-        self.receipts = [one for one in self.receipts if one["run_id"] not in others]
-        self.forecast = _forecast_points(control, self.cluster.name, self.cloud_started)
+        found = [control.receipt(str(run["run_id"])) for run in control.runs(self.cluster.name, limit=100)]
+        acted = sorted(
+            (r for r in found if r["outcome"] != "nothing_to_do"), key=lambda r: str(r["started_at"])
+        )
+        others = {m["run_id"] for r in acted for m in r["members"] if m["run_id"] != r["run_id"]}
+        self.receipts = [r for r in acted if r["run_id"] not in others]
+        self.of_members = [r for r in acted if r["run_id"] in others]
 
     # -- derived -------------------------------------------------------------------------------------------
 
     @property
-    def by_alarm(self) -> dict[str, Any] | None:
-        """The receipt of the scale_out that the forecast's alarm started."""
-        found = [
-            r for r in self.receipts if r["operation"] == "scale_out" and r["trigger"].get("kind") == "alarm"
-        ]
-        return found[0] if found else None
+    def capacity(self) -> float:
+        """Queries per second that one replica serves, so the base load's one."""
+        return float(self.settings["capacity_per_replica"])
 
     @property
-    def peak_retired(self) -> dict[str, Any] | None:
-        """The receipt of the scale_in that took away what the alarm's run had built."""
-        built = {one["instance_id"] for one in (self.by_alarm or {}).get("members", ())}
-        found = [
-            receipt
-            for receipt in self.receipts
-            if receipt["operation"] == "scale_in"
-            and built & {one["instance_id"] for one in receipt["members"]}
-        ]
-        return found[0] if found else None
+    def crossings(self) -> tuple[datetime | None, datetime | None]:
+        """When the load passes what the base replica serves, and when it is below again for the last time."""
+        found = self.trace.passes(self.capacity, self.started, self.until)
+        return (found[0], found[-1]) if len(found) >= 2 else (None, None)
 
     @property
-    def highest_demand(self) -> float:
-        """Of all looks, as a multiple of what the base replica serves."""
-        asked = max((s.asked_queries_per_s for s in self.observer.samples), default=0.0)
-        return asked / float(self.settings["capacity_per_replica"])
+    def expected_end(self) -> datetime:
+        """Half a lead time after the load is below again, as far as a lead time was predicted."""
+        below = self.crossings[1] or self.until
+        return below + timedelta(seconds=0.6 * (self.lead_seconds or 3600.0))
+
+    @property
+    def built(self) -> dict[str, Any] | None:
+        """The receipt of the first run that built replicas."""
+        return next((r for r in self.receipts if r["operation"] == "scale_out"), None)
+
+    @property
+    def retired(self) -> list[dict[str, Any]]:
+        """The receipts of the runs that took them away."""
+        return [r for r in self.receipts if r["operation"] == "scale_in"]
+
+    @property
+    def alarm_at(self) -> datetime | None:
+        """When the alarm went off that started the run; None where none did."""
+        trigger = {} if self.built is None else self.built["trigger"]
+        return _time(trigger["at"]) if trigger.get("kind") == "alarm" else None
+
+    @property
+    def forecast_of_alarm(self) -> Forecast | None:
+        """The newest forecast when the alarm went off."""
+        at = self.alarm_at
+        known = [one for one in self.observer.forecasts if at is not None and one.issued_at <= at]
+        return known[-1] if known else None
+
+    @property
+    def lead_seconds(self) -> float | None:
+        """The lead time by which the alarm was raised, else the first one; None before the first forecast."""
+        used = self.forecast_of_alarm or next(iter(self.observer.forecasts), None)
+        return None if used is None else used.lead_seconds
+
+    @property
+    def serving_at(self) -> datetime | None:
+        """When the last of the new replicas had its full share of the reads."""
+        members = [] if self.built is None else self.built["members"]
+        times = [_time(m["serving_at"]) for m in members if m["serving_at"]]
+        return max(times) if times and len(times) == len(members) else None
+
+    @property
+    def gone_at(self) -> datetime | None:
+        """When the last of them was retired."""
+        gone = [r for r in self.retired if r["outcome"] == "succeeded"]
+        return max((_time(r["finished_at"]) for r in gone), default=None)
 
     @property
     def bill(self) -> Bill | None:
         """What the peak's replicas cost, and what they would have cost all day; None where a price is not known."""
-        retired = self.peak_retired
-        if retired is None:
+        ids = {m["run_id"] for r in self.retired for m in r["members"]}
+        costs = [r["cost"] for r in (*self.receipts, *self.of_members) if r["run_id"] in ids]
+        if not costs or any(c is None or c["so_far"] is None or c["hourly"] is None for c in costs):
             return None
-        ids = {one["run_id"] for one in retired["members"]}
-        costs = [one["cost"] for one in (*self.receipts, *self.of_members) if one["run_id"] in ids]
-        if any(one is None or one["so_far"] is None or one["hourly"] is None for one in costs):
-            return None
-        return Bill(sum(24 * one["hourly"] for one in costs), sum(one["so_far"] for one in costs))
-
-    @property
-    def alarm_at(self) -> datetime | None:
-        receipt = self.by_alarm
-        return None if receipt is None else _time(receipt["trigger"]["at"])
-
-    @property
-    def serving_at(self) -> datetime | None:
-        """When the replica that the alarm's run built had its full share of the reads."""
-        lead = (self.by_alarm or {}).get("forecast_lead") or {}
-        return _time(lead["serving_at"]) if lead.get("serving_at") else None
-
-    @property
-    def crossed_at(self) -> datetime | None:
-        """When demand first passed what the base replica serves, after the alarm."""
-        limit = float(self.settings["capacity_per_replica"])
-        after = self.alarm_at or self.cloud_started
-        return next(
-            (s.at for s in self.observer.samples if s.at > after and s.asked_queries_per_s > limit), None
-        )
+        return Bill(sum(24 * c["hourly"] for c in costs), sum(c["so_far"] for c in costs))
 
 
 def check_day(day: Day, left: Sequence[str]) -> list[Check]:
     """Every claim with what was measured."""
     queries, failed = totals(day.load.bursts)
-    checks = [
-        Check(
-            "demand reached 1.8 times the base capacity",
-            day.highest_demand >= LEAST_PEAK,
-            f"{day.highest_demand:.2f} times",
-        ),
-        Check("read queries failed", failed == 0 and queries > 0, f"{failed} of {queries:,}"),
-        Check("plan mode changed nothing", day.plan_changed_nothing, _plan_text(day.plan)),
-        Check(
-            "replicas warm before demand passed capacity",
-            None not in (day.serving_at, day.crossed_at) and day.serving_at < day.crossed_at,  # type: ignore[operator]
-            _lead_text(day),
-        ),
-    ]
-    built = [r for r in day.receipts if r["operation"] == "scale_out"]
-    retired = [r for r in day.receipts if r["operation"] == "scale_in"]
-    checks += [
-        Check("both peak replicas came in one batch", *_batch_text(day.by_alarm, "in_service", "scale_out")),
-        Check("both were drained side by side", *_batch_text(day.peak_retired, "gone", "scale_in")),
-        Check("Peaker cost less than two replicas that are always on", *_bill_text(day.bill)),
-        Check(
-            "runs succeeded",
-            all(r["outcome"] == "succeeded" for r in day.receipts) and len(built) >= 2 and len(retired) >= 2,
-            f"{len(built)} built, {len(retired)} retired",
-        ),
-        Check(
-            "the new replicas answered through the endpoint",
-            [len(seen) for seen in day.servers_seen] == 2 * [1 + PEAK_REPLICAS],
-            "; ".join(f"{len(seen)} servers answered" for seen in day.servers_seen),
-        ),
-        Check(
-            "only the base replica is left in service",
-            day.replicas_at_end == [day.cluster.base_replica_id],
-            ", ".join(day.replicas_at_end),
-        ),
+    return [
+        Check("the load reached 1.8 times the base capacity", *_peak(day)),
+        Check("no read failed", failed == 0 and queries > 0, f"{failed} of {queries:,}"),
+        Check("the forecast alone raised the alarm", *_alarm(day)),
+        Check("two replicas came in one run", *_batch(day)),
+        Check("ready before the load passed capacity, at most a lead time", *_ready(day)),
+        Check("gone at most a lead time after it was below", *_gone(day)),
+        Check("the new replicas answered through the endpoint", len(day.servers_seen) == 1 + PEAK_REPLICAS,
+              f"{len(day.servers_seen)} servers answered"),
+        Check("Peaker cost less than two replicas that are always on", *_costs(day.bill)),
+        Check("runs succeeded", bool(day.receipts) and all(r["outcome"] == "succeeded" for r in day.receipts),
+              ", ".join(f"{r['operation']} {r['outcome']}" for r in day.receipts)),
+        Check("only the base replica is left in service", day.replicas_at_end == [day.cluster.base_replica_id],
+              ", ".join(day.replicas_at_end)),
         Check("instances, volumes and snapshots of the peak are deleted, but one set", *_as_before(day)),
-        Check(
-            "nothing left on this machine",
-            not left,
-            ", ".join(left) or "no process, mount, device, namespace",
-        ),
-    ]
-    return checks
+        Check("nothing left on this machine", not left,
+              ", ".join(left) or "no process, mount, device, namespace"),
+    ]  # fmt: skip
 
 
-def _batch_text(receipt: dict[str, Any] | None, state: str, operation: str) -> tuple[bool, str]:
-    members = [] if receipt is None else receipt["members"]
-    ended = [one for one in members if one["state"] == state]
-    return len(ended) == len(members) == PEAK_REPLICAS, f"{len(ended)} replicas in one {operation}"
+def _peak(day: Day) -> tuple[bool, str]:
+    asked = max((s.asked_queries_per_s for s in day.observer.samples), default=0.0)
+    measured = max(day.observer.loads.values(), default=0.0)
+    return (
+        measured >= LEAST_PEAK * day.capacity,
+        f"{measured / day.capacity:.2f} times: {measured:,.0f} queries per second were measured, "
+        f"{asked:,.0f} were asked for at the most",
+    )
 
 
-def _bill_text(bill: Bill | None) -> tuple[bool, str]:
+def _alarm(day: Day) -> tuple[bool, str]:
+    """By an alarm, while all that was measured was below capacity; nobody and no calendar said anything."""
+    at, forecast = day.alarm_at, day.forecast_of_alarm
+    if at is None or forecast is None:
+        return False, "no alarm started a run"
+    measured = [load for moment, load in day.observer.loads.items() if moment <= at]
+    by_hand = [r["run_id"] for r in day.receipts if r["trigger"].get("kind") not in ("alarm", "schedule")]
+    highest = max(measured, default=0.0)
+    holds = highest < day.capacity < forecast.p95 and not by_hand and not day.settings.get("calendar")
+    return holds, (
+        f"at {at:%H:%M} at most {highest:,.0f} of {day.capacity:,.0f} queries per second had been measured; "
+        f"p95 for {forecast.target:%H:%M} was {forecast.p95:,.0f}"
+    )
+
+
+def _batch(day: Day) -> tuple[bool, str]:
+    members = [] if day.built is None else day.built["members"]
+    came = [m for m in members if m["serving_at"]]
+    return len(came) == len(members) == PEAK_REPLICAS, f"{len(came)} replicas in one scale_out"
+
+
+def _ready(day: Day) -> tuple[bool, str]:
+    alarm, serving, passed, lead = day.alarm_at, day.serving_at, day.crossings[0], day.lead_seconds
+    if alarm is None or serving is None or passed is None or lead is None:
+        return False, f"alarm {alarm}, serving {serving}, passed {passed}"
+    early = (passed - serving).total_seconds()
+    text = (
+        f"lead time {duration(lead)}: alarm {alarm:%H:%M}, serving {serving:%H:%M}, passed {passed:%H:%M}: "
+        f"{_times(early, lead)}"
+    )
+    return 0 <= early <= lead, text
+
+
+def _gone(day: Day) -> tuple[bool, str]:
+    below, gone, lead = day.crossings[1], day.gone_at, day.lead_seconds
+    if below is None or gone is None or lead is None:
+        return False, f"below {below}, gone {gone}"
+    late = (gone - below).total_seconds()
+    members = sum(m["state"] == "gone" for r in day.retired for m in r["members"])
+    return (
+        late <= lead and members == PEAK_REPLICAS,
+        f"below {below:%H:%M}, {members} gone {gone:%H:%M}: {_times(late, lead)}",
+    )
+
+
+def _times(seconds: float, lead_seconds: float) -> str:
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{duration(abs(seconds))}, {seconds / lead_seconds:.2f} lead times"
+
+
+def _costs(bill: Bill | None) -> tuple[bool, str]:
     if bill is None:
         return False, "a price is not known"
-    share = 1 - bill.peaker / bill.always_on
     return (
         bill.peaker < bill.always_on,
-        f"${bill.peaker:.2f} against ${bill.always_on:.2f} a day, {share:.0%} less",
+        f"${bill.peaker:.2f} against ${bill.always_on:.2f} a day, {1 - bill.peaker / bill.always_on:.0%} less",
     )
 
 
 def _as_before(day: Day) -> tuple[bool, str]:
-    counts = ", ".join(f"{len(ids)} {kind}" for kind, ids in day.resources_at_end.items())
-    added = [
-        resource
-        for kind, ids in day.resources_at_end.items()
-        for resource in ids
-        if resource not in day.resources_before[kind]
-    ]
+    before = {resource for ids in day.resources_before.values() for resource in ids}
+    added = [resource for ids in day.resources_at_end.values() for resource in ids if resource not in before]
     kept = {
         row["id"]
         for receipt in day.receipts
         for row in receipt["resources"]
         if row["kind"] == "snapshot" and row["state"] == "kept"
     }
-    one_set = [resource for resource in added if resource in kept]
-    more = [resource for resource in added if resource not in kept]
-    good = not more and len(one_set) <= DATA_VOLUMES and bool(day.resources_at_end)
-    if not good:
+    if not day.resources_at_end or set(added) - kept or len(added) > DATA_VOLUMES:
         return False, ", ".join(added)
-    return True, f"{counts}, {len(one_set)} of them the kept set of the base replica"
-
-
-def _plan_text(plan: Any) -> str:
-    if not isinstance(plan, dict):
-        return "no plan"
-    price = (plan.get("plan") or plan).get("price") or {}
-    return f"a plan at ${price['hourly']:.4f}/h" if price.get("hourly") is not None else "a plan"
-
-
-def _lead_text(day: Day) -> str:
-    if day.alarm_at is None or day.crossed_at is None or day.serving_at is None:
-        return f"alarm {day.alarm_at}, serving {day.serving_at}, passed {day.crossed_at}"
-    lead = (day.crossed_at - day.alarm_at).total_seconds()
-    spare = (day.crossed_at - day.serving_at).total_seconds()
-    return (
-        f"alarm {day.alarm_at:%H:%M}, serving {day.serving_at:%H:%M}, passed {day.crossed_at:%H:%M}: "
-        f"{duration(lead)} ahead, ready {duration(spare)} early"
-        if spare >= 0
-        else f"alarm {day.alarm_at:%H:%M}, passed {day.crossed_at:%H:%M}, serving {day.serving_at:%H:%M}: too late"
-    )
+    counts = ", ".join(f"{len(ids)} {kind}" for kind, ids in day.resources_at_end.items())
+    return True, f"{counts}, {len(added)} of them the kept set of the base replica"
 
 
 def draw_day(day: Day, output: Path) -> Path:
     """The timeline as PNG."""
-    runs = []
-    for receipt in sorted(
-        (*day.receipts, *day.of_members), key=lambda one: (one["started_at"], one["run_id"])
-    ):
-        bars = [
-            Bar(receipt["operation"], step["step"], _time(step["started_at"]),
-                _time(step["started_at"]) + timedelta(seconds=step["seconds"] or 0))
-            for step in receipt["steps"]
-        ]  # fmt: skip
-        how = receipt["trigger"].get("kind", "manual")
-        beside = ", beside it" if receipt in day.of_members else ""
-        runs.append((f"{receipt['operation']} ({how}){beside}", bars))
+    receipts = sorted((*day.receipts, *day.of_members), key=lambda r: (str(r["started_at"]), r["run_id"]))
     path = output / "timeline.png"
-    draw(
-        Picture(
-            day.observer.samples, float(day.settings["capacity_per_replica"]), day.forecast, day.alarm_at,
-            day.crossed_at, runs, f"Peaker: cluster {day.cluster.name}, {day.cloud_started:%A %d %B %Y}",
-            None if day.bill is None else (day.bill.always_on, day.bill.peaker),
-        ),
-        path,
-    )  # fmt: skip
+    picture = Picture(
+        samples=day.observer.samples,
+        measured=sorted(day.observer.loads.items()),
+        forecasts=day.observer.forecasts,
+        period=timedelta(minutes=day.settings["forecast"]["schedule_minutes"]),
+        capacity_per_replica=day.capacity,
+        alarm_at=day.alarm_at,
+        serving_at=day.serving_at,
+        crossings=day.crossings,
+        gone_at=day.gone_at,
+        runs=[(r["operation"], [_bar(step) for step in r["steps"]]) for r in receipts],
+        title=f"Peaker: cluster {day.cluster.name}, {day.started:%A %d %B %Y}",
+        usd_a_day=None if day.bill is None else (day.bill.always_on, day.bill.peaker),
+    )
+    draw(picture, path)
     return path
+
+
+def _bar(step: dict[str, Any]) -> Bar:
+    start = _time(step["started_at"])
+    return Bar(step["step"], start, start + timedelta(seconds=step["seconds"] or 0))
 
 
 def print_summary(day: Day, checks: Sequence[Check], picture: Path, output: Path, console: Console) -> bool:
@@ -326,18 +319,11 @@ def print_summary(day: Day, checks: Sequence[Check], picture: Path, output: Path
     for check in checks:
         table.add_row("[green]holds[/]" if check.holds else "[bold red]FAILS[/]", check.claim, check.value)
     console.print(table)
-    queries, failed = totals(day.load.bursts)
     document = {
         "checks": [asdict(check) for check in checks],
-        "queries": queries,
-        "failed_queries": failed,
         "load_errors": sorted({b.error for b in day.load.bursts if b.error}),
-        "alarm_at": _iso(day.alarm_at),
-        "serving_at": _iso(day.serving_at),
-        "crossed_at": _iso(day.crossed_at),
-        "highest_demand": day.highest_demand,
-        "bill": None if day.bill is None else asdict(day.bill),
-        "plan": day.plan,
+        "forecasts": [asdict(forecast) for forecast in day.observer.forecasts],
+        "measured": {at.isoformat(): load for at, load in day.observer.loads.items()},
         "receipts": day.receipts,
     }
     output.mkdir(parents=True, exist_ok=True)
@@ -346,40 +332,6 @@ def print_summary(day: Day, checks: Sequence[Check], picture: Path, output: Path
     return all(check.holds for check in checks)
 
 
-def _forecast_points(
-    control: ControlPlane, cluster: str, start: datetime
-) -> list[tuple[datetime, float, float]]:
-    """(target time, p50, p95) of the published forecasts, moved ahead by the lead time they were made for."""
-    names = (Metric.FORECAST_LOAD_P50, Metric.FORECAST_LOAD_P95, Metric.LEAD_TIME_SECONDS)
-    queries = [
-        {
-            "Id": f"q{index}",
-            "MetricStat": {
-                "Metric": {
-                    "Namespace": namespace(control.environment), "MetricName": name.value,
-                    "Dimensions": [{"Name": CLUSTER_DIMENSION, "Value": cluster}],
-                },
-                "Period": 300,
-                "Stat": "Average",
-            },
-        }
-        for index, name in enumerate(names)
-    ]  # fmt: skip
-    found = control.client("cloudwatch").get_metric_data(
-        MetricDataQueries=queries,
-        StartTime=start,
-        EndTime=start + timedelta(days=2),
-        ScanBy="TimestampAscending",
-    )
-    series = [dict(zip(r["Timestamps"], r["Values"], strict=True)) for r in found["MetricDataResults"]]
-    shared = sorted(set(series[0]) & set(series[1]) & set(series[2])) if len(series) == 3 else []
-    return [(t + timedelta(seconds=series[2][t]), series[0][t], series[1][t]) for t in shared]
-
-
 def _time(iso: str) -> datetime:
     moment = datetime.fromisoformat(iso)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -1,4 +1,4 @@
-"""A real load trace as demand on the cluster: read, checked, scaled and moved to the cloud's calendar."""
+"""A recorded load as demand on the cluster: the demonstration's day, and the history before it."""
 
 from __future__ import annotations
 
@@ -10,35 +10,39 @@ from pathlib import Path
 
 
 class TraceError(Exception):
-    """The trace file cannot be used; the message names the file, the line, the column and the remedy."""
+    """The trace says nothing of a moment."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Demand over time: `times[i]` (aware UTC, ascending) and `queries_per_s[i]`, constant until the next."""
+    """Demand over time: `queries_per_s[i]` at `times[i]` (aware UTC, ascending), in a straight line to the next."""
 
     times: tuple[datetime, ...]
     queries_per_s: tuple[float, ...]
 
     def at(self, moment: datetime) -> float:
-        """Demand at a moment inside the trace, in queries per second."""
-        index = bisect_right(self.times, moment) - 1
-        if index < 0:
-            raise TraceError(f"the trace begins at {self.times[0].isoformat()}, after {moment.isoformat()}")
-        return self.queries_per_s[index]
+        """Demand at a moment inside the trace. Raises TraceError outside of it."""
+        after = bisect_right(self.times, moment)
+        if not 0 < after < len(self.times):
+            raise TraceError(f"the trace is of {self.times[0]} to {self.times[-1]}, not of {moment}")
+        start, low, high = self.times[after - 1], self.queries_per_s[after - 1], self.queries_per_s[after]
+        return low + (high - low) * ((moment - start) / (self.times[after] - start))
 
-    def before(self, moment: datetime, days: int) -> list[tuple[datetime, float]]:
-        """The points of the `days` days before a moment: the history a running system would have."""
+    def before(self, moment: datetime, days: int, every: timedelta) -> list[tuple[datetime, float]]:
+        """The history that a running system would have: the mean of each period of so many days, by its start."""
         first = moment - timedelta(days=days)
-        return [(t, v) for t, v in zip(self.times, self.queries_per_s, strict=True) if first <= t < moment]
+        starts = [first + every * number for number in range(timedelta(days=days) // every)]
+        return [(start, self.at(start + every / 2)) for start in starts]
 
-    def raised(self, start: datetime, until: datetime, factor: float) -> Trace:
-        """The same with `factor` times the demand from `start` on and before `until`: an event of its own."""
-        raised = [
-            v * factor if start <= t < until else v
-            for t, v in zip(self.times, self.queries_per_s, strict=True)
+    def passes(self, limit: float, start: datetime, until: datetime) -> list[datetime]:
+        """When the demand passes a limit, upwards or downwards, to the minute."""
+        minutes = [
+            start + timedelta(minutes=number) for number in range(int((until - start).total_seconds() // 60))
         ]
-        return Trace(self.times, tuple(raised))
+        above = [self.at(moment) > limit for moment in minutes]
+        return [
+            moment for moment, was, now in zip(minutes[1:], above, above[1:], strict=False) if was is not now
+        ]
 
     def moved(self, by: timedelta) -> Trace:
         """The same demand at another date. Whole weeks keep the days of the week."""
@@ -46,48 +50,14 @@ class Trace:
 
 
 def read_trace(path: Path, queries_per_s_per_unit: float) -> Trace:
-    """Read a CSV of `timestamp,value` (UTC, ascending, values >= 0). Raises TraceError with line and column."""
-    if not path.is_file():
-        raise TraceError(f"{path}: no such trace file; give a CSV with the columns timestamp,value")
-    times: list[datetime] = []
-    values: list[float] = []
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        reader = csv.DictReader(file)
-        if not {"timestamp", "value"} <= set(reader.fieldnames or ()):
-            raise TraceError(
-                f"{path}: line 1: the columns timestamp,value are needed, found {reader.fieldnames}"
-            )
-        for row in reader:
-            times.append(_timestamp(path, reader.line_num, row["timestamp"], times[-1] if times else None))
-            values.append(_value(path, reader.line_num, row["value"]) * queries_per_s_per_unit)
-    if len(times) < 2:
-        raise TraceError(f"{path}: {len(times)} points; a trace needs at least two")
-    return Trace(tuple(times), tuple(values))
-
-
-def _timestamp(path: Path, line: int, text: str | None, previous: datetime | None) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        raise TraceError(
-            f"{path}: line {line}, column timestamp: {text!r} is no ISO time such as 2014-10-21 18:30:00"
-        ) from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    if previous is not None and moment <= previous:
-        raise TraceError(
-            f"{path}: line {line}, column timestamp: {text} is not after the line before; sort the file by time"
-        )
-    return moment
-
-
-def _value(path: Path, line: int, text: str | None) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        raise TraceError(f"{path}: line {line}, column value: {text!r} is not a number") from None
-    if not 0 <= value < float("inf"):
-        raise TraceError(f"{path}: line {line}, column value: {text} must be a finite number >= 0")
-    return value
+    """Read a CSV of `timestamp,value`: what was counted in the hour from the timestamp on, as its middle's demand."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    half_an_hour = timedelta(minutes=30)
+    return Trace(
+        tuple(datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC) + half_an_hour for row in rows),
+        tuple(float(row["value"]) * queries_per_s_per_unit for row in rows),
+    )
 
 
 def weeks_until(trace_day: datetime, today: datetime) -> timedelta:

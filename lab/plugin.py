@@ -41,7 +41,7 @@ EPILOG = "Example: python -m localcloud cluster orders --load 150, after serve, 
 
 
 def prepare(state: State = DEFAULT_STATE) -> None:
-    """Build what is needed once: the machine images and the seed dataset."""
+    """Build what is needed once: the machine image and the seed dataset."""
     from lab.prepare import prepare as make_all
 
     guarded(lambda: make_all(state, typer.echo))

@@ -1,4 +1,4 @@
-"""What a local cloud needs before its first start, made once: machine images and the seed dataset."""
+"""What a local cloud needs before its first start, made once: the machine image and the seed dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.seed import Dataset, Seed, load_seed, make_seed
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import DataPlane
-from localcloud.hosts.images import ensure_images
+from localcloud.hosts.images import ensure_image
 from localcloud.hosts.instances import NamespaceHosts
 from localcloud.read_endpoint import HaproxyReadEndpoints
 
@@ -17,7 +17,7 @@ from localcloud.read_endpoint import HaproxyReadEndpoints
 def prepare(state_dir: Path, progress: Callable[[str], None], dataset: Dataset = Dataset()) -> Seed:
     """Make what is missing; a second call takes no time. Raises DataPlaneError with the remedy."""
     state_dir.mkdir(parents=True, exist_ok=True)
-    ensure_images(state_dir / "images", progress)
+    ensure_image(dataset.server.image_id, state_dir / "images", progress)
     kept = load_seed(state_dir, dataset)
     if kept is not None and (state_dir / "pool.img").is_file():
         return kept

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from peaker_cli.control_plane import ControlPlane
 
 from bench.traffic.clients import NICENESS, POOLS, processors
@@ -138,16 +137,12 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
             dataset.database, dataset.tables, WORKING_SET_ROWS,
         )  # fmt: skip
         clock = CloudTime(STATE / "clock.json")
-        demand = Demand(control, clock, settings["load_metric"], say)
         readers_first = ReadersFirst(cloud.process.pid)
-        background = (demand, readers_first)
-        for thread in background:
-            thread.start()
+        readers_first.start()
         try:
             yield Stage(cloud, control, cluster, clock, readers, readers_first)
         finally:
-            for thread in background:
-                thread.stop()
+            readers_first.stop()
 
 
 class ReadersFirst(threading.Thread):
@@ -239,54 +234,6 @@ def _only_when_idle(thread: int) -> None:
 def _before_others(thread: int) -> None:
     os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
     os.setpriority(os.PRIO_PROCESS, thread, NICENESS)
-
-
-class Demand(threading.Thread):
-    """Publishes the offered load as the application's own metric, once per period."""
-
-    def __init__(self, control: ControlPlane, clock: CloudTime, metric: Mapping[str, Any], say: Say) -> None:
-        super().__init__(name="demand", daemon=True)
-        self._cloudwatch, self._clock, self._metric, self._say = (
-            control.client("cloudwatch"),
-            clock,
-            metric,
-            say,
-        )
-        self._stopping = threading.Event()
-        self._published: datetime | None = None
-
-    def run(self) -> None:
-        while not self._stopping.wait(0.5):
-            period = int(self._metric["period_seconds"])
-            now = self._clock.now().timestamp()
-            last = datetime.fromtimestamp((now // period - 1) * period, UTC)
-            if last == self._published:
-                continue
-            try:
-                self._publish(last)
-            except (BotoCoreError, ClientError) as error:
-                self._say(f"the demand could not be published, again in a moment: {error}")
-                continue
-            self._published = last
-
-    def stop(self) -> None:
-        """End it."""
-        self._stopping.set()
-        self.join(5)
-
-    def _publish(self, at: datetime) -> None:
-        dimensions = [{"Name": name, "Value": value} for name, value in self._metric["dimensions"].items()]
-        self._cloudwatch.put_metric_data(
-            Namespace=self._metric["namespace"],
-            MetricData=[
-                {
-                    "MetricName": self._metric["name"],
-                    "Dimensions": dimensions,
-                    "Timestamp": at,
-                    "Value": OFFERED_QUERIES_PER_S,
-                }
-            ],
-        )
 
 
 def _parameter() -> str:

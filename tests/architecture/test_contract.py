@@ -57,7 +57,10 @@ def test_every_setting_of_a_file_arrives_at_the_functions(name: str, folder: Pat
         )
         arrived = ClusterSettings.model_validate_json(written)
         assert (arrived.environment, arrived.region) == (environment.environment, environment.region)
-        for setting in ClusterBlock.model_fields:
+        # Without a load metric it is Peaker's own, which the next test reads.
+        for setting in ClusterBlock.model_fields.keys() - (
+            {"load_metric"} if block.load_metric is None else ()
+        ):
             given, found = dumped(block).get(setting), dumped(arrived).get(setting)
             assert found == (
                 {**block.read_endpoint.model_dump(), **arns} if setting == "read_endpoint" else given

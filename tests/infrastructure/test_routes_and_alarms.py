@@ -125,7 +125,7 @@ def called_function(target: Any, functions: dict[str, str]) -> str | None:
 )
 def test_trigger_alarm_watches_the_forecasts_metric(assembly: Assembly, alarm: str, metric: str) -> None:
     properties = alarms(assembly)[f"peaker-{assembly.environment}-orders-{alarm}"]
-    schedule_minutes = 15 if assembly.environment == "local" else 5
+    schedule_minutes = 40 if assembly.environment == "local" else 5
     assert properties["Namespace"] == f"Peaker/{assembly.environment}"
     assert properties["MetricName"] == metric
     assert properties["Dimensions"] == [{"Name": "Cluster", "Value": "orders"}]
@@ -179,14 +179,14 @@ def test_a_muted_alarm_starts_nothing(local: Assembly, workflow: str) -> None:
 
 def test_forecast_runs_on_the_clusters_schedule(assembly: Assembly) -> None:
     rule = rules(assembly)[f"peaker-{assembly.environment}-orders-forecast"]
-    expected = "rate(15 minutes)" if assembly.environment == "local" else "rate(5 minutes)"
+    expected = "rate(40 minutes)" if assembly.environment == "local" else "rate(5 minutes)"
     assert rule["ScheduleExpression"] == expected
     assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
 
 
 def test_replicas_hear_of_their_peers_on_the_clusters_schedule(assembly: Assembly) -> None:
     rule = rules(assembly)[f"peaker-{assembly.environment}-orders-replica-check"]
-    expected = "rate(2 hours)" if assembly.environment == "local" else "rate(1 minute)"
+    expected = "rate(10 minutes)" if assembly.environment == "local" else "rate(1 minute)"
     assert rule["ScheduleExpression"] == expected
     assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
 

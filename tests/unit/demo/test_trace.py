@@ -1,4 +1,4 @@
-"""The demonstration's trace: read, refused with line and column, scaled and moved."""
+"""The demonstration's recorded load: read, scaled, moved, and asked for its history and its crossings."""
 
 from __future__ import annotations
 
@@ -7,60 +7,46 @@ from pathlib import Path
 
 import pytest
 
+from demo.day import QUERIES_PER_S_PER_RENTAL, TRACE, TRACE_DAY
 from demo.trace import Trace, TraceError, read_trace, weeks_until
 
-TUESDAY = datetime(2014, 10, 21, tzinfo=UTC)
+TUESDAY = datetime(2011, 10, 18, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
-def write(tmp_path: Path, text: str) -> Path:
+def a_trace(*queries_per_s: float) -> Trace:
+    return Trace(tuple(TUESDAY + HOUR * number for number in range(len(queries_per_s))), queries_per_s)
+
+
+def test_an_hours_count_is_the_demand_in_its_middle(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_text(text)
-    return path
+    path.write_text("timestamp,value\n2011-10-18 00:00:00,100\n2011-10-18 01:00:00,200\n")
+    trace = read_trace(path, 0.5)
+    assert trace.times[0] == TUESDAY + HOUR / 2
+    assert trace.queries_per_s == (50.0, 100.0)
 
 
-def test_values_become_queries_per_second(tmp_path: Path) -> None:
-    path = write(tmp_path, "timestamp,value\n2014-10-21 00:00:00,100\n2014-10-21 00:30:00,200\n")
-    assert read_trace(path, 0.02).queries_per_s == (2.0, 4.0)
+def test_demand_goes_straight_from_one_point_to_the_next() -> None:
+    assert a_trace(10.0, 20.0).at(TUESDAY + HOUR / 4) == 12.5
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("time,load\n1,2\n", "line 1: the columns timestamp,value are needed"),
-        ("timestamp,value\nyesterday,1\n", "line 2, column timestamp: 'yesterday' is no ISO time"),
-        ("timestamp,value\n2014-10-21,many\n", "line 2, column value: 'many' is not a number"),
-        ("timestamp,value\n2014-10-21,nan\n", "line 2, column value: nan must be a finite number"),
-        ("timestamp,value\n2014-10-21,-1\n", "line 2, column value: -1 must be a finite number"),
-        (
-            "timestamp,value\n2014-10-22,1\n2014-10-21,1\n",
-            "line 3, column timestamp: 2014-10-21 is not after",
-        ),
-        ("timestamp,value\n2014-10-21,1\n", "1 points; a trace needs at least two"),
-        ("\x00\x01garbage", "the columns timestamp,value are needed"),
-    ],
-)
-def test_a_file_that_is_no_trace_is_refused_with_its_line_and_column(
-    tmp_path: Path, text: str, said: str
-) -> None:
-    with pytest.raises(TraceError, match=said.replace(".", r"\.").replace("(", r"\(")):
-        read_trace(write(tmp_path, text), 1.0)
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_nothing_is_said_outside_of_the_trace(hours: int) -> None:
+    with pytest.raises(TraceError):
+        a_trace(10.0, 20.0).at(TUESDAY + HOUR * hours)
 
 
-def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"none\.csv: no such trace file"):
-        read_trace(tmp_path / "none.csv", 1.0)
+def test_the_history_has_the_mean_of_each_period_and_ends_at_the_moment() -> None:
+    trace = a_trace(*(float(10 * number) for number in range(30)))
+    points = trace.before(TUESDAY + 28 * HOUR, days=1, every=HOUR)
+    assert points[0] == (TUESDAY + 4 * HOUR, 45.0)
+    assert points[-1] == (TUESDAY + 27 * HOUR, 275.0)
+    assert len(points) == 24
 
 
-def test_demand_holds_until_the_next_point() -> None:
-    trace = Trace((TUESDAY, TUESDAY + timedelta(minutes=30)), (1.0, 2.0))
-    assert trace.at(TUESDAY + timedelta(minutes=29)) == 1.0
-    assert trace.at(TUESDAY + timedelta(hours=5)) == 2.0
-
-
-def test_history_ends_before_the_day_starts() -> None:
-    trace = Trace(tuple(TUESDAY + timedelta(hours=hour) for hour in range(5)), (0.0, 1.0, 2.0, 3.0, 4.0))
-    points = trace.before(TUESDAY + timedelta(hours=3), days=1)
-    assert [value for _, value in points] == [0.0, 1.0, 2.0]
+def test_the_demand_passes_a_limit_upwards_and_downwards() -> None:
+    found = a_trace(0.0, 60.0, 60.0, 0.0).passes(30.0, TUESDAY, TUESDAY + 3 * HOUR)
+    assert found == [TUESDAY + timedelta(minutes=31), TUESDAY + timedelta(minutes=150)]
 
 
 def test_the_trace_moves_by_whole_weeks_to_the_week_ahead() -> None:
@@ -70,15 +56,7 @@ def test_the_trace_moves_by_whole_weeks_to_the_week_ahead() -> None:
     assert timedelta(0) < moved - today <= timedelta(days=7)
 
 
-def test_the_trace_of_the_demonstration_is_in_the_repository() -> None:
-    path = Path(__file__).resolve().parents[3] / "data" / "traces" / "nyc_taxi.csv"
-    trace = read_trace(path, 0.02)
-    assert trace.times[1] - trace.times[0] == timedelta(minutes=30)
-    assert trace.at(TUESDAY + timedelta(hours=19)) > 2 * trace.at(TUESDAY + timedelta(hours=4))
-
-
-def test_an_event_raises_the_demand_from_its_start_until_its_end() -> None:
-    half = timedelta(minutes=30)
-    trace = Trace(tuple(TUESDAY + number * half for number in range(4)), (10.0, 20.0, 30.0, 40.0))
-    raised = trace.raised(TUESDAY + half, TUESDAY + 3 * half, 2.5)
-    assert raised.queries_per_s == (10.0, 50.0, 75.0, 40.0)
+def test_the_trace_of_the_demonstration_has_a_peak_and_the_days_before() -> None:
+    trace = read_trace(Path(__file__).resolve().parents[3] / TRACE, QUERIES_PER_S_PER_RENTAL)
+    assert trace.times[0] < TRACE_DAY - timedelta(days=63)
+    assert trace.at(TRACE_DAY + 17.5 * HOUR) > 1.8 * 500 > 2 * trace.at(TRACE_DAY + 15 * HOUR)
