@@ -40,7 +40,20 @@ def parked(cloud: WorkflowCloud, **changes: Any) -> tuple[Cluster, str]:
     cluster, instance_id = peak(cloud, **changes)
     execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert cloud.last_state(execution) == "ReplicaParked", execution
+    await_look_after_release(cloud)
     return cluster, instance_id
+
+
+def await_look_after_release(cloud: WorkflowCloud) -> None:
+    """The release of the lease let scale_out look at the shortage; a load that a test sets later is not for it."""
+
+    def at_work() -> list[str]:
+        answer = cloud.client("stepfunctions").list_executions(
+            stateMachineArn=cloud.machines["scale_out"], statusFilter="RUNNING"
+        )
+        return [one["name"] for one in answer["executions"] if one["name"].endswith("-then")]
+
+    cloud.eventually(lambda: not at_work())
 
 
 def assert_serving(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> None:
