@@ -18,6 +18,7 @@ from peaker.domain.runs.run import RequestedStep, StepInput
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import holder_of
 
+from lab.application_load import APPLICATION_LOAD
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import (
     CLUSTER_TAG,
@@ -56,7 +57,8 @@ def _local_cluster() -> dict[str, Any]:
 
 def orders(**changes: Any) -> ClusterSettings:
     """The local environment's cluster with a capacity of 100 per replica; `changes` go over it."""
-    block = {**_local_cluster(), "capacity_per_replica": 100.0, "environment": "local"}
+    block = {**_local_cluster(), **APPLICATION_LOAD, "capacity_per_replica": 100.0}
+    block["environment"] = "local"
     block["region"] = "us-east-1"
     block["read_endpoint"] = {**block["read_endpoint"], "target_group_arn": "arn:target-group"}
     return ClusterSettings.model_validate({**block, **changes})

@@ -27,6 +27,7 @@ from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import ResourceKind, RunRow
 
 from environments.schema import load_environment
+from lab.application_load import APPLICATION_LOAD
 from lab.plugin import PURE
 from localcloud.extensions.cloudwatch.metric_store import metric_key
 from localcloud.extensions.cloudwatch.metrics import load_history
@@ -583,7 +584,13 @@ def _settings_parameter(name: str) -> str:
 
 def _settings(name: str, endpoint: dict[str, str], changes: dict[str, Any]) -> dict[str, Any]:
     environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
-    settings: dict[str, Any] = {**environment["clusters"][0], "name": name, **STEADY, **changes}
+    settings: dict[str, Any] = {
+        **environment["clusters"][0],
+        **APPLICATION_LOAD,
+        "name": name,
+        **STEADY,
+        **changes,
+    }
     settings["environment"] = ENVIRONMENT
     settings["region"] = environment["region"]
     # Cloud time runs 600 times as fast here: what goes stale or runs out within hours must not do so within seconds.

@@ -37,6 +37,7 @@ from bench.faults.world.endpoint import SERVING, WARMING, HostileEndpoint
 from bench.faults.world.reservations import HostileReservations
 from bench.faults.world.ssm import HostileCommands
 from bench.faults.world.table import MemoryTable
+from lab.application_load import APPLICATION_LOAD
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
@@ -93,7 +94,8 @@ def _local_cluster() -> dict[str, Any]:
 
 def settings(name: str = "orders", **changes: Any) -> ClusterSettings:
     """The local environment's cluster under this name; `changes` go over it."""
-    block = {**_local_cluster(), "name": name, "capacity_per_replica": 100.0, "region": "us-east-1"}
+    block = {**_local_cluster(), **APPLICATION_LOAD, "name": name, "capacity_per_replica": 100.0}
+    block["region"] = "us-east-1"
     arns = {
         key: f"arn:{name}:{key}" for key in ("target_group_arn", "warming_target_group_arn", "listener_arn")
     }

@@ -1,0 +1,20 @@
+"""Settings of a cluster whose load an application writes: tests and the fault campaign give its history themselves.
+
+The local environment has the demonstration's: there Peaker measures the load, in step with a fast clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+APPLICATION_LOAD: dict[str, Any] = {
+    "load_metric": {
+        "namespace": "Peaker/Demand",
+        "name": "ReadQueriesPerSecond",
+        "statistic": "Average",
+        "period_seconds": 1800,
+        "dimensions": {"Cluster": "orders"},
+    },
+    "forecast": {"quantile": 0.95, "schedule_minutes": 15},
+    "health": {"good_samples": 2, "bad_samples": 2, "min_free_disk_percent": 5.0, "check_minutes": 120},
+}
