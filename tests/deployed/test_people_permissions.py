@@ -26,7 +26,7 @@ from cloud_rig.control import ROLE, Control, control
 from cloud_rig.resources import IMAGE, SUBNET_A
 from environments.schema import load_environment
 from localcloud.simulated_dataplane import simulated_dataplane
-from peaker_contract.cluster import ClusterSettings
+from peaker_contract.cluster import ClusterSettings, deployed_document
 from peaker_contract.endpoint_settings import NlbEndpointSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
@@ -238,8 +238,10 @@ def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(
 
 
 def deployed_settings() -> ClusterSettings:
-    cluster = NAMES.environment.clusters[0].model_dump(mode="json")
-    return ClusterSettings.model_validate({**cluster, "environment": "local", "region": "us-east-1"})
+    [cluster] = NAMES.environment.clusters
+    return ClusterSettings.model_validate(
+        deployed_document(cluster, environment="local", region="us-east-1", endpoint={})
+    )
 
 
 def not_told(found: Any) -> Iterator[NotTold]:
