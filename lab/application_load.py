@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from peaker_contract.metrics import Metric, namespace
+
 APPLICATION_LOAD: dict[str, Any] = {
     "load_metric": {
-        "namespace": "Peaker/Demand",
-        "name": "ReadQueriesPerSecond",
+        "namespace": namespace("Demand"),
+        "name": Metric.READ_QUERIES_PER_SECOND.value,
         "statistic": "Average",
         "period_seconds": 1800,
         "dimensions": {"Cluster": "orders"},

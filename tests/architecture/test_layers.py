@@ -136,9 +136,10 @@ def test_settings_accept_what_the_environments_deploy() -> None:
     for name in schema.available_environments():
         environment = schema.load_environment(name)
         for block in environment.clusters:
-            document = block.model_dump(mode="json")
-            document["read_endpoint"]["target_group_arn"] = "arn:aws:elasticloadbalancing:target-group"
-            document |= {"environment": environment.environment, "region": environment.region}
+            endpoint = {"target_group_arn": "arn:aws:elasticloadbalancing:target-group"}
+            document = cluster.deployed_document(
+                block, environment=environment.environment, region=environment.region, endpoint=endpoint
+            )
             assert cluster.ClusterSettings.model_validate(document).name == block.name
 
 

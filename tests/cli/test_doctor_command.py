@@ -143,8 +143,8 @@ def sick(deployed: DeployedProduct) -> Findings:
         "image_id": "ami-0a770000000000098",
         "instance_type": "r6i.large",
         "subnets": {"us-east-1a": "subnet-0a77000000000001b", "us-east-1b": "subnet-0a7700000000000ff"},
-        "load_metric": {"namespace": "Peaker/Demand", "name": "ReadQueriesPerSecond", "statistic": "Average",
-                        "period_seconds": 1800, "dimensions": {"Cluster": "ordres"}},
+        "load_metric": {"namespace": "Peaker/local", "name": "ReadQueriesPerSecond", "statistic": "Average",
+                        "period_seconds": 600, "dimensions": {"Cluster": "ordres", "service": "peaker"}},
         "kms_key_arns": ["arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
     }  # fmt: skip
     with ExitStack() as planted:
@@ -178,7 +178,7 @@ def sick(deployed: DeployedProduct) -> Findings:
         ("read endpoint", "target group", "refuse", "asks for health at /status", "cdk deploy"),
         ("read endpoint", "warming target group", "pass", "HTTP 9200/health", ""),
         ("read endpoint", "listener", "refuse", "no listener", "cdk deploy"),
-        ("metrics", "load metric", "refuse", "Cluster=ordres has no point; that name is there with Cluster=orders", ""),
+        ("metrics", "load metric", "refuse", "Cluster=ordres, service=peaker has no point; that name is there", ""),
         ("deployed", "who is paged", "warn", ALARM, "enable-alarm-actions"),
         ("deployed", "rules and schedules", "warn", f"paused: {RULE}", f"enable-rule --name {RULE}"),
     ],

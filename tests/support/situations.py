@@ -175,6 +175,12 @@ def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
     return text
 
 
+def _a_lost_page(person: Person, text: str) -> str:
+    """The queue that a deployment with `alarm_email` has; the local environment has no mail."""
+    person.client("sqs").create_queue(QueueName="peaker-local-operator-alarms-undelivered")
+    return text
+
+
 def _a_replica_to_retire(person: Person, text: str) -> str:
     """It serves still, or another one is built.
 
@@ -235,6 +241,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "workflow-failed": _a_failed_run,
     "event-not-delivered": _an_event_that_was_not_delivered,
     "dead-letter": _an_event_that_was_not_delivered,
+    "page-not-delivered": _a_lost_page,
     "retire-replica-now": _a_replica_to_retire,
     "undo-incomplete": _leftovers,
 }
