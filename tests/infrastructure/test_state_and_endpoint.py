@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from environments.schema import Cluster, load_environment
+from peaker_contract.cluster import measured_load
 from peaker_contract.endpoint_settings import ReadEndpoint
 from peaker_contract.names import cluster_stack
 from stacks import application
@@ -168,6 +169,9 @@ def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Ass
     assert endpoint.pop("warming_target_group_arn").startswith("ReadEndpointWarmingTargets")
     assert endpoint.pop("listener_arn").startswith("ReadEndpointLoadBalancerReads")
     [cluster] = load_environment(assembly.environment).clusters
+    if cluster.load_metric is None:
+        measured = measured_load(cluster, assembly.environment)
+        assert settings.pop("load_metric") == measured.model_dump(mode="json")
     assert Cluster.model_validate(settings).model_dump() == cluster.model_dump()
 
 

@@ -28,7 +28,7 @@ from environments.schema import (
 )
 from environments.yaml_text import read_document
 from peaker_contract import errors
-from peaker_contract.cluster import ClusterSettings
+from peaker_contract.cluster import ClusterSettings, deployed_document
 from peaker_contract.endpoint_settings import LONGEST_WAIT_SECONDS
 from peaker_contract.field_types import MOST_REPLICAS
 from peaker_contract.storage_settings import GateSettings
@@ -182,8 +182,7 @@ def test_good_file_is_taken_and_deployed(name: str, directory: Path) -> None:
     environment = load_environment(name, directory, now=EARLY)
     assert environment.environment == name
     for cluster in environment.clusters:
-        deployed = cluster.model_dump(mode="json", exclude_none=True)
-        deployed |= {"environment": name, "region": environment.region}
+        deployed = deployed_document(cluster, environment=name, region=environment.region, endpoint={})
         assert ClusterSettings.model_validate(deployed).max_replicas <= MOST_REPLICAS
 
 
