@@ -324,7 +324,7 @@ class Ledger(Protocol):
         """Raises LedgerInconsistent when there is none."""
 
     def unfinished_runs(self, cluster: str) -> list[RunRow]:
-        """The cluster's runs whose outcome is one of UNFINISHED_OUTCOMES, the oldest first."""
+        """The cluster's runs whose own outcome is one of UNFINISHED_OUTCOMES, the oldest first."""
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         """Store parts of the run's memory in one write; those of other names stay, whoever writes them meanwhile."""
@@ -353,7 +353,7 @@ class Ledger(Protocol):
         at: datetime,
         details: Mapping[str, Any],
     ) -> ResourceRow:
-        """Write that the run is about to make it; returns the row that is there, also when it was there before."""
+        """Write that the run is about to make it, once for a kind and name; returns the row that is there."""
 
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
         """Write the id that AWS gave; the details of `row` are stored too."""
@@ -363,6 +363,9 @@ class Ledger(Protocol):
 
     def resources(self, run_id: str) -> list[ResourceRow]:
         """All resources of the run in the order in which they were intended."""
+
+    def add_replica(self, holder: Holder, replica: ReplicaRow) -> None:
+        """Write the cluster's row of a replica that has none; one that has a row keeps it."""
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
         """Write the cluster's row of a replica."""

@@ -180,6 +180,27 @@ def test_an_intent_is_written_once_and_then_made(ledger: Ledger, holder: Holder)
     assert ledger.made(holder, made, "vol-1", NOON + HOUR).made_at == NOON + timedelta(minutes=1)
 
 
+def test_of_two_calls_that_intend_the_same_at_once_both_get_one_row(
+    ledger: Ledger, holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one looked before the first had written."""
+    earlier = ledger.intend(holder, ResourceKind.SNAPSHOT, "log", "CreateSnapshots", NOON, {})
+    row = ledger.intend(holder, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {"zone": "a"})
+    with monkeypatch.context() as patched:
+        seen, real = iter([[earlier]]), type(ledger).resources
+        patched.setattr(type(ledger), "resources", lambda self, run: next(seen, None) or real(self, run))
+        again = ledger.intend(holder, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {"zone": "b"})
+    assert again == row
+    assert ledger.resources("run-1") == [earlier, row]
+
+
+def test_a_replica_is_added_once(ledger: Ledger, holder: Holder) -> None:
+    row = ReplicaRow("orders", "i-1", "run-1", ReplicaState.IN_SERVICE, NOON)
+    ledger.add_replica(holder, row)
+    ledger.add_replica(holder, replace(row, state=ReplicaState.BUILDING))
+    assert ledger.replicas("orders") == {"i-1": row}
+
+
 def test_resources_come_in_the_order_of_their_intents_and_can_be_marked(
     ledger: Ledger, holder: Holder
 ) -> None:

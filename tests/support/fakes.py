@@ -638,8 +638,7 @@ class FakeLedger:
         self._check(holder)
         rows = self._resources.setdefault(holder.run_id, {})
         row = ResourceRow(len(rows) + 1, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
-        rows[kind, name] = row
-        return row
+        return rows.setdefault((kind, name), row)
 
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
         self._check(holder)
@@ -656,6 +655,10 @@ class FakeLedger:
         return sorted(
             self._resources.get(run_id, {}).values(), key=lambda row: (row.number, row.kind, row.name)
         )
+
+    def add_replica(self, holder: Holder, replica: ReplicaRow) -> None:
+        self._check(holder)
+        self._replicas.setdefault(replica.cluster, {}).setdefault(replica.instance_id, replica)
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
         self._check(holder)

@@ -101,6 +101,13 @@ class MemoryTable(LedgerTable):
             self._put({**(self.get(cluster_key(holder.cluster), "lease") or {}), "held_until": lease_until})
 
     @_at_once
+    def update_all(
+        self, holder: Holder, keys: Collection[tuple[str, str]], values: Mapping[str, Any]
+    ) -> None:
+        for pk, sk in keys:
+            self.update(holder, pk, sk, values)
+
+    @_at_once
     def update_if(
         self, pk: str, sk: str, expression: str, condition: str, values: Mapping[str, Any]
     ) -> dict[str, Any]:

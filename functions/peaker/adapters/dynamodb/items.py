@@ -170,6 +170,22 @@ class LedgerTable:
 
         `lease_until` moves the end of the lease in the same transaction.
         """
+        self._transact(holder, [self._update(pk, sk, values, keep, must_exist)], lease_until)
+
+    def update_all(
+        self, holder: Holder, keys: Collection[tuple[str, str]], values: Mapping[str, Any]
+    ) -> None:
+        """Set the same attributes of several items (pk, sk) in one transaction. Raises LeaseLost without the lease."""
+        self._transact(holder, [self._update(pk, sk, values) for pk, sk in keys])
+
+    def _update(
+        self,
+        pk: str,
+        sk: str,
+        values: Mapping[str, Any],
+        keep: frozenset[str] = frozenset(),
+        must_exist: bool = False,
+    ) -> TransactWriteItemTypeDef:
         names = {f"#{index}": name for index, name in enumerate(values)}
         wire = {f":{index}": value for index, value in enumerate(values.values())}
         sets = [
@@ -185,7 +201,7 @@ class LedgerTable:
         }
         if must_exist:
             update["ConditionExpression"] = "attribute_exists(pk)"
-        self._transact(holder, [{"Update": update}], lease_until)  # type: ignore[typeddict-item]
+        return {"Update": update}  # type: ignore[typeddict-item]
 
     def update_if(
         self,

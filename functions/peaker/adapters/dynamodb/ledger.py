@@ -7,6 +7,7 @@ rows of the run that built it. Steps, commands, receipts and the index do, after
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import lru_cache
@@ -100,7 +101,8 @@ class DynamoDbLedger:
 
     def unfinished_runs(self, cluster: str) -> list[RunRow]:
         listed = self._table.query(cluster_key(cluster), "run#")
-        return [self.run(item["run_id"]) for item in listed if item["outcome"] in UNFINISHED_OUTCOMES]
+        runs = [self.run(item["run_id"]) for item in listed if item["outcome"] in UNFINISHED_OUTCOMES]
+        return [run for run in runs if run.outcome in UNFINISHED_OUTCOMES]
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         self._update_run(holder, {part.ledger_name: part.model_dump_json() for part in parts})
@@ -113,9 +115,9 @@ class DynamoDbLedger:
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         ended = {"outcome": outcome, "finished_at": to_iso(finished_at)}
-        started_at = self.run(holder.run_id).started_at
-        self._update_run(holder, ended)
-        self._table.update(holder, cluster_key(holder.cluster), _index_key(started_at, holder.run_id), ended)
+        listed = _index_key(self.run(holder.run_id).started_at, holder.run_id)
+        keys = [(run_key(holder.run_id), "run"), (cluster_key(holder.cluster), listed)]
+        self._table.update_all(holder, keys, ended)
 
     def start_step(self, holder: Holder, step: str, at: datetime, lease_until: datetime) -> None:
         self._table.update(
@@ -155,7 +157,11 @@ class DynamoDbLedger:
             return existing
         number = max((row.number for row in rows), default=0) + 1
         row = ResourceRow(number, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
-        self._table.put_new(holder, [_resource_item(holder.run_id, row)])
+        try:
+            self._table.put_new(holder, [_resource_item(holder.run_id, row)])
+        except ConditionFailed:
+            # Another call of the step wrote it just now.
+            return next(one for one in self.resources(holder.run_id) if (one.kind, one.name) == (kind, name))
         return row
 
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
@@ -172,6 +178,10 @@ class DynamoDbLedger:
         with understood(LedgerInconsistent, f"a resource in the ledger of {run_id}"):
             rows = [_resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]
         return sorted(rows, key=lambda row: (row.number, row.kind, row.name))
+
+    def add_replica(self, holder: Holder, replica: ReplicaRow) -> None:
+        with suppress(ConditionFailed):
+            self._table.put_new(holder, [_replica_item(replica)])
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
         self._table.put(holder, _replica_item(replica))
@@ -285,7 +295,7 @@ def _replica_item(replica: ReplicaRow) -> dict[str, Any]:
 
 
 def _resource_key(row: ResourceRow) -> str:
-    return f"resource#{row.number:04d}#{row.kind.value}#{row.name}"
+    return f"resource#{row.kind.value}#{row.name}"
 
 
 def _resource_item(run_id: str, row: ResourceRow) -> dict[str, Any]:

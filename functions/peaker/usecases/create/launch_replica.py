@@ -19,7 +19,7 @@ from peaker.usecases.create.reserved_room import ROOM_REFUSED, reserved_room
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_build, approved_plan
-from peaker_contract.errors import CapacityUnavailable, PeakerError
+from peaker_contract.errors import CapacityUnavailable, LedgerInconsistent, PeakerError
 
 # One row for each pool of capacity that is asked, `replica/us-east-1a`, with a fallback type after it: the next is
 # asked only when EC2 has refused this one.
@@ -28,20 +28,23 @@ ROOT_VOLUME_ROW = "root"
 
 
 def launch_replica(ports: Ports, step: StepInput) -> Summary:
-    """Volumes follow the instance's zone, so the zone is settled here. Raises CapacityUnavailable."""
+    """Launches the run's instance; volumes follow its zone. Raises CapacityUnavailable.
+
+    Each of two calls at once may launch one, in a zone of its own: the first that is settled is the run's replica,
+    the other one ends.
+    """
     holder, now = holder_of(step), ports.clock.now()
     ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
-    row, instance = _launched(ports, step) or _launch(ports, step)
-    room = row.details.get("reservation_id")
-    ports.ledger.made(holder, row, instance.instance_id, ports.clock.now())
-    replica = RunReplica(
-        instance_id=instance.instance_id, builder=step.run_id, running_since=instance.launched_at
-    )
-    ports.ledger.settle(holder, replica, Placement(zone=instance.zone, instance_type=instance.instance_type))
-    ports.ledger.set_replica(
+    launched = _launched(ports, step) or [_launch(ports, step)]
+    for row, one in launched:
+        ports.ledger.made(holder, row, one.instance_id, ports.clock.now())
+    row, instance = _settle(ports, step, launched)
+    ports.ledger.settle(holder, Placement(zone=instance.zone, instance_type=instance.instance_type))
+    ports.ledger.add_replica(
         holder,
         ReplicaRow(step.cluster, instance.instance_id, step.run_id, ReplicaState.BUILDING, ports.clock.now()),
     )
+    room = row.details.get("reservation_id")
     return Summary(
         text=f"{instance.instance_id} ({instance.instance_type}) in {instance.zone}"
         + (f", in reserved room {room}" if room else ""),
@@ -54,14 +57,30 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
     )
 
 
-def _launched(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance] | None:
-    """What an earlier call launched, and its row; another instance may have the run's tags copied."""
+def _launched(ports: Ports, step: StepInput) -> list[tuple[ResourceRow, Instance]]:
+    """The instances that earlier calls launched, each with its row; one that has copied tags is none of them."""
     rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.INSTANCE)
-    for instance in ports.compute.instances_of_run(step.run_id):
-        row = attempt_of(rows, instance)
-        if row is not None:
-            return row, instance
-    return None
+    found = [(attempt_of(rows, one), one) for one in ports.compute.instances_of_run(step.run_id)]
+    return [(row, one) for row, one in found if row is not None]
+
+
+def _settle(
+    ports: Ports, step: StepInput, launched: Sequence[tuple[ResourceRow, Instance]]
+) -> tuple[ResourceRow, Instance]:
+    """Settles which instance is the run's replica, once, and ends the others that the run launched."""
+    _, first = launched[0]
+    wanted = RunReplica(instance_id=first.instance_id, builder=step.run_id, running_since=first.launched_at)
+    replica = ports.ledger.settle_first(holder_of(step), wanted)
+    for _, one in launched:
+        if one.instance_id != replica.instance_id:
+            ports.ledger.require_lease(holder_of(step))
+            ports.compute.terminate(one.instance_id)
+    rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.INSTANCE)
+    instance = ports.compute.instance(replica.instance_id)
+    row = attempt_of(rows, instance)
+    if row is None:
+        raise LedgerInconsistent(f"{step.run_id}: no launch of {instance.instance_id} is recorded (I1)")
+    return row, instance
 
 
 def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:

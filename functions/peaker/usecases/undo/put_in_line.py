@@ -14,15 +14,17 @@ from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.launch_attempts import attempt_of
 from peaker.domain.service.leftovers import Leftover, Remedy
+from peaker.domain.service.retirement import why_needed
 from peaker.ports import Ports
-from peaker.usecases.leave.guard_retirement import require_removable
+from peaker.usecases.leave.guard_retirement import load_evidence, require_removable
 from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import is_leaving
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import NotOwned, ResourceNotFound, UndoInProgress
+from peaker_contract.errors import NotOwned, ResourceNotFound, RetirementRefused, UndoInProgress
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 
@@ -99,25 +101,58 @@ def _park(ports: Ports, holder: Holder, leftover: Leftover) -> str:
 
 
 def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """All that the run made; only its snapshots where its replica stands."""
+    """Takes away a replica with all that its run made; only the snapshots, or that instance, where the run has
+    another replica that stands.
+
+    Raises RetirementRefused where the replica gets reads and the guard forbids that it goes (I2, I3, I4).
+    """
     settings, rows = ports.clusters.settings(holder.cluster), ports.ledger.resources(leftover.run_id)
     job = TearDown(ports, holder, settings, leftover.run_id)
-    if leftover.instance_id is not None:
-        _leave_endpoint(ports, holder, settings, _row(ports, holder, leftover))
-    mine = [
+    others = [
         row
         for row in ports.ledger.replicas(holder.cluster).values()
-        if row.run_id == leftover.run_id and row.state is not ReplicaState.RETIRED
+        if row.run_id == leftover.run_id
+        and row.instance_id != leftover.instance_id
+        and row.state is not ReplicaState.RETIRED
     ]
-    stands = leftover.instance_id is None and bool(mine)
-    waiting = delete_snapshots(job, rows) if stands else tear_down(job)
+    if leftover.instance_id is not None:
+        _require_not_needed(ports, settings, leftover.instance_id)
+        _leave_endpoint(ports, holder, settings, _row(ports, holder, leftover))
+    if not others:
+        waiting = tear_down(job)
+    elif leftover.instance_id is None:
+        waiting = delete_snapshots(job, rows)
+    else:
+        waiting = _end_instance(ports, holder, leftover)
     if waiting:
         raise UndoInProgress(f"{leftover.run_id}: waiting for {', '.join(waiting)}")
-    for row in [] if stands else mine:
-        ports.ledger.set_replica(
-            holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
-        )
+    if leftover.instance_id is not None:
+        row, now = _row(ports, holder, leftover), ports.clock.now()
+        ports.ledger.set_replica(holder, replace(row, state=ReplicaState.RETIRED, changed_at=now))
     return f"what {leftover.run_id} left is gone: {leftover.reason}"
+
+
+def _require_not_needed(ports: Ports, settings: ClusterSettings, instance_id: str) -> None:
+    """Raises RetirementRefused where it serves and the others do not suffice without it, or nobody knows (I3, I4)."""
+    fleet = gather_fleet(ports, settings)
+    replica = fleet.replica(instance_id)
+    if replica is None or not replica.is_serving:
+        return
+    if reasons := why_needed(load_evidence(ports, settings), fleet, settings, instance_id):
+        raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
+
+
+def _end_instance(ports: Ports, holder: Holder, leftover: Leftover) -> list[str]:
+    """Terminates the leftover's instance alone; returns its id until it has ended."""
+    instance_id = str(leftover.instance_id)
+    with suppress(ResourceNotFound):
+        state = ports.compute.instance(instance_id).state
+        if state == "terminated":
+            return []
+        if state != "shutting-down":
+            _terminate_launched(ports, holder, leftover)
+        return [instance_id]
+    return []
 
 
 def _noted(ports: Ports, holder: Holder, leftover: Leftover) -> str:
@@ -147,7 +182,13 @@ def _retire(ports: Ports, holder: Holder, leftover: Leftover) -> str:
 
 
 def _remove_double(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """Its run recorded that it would launch, and another instance is its replica: this one is nobody's."""
+    """Ends an instance of a run that has another one as its replica."""
+    _terminate_launched(ports, holder, leftover)
+    return f"{leftover.instance_id} ends: {leftover.reason}"
+
+
+def _terminate_launched(ports: Ports, holder: Holder, leftover: Leftover) -> None:
+    """Terminates an instance whose launch the leftover's run recorded. Raises NotOwned (I1)."""
     instance_id = str(leftover.instance_id)
     launches = of_kind(ports.ledger.resources(leftover.run_id), ResourceKind.INSTANCE)
     if attempt_of(launches, ports.compute.instance(instance_id)) is None:
@@ -155,7 +196,6 @@ def _remove_double(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     _require_owned(ports, instance_id, leftover.run_id)
     ports.ledger.require_lease(holder)
     ports.compute.terminate(instance_id)
-    return f"{instance_id} ends: {leftover.reason}"
 
 
 def _leave_endpoint(ports: Ports, holder: Holder, settings: ClusterSettings, row: ReplicaRow) -> None:

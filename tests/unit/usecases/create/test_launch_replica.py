@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, StepInput, client_token
@@ -132,17 +133,30 @@ def test_an_instance_with_copied_tags_is_no_attempt_of_the_run(ports: FakePorts)
     assert ports.compute.terminated == [ours.instance_id]
 
 
-def test_two_attempts_that_both_launched_are_told_apart(ports: FakePorts) -> None:
-    """Zone a refused and launched all the same, zone b launched: each instance has the row of its own zone."""
+def test_of_two_calls_that_both_launched_one_instance_is_the_replica_and_the_other_ends(
+    ports: FakePorts,
+) -> None:
+    """Zone a had room for the first call and none for the second, which went on to zone b while the first waited."""
     ports.compute.full_subnets = {ZONE_A}
     given = launch(ports)
     [second] = ports.compute.instances_of_run(RUN_ID)
     token = client_token(RUN_ID, "LaunchReplica", "us-east-1a")
     first = replace(second, instance_id="i-0fffffffffffffff1", zone="us-east-1a", client_token=token)
     ports.compute.instances = {first.instance_id: first, **ports.compute.instances}
-    launch_replica(ports, given)
+    summary = launch_replica(ports, given)
     found = [getattr(attempt_of(rows(ports), one), "name", None) for one in (first, second)]
     assert found == ["replica/us-east-1a", "replica/us-east-1b"]
+    assert summary.numbers["instance_id"] == second.instance_id
+    assert ports.compute.terminated == [first.instance_id]
+    assert set(ports.ledger.replicas("orders")) == {second.instance_id}
+
+
+def test_a_call_that_comes_late_leaves_a_replica_in_service(ports: FakePorts) -> None:
+    given = launch(ports)
+    [row] = ports.ledger.replicas("orders").values()
+    ports.ledger.set_replica(holder_of(given), replace(row, state=ReplicaState.IN_SERVICE))
+    launch_replica(ports, given)
+    assert ports.ledger.replicas("orders")[row.instance_id].state is ReplicaState.IN_SERVICE
 
 
 def test_the_undo_finds_what_was_launched_without_an_answer(ports: FakePorts) -> None:

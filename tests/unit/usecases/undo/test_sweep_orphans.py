@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import ExecutionInput
@@ -338,6 +339,32 @@ class TestLedgerAndCloud:
         swept(serving)
         assert serving.compute.terminated == [DOUBLE]
         assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+
+    def test_a_second_row_of_a_run_ends_its_own_instance_and_the_replica_serves_on(
+        self, serving: FakePorts
+    ) -> None:
+        """Two calls of LaunchReplica at once had each launched one and written a row of it."""
+        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
+        row = serving.ledger.replicas("orders")[NEW]
+        double = replace(row, instance_id=DOUBLE, state=ReplicaState.BUILDING)
+        serving.ledger._replicas["orders"][DOUBLE] = double
+        swept(serving)
+        assert serving.compute.terminated == [DOUBLE]
+        states = {name: one.state for name, one in serving.ledger.replicas("orders").items()}
+        assert states == {NEW: ReplicaState.IN_SERVICE, DOUBLE: ReplicaState.RETIRED}
+        assert NEW in serving.endpoint.targets
+
+    def test_a_replica_that_serves_and_is_needed_is_not_cleared(self, serving: FakePorts) -> None:
+        """Its row says building, of a run that has ended; the load needs it (I3, I8)."""
+        rows = serving.ledger._replicas["orders"]
+        rows[NEW] = replace(rows[NEW], state=ReplicaState.BUILDING)
+        serving.readings.measured = Known(10_000.0)
+        for _ in range(8):
+            passes(serving)
+            said = look(serving).text
+        assert "exceeds" in said
+        assert serving.compute.terminated == []
+        assert NEW in serving.endpoint.targets
 
     def test_an_instance_with_copied_tags_is_left_alone(self, serving: FakePorts) -> None:
         """Launched in the console as more like the replica: the run recorded no such launch (I1)."""
