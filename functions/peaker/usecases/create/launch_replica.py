@@ -19,7 +19,7 @@ from peaker.usecases.create.reserved_room import ROOM_REFUSED, reserved_room
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_build, approved_plan
-from peaker_contract.errors import CapacityUnavailable, LedgerInconsistent, PeakerError
+from peaker_contract.errors import CapacityUnavailable, PeakerError, Throttled
 
 # One row for each pool of capacity that is asked, `replica/us-east-1a`, with a fallback type after it: the next is
 # asked only when EC2 has refused this one.
@@ -67,7 +67,10 @@ def _launched(ports: Ports, step: StepInput) -> list[tuple[ResourceRow, Instance
 def _settle(
     ports: Ports, step: StepInput, launched: Sequence[tuple[ResourceRow, Instance]]
 ) -> tuple[ResourceRow, Instance]:
-    """Settles which instance is the run's replica, once, and ends the others that the run launched."""
+    """Settles which instance is the run's replica, once, and ends the others that the run launched.
+
+    Raises Throttled where another call has settled its own: the next try finds that one by its tags.
+    """
     _, first = launched[0]
     wanted = RunReplica(instance_id=first.instance_id, builder=step.run_id, running_since=first.launched_at)
     replica = ports.ledger.settle_first(holder_of(step), wanted)
@@ -75,12 +78,12 @@ def _settle(
         if one.instance_id != replica.instance_id:
             ports.ledger.require_lease(holder_of(step))
             ports.compute.terminate(one.instance_id)
-    rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.INSTANCE)
-    instance = ports.compute.instance(replica.instance_id)
-    row = attempt_of(rows, instance)
-    if row is None:
-        raise LedgerInconsistent(f"{step.run_id}: no launch of {instance.instance_id} is recorded (I1)")
-    return row, instance
+    settled = next((each for each in launched if each[1].instance_id == replica.instance_id), None)
+    if settled is None:
+        raise Throttled(
+            f"{replica.instance_id}, which another call launched, is the replica; it is looked for again"
+        )
+    return settled
 
 
 def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
