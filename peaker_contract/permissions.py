@@ -16,6 +16,7 @@ class Permission(Enum):
     WRITE_LEDGER = auto()
     LIST_CLUSTERS = auto()
     FOLLOW_EXECUTIONS = auto()
+    LIST_EXECUTIONS = auto()
     START_SCALE_OUT = auto()
     LIST_SCALE_OUTS = auto()
     KEEP_FORECASTS = auto()

@@ -90,14 +90,20 @@ def keep_forecasts(deployment: Deployment) -> list[Statement]:
     return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
 
 
+WORKFLOWS = ("scale_out", "scale_in", "roll_back")
+
+
+def list_executions(deployment: Deployment) -> list[Statement]:
+    arns = tuple(deployment.names.state_machine_arn(one) for one in WORKFLOWS)
+    return [Statement(("states:ListExecutions",), arns)]
+
+
 def follow_executions(deployment: Deployment) -> list[Statement]:
     names = deployment.names
-    workflows = ("scale_out", "scale_in", "roll_back")
     return [
-        Statement(("states:ListExecutions",), tuple(names.state_machine_arn(one) for one in workflows)),
         Statement(
             ("states:DescribeExecution",),
-            tuple(names.arn("states", f"execution:{names.state_machine(one)}:*") for one in workflows),
+            tuple(names.arn("states", f"execution:{names.state_machine(one)}:*") for one in WORKFLOWS),
             wildcard_reason="The executions of this environment's workflows, whose names are made as they start.",
         ),
     ]

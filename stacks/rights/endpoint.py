@@ -26,7 +26,7 @@ def describe_target_health(deployment: Deployment) -> list[Statement]:
 def register_targets(deployment: Deployment) -> list[Statement]:
     return [
         *_on_balancers(deployment, "RegisterTargets", "targetgroup"),
-        *_change_records(deployment, "UPSERT"),
+        *_change_records(deployment, "CREATE", "DELETE"),
         *_of_names(deployment, _find_addresses, _make_health_checks),
     ]
 
@@ -42,7 +42,7 @@ def deregister_targets(deployment: Deployment) -> list[Statement]:
 def set_weights(deployment: Deployment) -> list[Statement]:
     return [
         *_on_balancers(deployment, "ModifyListener", "listener"),
-        *_change_records(deployment, "UPSERT"),
+        *_change_records(deployment, "CREATE", "DELETE"),
     ]
 
 
@@ -69,14 +69,14 @@ def _read_records(deployment: Deployment) -> list[Statement]:
     return [listed(("route53:ListResourceRecordSets",), zones)] if zones else []
 
 
-def _change_records(deployment: Deployment, action: str) -> list[Statement]:
+def _change_records(deployment: Deployment, *actions: str) -> list[Statement]:
     """Only the clusters' own names, only their A records."""
     if not deployment.reach.by_name:
         return []
-    return [*_read_records(deployment), records_of_clusters(deployment.names, deployment.reach, action)]
+    return [*_read_records(deployment), records_of_clusters(deployment.names, deployment.reach, *actions)]
 
 
-def records_of_clusters(names: Names, reach: Reach, action: str) -> Statement:
+def records_of_clusters(names: Names, reach: Reach, *actions: str) -> Statement:
     """Change A records of the names that clusters are read by, in their zones."""
     return listed(
         ("route53:ChangeResourceRecordSets",),
@@ -87,7 +87,7 @@ def records_of_clusters(names: Names, reach: Reach, action: str) -> Statement:
             },
             "ForAllValues:StringEquals": {
                 "route53:ChangeResourceRecordSetsRecordTypes": ["A"],
-                "route53:ChangeResourceRecordSetsActions": [action],
+                "route53:ChangeResourceRecordSetsActions": list(actions),
             },
         },
     )

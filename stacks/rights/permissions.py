@@ -26,6 +26,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.list_clusters
         case Permission.FOLLOW_EXECUTIONS:
             return data.follow_executions
+        case Permission.LIST_EXECUTIONS:
+            return data.list_executions
         case Permission.START_SCALE_OUT:
             return data.start_scale_out
         case Permission.LIST_SCALE_OUTS:

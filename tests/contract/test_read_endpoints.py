@@ -439,6 +439,26 @@ def test_a_record_whose_share_changed_meanwhile_is_deleted_as_it_is_now(
     assert by_name.router.warming_health(by_name.settings) == {}
 
 
+def test_a_share_takes_back_no_promotion_that_another_member_made_meanwhile(
+    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name.router.register(by_name.settings, by_name.host)
+    after_the_next_list(
+        monkeypatch, by_name, lambda record: change(aws, by_name, "UPSERT", {**record, "Weight": 100})
+    )
+    by_name.router.set_share(by_name.settings, 0.5)
+    assert by_name.groups == ({by_name.host}, {by_name.host})
+
+
+def test_a_share_brings_no_record_back_that_was_removed_meanwhile(
+    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name.router.register(by_name.settings, by_name.host)
+    after_the_next_list(monkeypatch, by_name, lambda record: change(aws, by_name, "DELETE", record))
+    by_name.router.set_share(by_name.settings, 0.5)
+    assert records(aws, by_name) == {}
+
+
 @pytest.mark.parametrize("action", ["route53:DeleteHealthCheck", "cloudwatch:DeleteAlarms"])
 def test_what_is_left_after_a_lost_answer_goes_with_the_next_try(
     aws: Adapters, by_name: Endpoint, action: str

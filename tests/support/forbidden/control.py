@@ -213,9 +213,9 @@ def _records(role: Role, s: Setting) -> Iterator[Cell]:
         return lambda c: c.change_resource_record_sets(HostedZoneId=zone, ChangeBatch=batch)
 
     jobs = {
-        "UPSERT": role.holds(P.REGISTER_TARGETS, P.SET_WEIGHTS) or role.is_set("operate"),
-        "DELETE": role.holds(P.DEREGISTER_TARGETS),
-        "CREATE": False,
+        "UPSERT": role.is_set("operate"),
+        "DELETE": role.holds(P.DEREGISTER_TARGETS, P.REGISTER_TARGETS, P.SET_WEIGHTS),
+        "CREATE": role.holds(P.REGISTER_TARGETS, P.SET_WEIGHTS),
     }
     for action, job in jobs.items():
         yield Cell(

@@ -11,7 +11,7 @@ must repeat the record exactly (route53:ChangeResourceRecordSets); a list shows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FULL_WEIGHT = 100
 LEAST_WEIGHT = 1
 # Once for a lost answer or a change in between, and once more.
-DELETE_TRIES = 3
+TRIES = 3
 # An address that EC2 may still show goes to another instance.
 ENDED = ("shutting-down", "terminated")
 
@@ -70,15 +70,16 @@ class Route53ReadEndpoint:
         return {**dict.fromkeys(alarms, half_done), **_targets(records, alarms)}
 
     def set_share(self, settings: ClusterSettings, share: float) -> None:
-        endpoint = _endpoint(settings)
         weight = min(FULL_WEIGHT - 1, max(LEAST_WEIGHT, round(FULL_WEIGHT * share)))
-        known = self._records(endpoint)
-        newcomers: dict[str, Record] = {
-            name: {**record, "Weight": weight}
-            for name, record in known.items()
-            if LEAST_WEIGHT <= record["Weight"] < FULL_WEIGHT
-        }
-        self._write(endpoint, known, newcomers)
+
+        def newcomers(known: Mapping[str, Record]) -> dict[str, Record]:
+            return {
+                name: {**record, "Weight": weight}
+                for name, record in known.items()
+                if LEAST_WEIGHT <= record["Weight"] < FULL_WEIGHT
+            }
+
+        self._write(_endpoint(settings), newcomers)
 
     def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
         records = self._records(_endpoint(settings))
@@ -91,18 +92,22 @@ class Route53ReadEndpoint:
         endpoint = _endpoint(settings)
         address = self._address(instance_id)
         health_check_id = self._checks.ensure(settings, instance_id)
-        known = self._records(endpoint)
-        present = known.get(instance_id)
-        record: Record = {
-            "Name": f"{endpoint.record_name}.",
-            "Type": "A",
-            "SetIdentifier": instance_id,
-            "Weight": weight if present is None else max(weight, present["Weight"]),
-            "TTL": endpoint.ttl_seconds,
-            "ResourceRecords": [{"Value": address}],
-            "HealthCheckId": health_check_id,
-        }
-        self._write(endpoint, known, {instance_id: record})
+
+        def entered(known: Mapping[str, Record]) -> dict[str, Record]:
+            present = known.get(instance_id)
+            return {
+                instance_id: {
+                    "Name": f"{endpoint.record_name}.",
+                    "Type": "A",
+                    "SetIdentifier": instance_id,
+                    "Weight": weight if present is None else max(weight, present["Weight"]),
+                    "TTL": endpoint.ttl_seconds,
+                    "ResourceRecords": [{"Value": address}],
+                    "HealthCheckId": health_check_id,
+                }
+            }
+
+        self._write(endpoint, entered)
 
     def _delete(self, endpoint: Route53EndpointSettings, instance_id: str) -> None:
         """Delete its record; one that is gone is not an error.
@@ -111,7 +116,7 @@ class Route53ReadEndpoint:
         since it was listed: it is listed again then, and what is still there is deleted as it is now.
         """
         record = self._records(endpoint).get(instance_id)
-        for left in reversed(range(DELETE_TRIES)):
+        for left in reversed(range(TRIES)):
             if record is None:
                 return
             try:
@@ -158,25 +163,56 @@ class Route53ReadEndpoint:
         return found[0]["PrivateIpAddress"]
 
     def _write(
-        self, endpoint: Route53EndpointSettings, known: Mapping[str, Record], wanted: Mapping[str, Record]
+        self,
+        endpoint: Route53EndpointSettings,
+        wanted: Callable[[Mapping[str, Record]], Mapping[str, Record]],
     ) -> None:
-        """Put the wanted records in one batch, and with them those whose TTL is not the settings' any more."""
-        with_ttl: dict[str, Record] = {
-            name: {**record, "TTL": endpoint.ttl_seconds} for name, record in {**known, **wanted}.items()
-        }
-        changes: list[ChangeTypeDef] = [
-            {"Action": "UPSERT", "ResourceRecordSet": record}
-            for name, record in with_ttl.items()
-            if record != known.get(name)
-        ]
-        if changes:
-            self._change(endpoint, changes)
+        """Put the records that are wanted, given those that are there, in one batch, and with them those whose TTL is
+        not the settings' any more.
+
+        Each change is the deletion of the record as it was listed and its creation: Route 53 refuses the batch where
+        somebody promoted or removed one meanwhile. The records are listed again then, and it is decided anew.
+        """
+        changes = self._wanted_changes(endpoint, wanted)
+        for left in reversed(range(TRIES)):
+            if not changes:
+                return
+            try:
+                self._change(endpoint, changes)
+                return
+            except AwsCallRejected:
+                refused, changes = changes, self._wanted_changes(endpoint, wanted)
+                if changes == refused or (changes and not left):
+                    raise
+
+    def _wanted_changes(
+        self,
+        endpoint: Route53EndpointSettings,
+        wanted: Callable[[Mapping[str, Record]], Mapping[str, Record]],
+    ) -> list[ChangeTypeDef]:
+        known = self._records(endpoint)
+        return _changes(known, {**known, **wanted(known)}, endpoint.ttl_seconds)
 
     def _change(self, endpoint: Route53EndpointSettings, changes: Sequence[ChangeTypeDef]) -> None:
         with translated("route53:ChangeResourceRecordSets"):
             self._route53.change_resource_record_sets(
                 HostedZoneId=endpoint.hosted_zone_id, ChangeBatch={"Changes": changes}
             )
+
+
+def _changes(
+    known: Mapping[str, Record], wanted: Mapping[str, Record], ttl_seconds: int
+) -> list[ChangeTypeDef]:
+    """The change batch from the known records to the wanted ones, all with this TTL."""
+    changes: list[ChangeTypeDef] = []
+    for name, one in wanted.items():
+        record: Record = {**one, "TTL": ttl_seconds}
+        if record == known.get(name):
+            continue
+        if name in known:
+            changes.append({"Action": "DELETE", "ResourceRecordSet": known[name]})
+        changes.append({"Action": "CREATE", "ResourceRecordSet": record})
+    return changes
 
 
 def _endpoint(settings: ClusterSettings) -> Route53EndpointSettings:

@@ -30,8 +30,7 @@ ROOT_VOLUME_ROW = "root"
 def launch_replica(ports: Ports, step: StepInput) -> Summary:
     """Launches the run's instance; volumes follow its zone. Raises CapacityUnavailable.
 
-    Each of two calls at once may launch one, in a zone of its own: the first that is settled is the run's replica,
-    the other one ends.
+    Each of two calls at once may launch one, in a zone of its own: the first that is settled is the run's replica.
     """
     holder, now = holder_of(step), ports.clock.now()
     ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
@@ -67,17 +66,14 @@ def _launched(ports: Ports, step: StepInput) -> list[tuple[ResourceRow, Instance
 def _settle(
     ports: Ports, step: StepInput, launched: Sequence[tuple[ResourceRow, Instance]]
 ) -> tuple[ResourceRow, Instance]:
-    """Settles which instance is the run's replica, once, and ends the others that the run launched.
+    """Settles which instance is the run's replica, once. Another one of the run goes with the run's undo, or with the
+    sweep after its end: nobody else may terminate.
 
     Raises Throttled where another call has settled its own: the next try finds that one by its tags.
     """
     _, first = launched[0]
     wanted = RunReplica(instance_id=first.instance_id, builder=step.run_id, running_since=first.launched_at)
     replica = ports.ledger.settle_first(holder_of(step), wanted)
-    for _, one in launched:
-        if one.instance_id != replica.instance_id:
-            ports.ledger.require_lease(holder_of(step))
-            ports.compute.terminate(one.instance_id)
     settled = next((each for each in launched if each[1].instance_id == replica.instance_id), None)
     if settled is None:
         raise Throttled(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from peaker.domain.decoding import parsed_json
+from peaker.domain.reading import Unknown
 from peaker.domain.runs.execution_input import ExecutionInput, parse_execution_input
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run import StoppedExecution, Summary, is_run_of, run_id
 from peaker.ports import Ports
-from peaker_contract.errors import InvalidRequest, LedgerInconsistent, NothingToUndo
+from peaker_contract.errors import InvalidRequest, LedgerInconsistent, NothingToUndo, Throttled
 
 
 class StoppedRun(Summary):
@@ -23,7 +24,8 @@ class StoppedRun(Summary):
 
 
 def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
-    """The run that holds its cluster's lease and was begun by this execution; raises NothingToUndo without one.
+    """The run that holds its cluster's lease and was begun by this execution; raises NothingToUndo without one, and
+    where Step Functions says that the execution runs: an event may be made by hand or come late, after a redrive.
 
     An execution that builds several replicas begins a run for each, and only the last of them holds the lease. An
     event without the input is told by the execution's name and start, of which its run's id is made.
@@ -37,6 +39,7 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
         raise NothingToUndo(
             f"{stopped.execution_name} holds no lease of {', '.join(clusters) or 'any cluster'}"
         )
+    _require_ended(ports, lease)
     run = _opened(ports, lease.run_id)
     return StoppedRun(
         text=f"{lease.run_id} was left by {stopped.execution_name}, {stopped.status}",
@@ -52,6 +55,15 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
             or f"{stopped.execution_name} ended as {stopped.status}, its lease still held",
         ),
     )
+
+
+def _require_ended(ports: Ports, lease: LeaseRow) -> None:
+    """Raises NothingToUndo where the execution is at work, Throttled where Step Functions does not list it yet."""
+    execution = ports.executions.that_began(lease)
+    if isinstance(execution, Unknown):
+        raise Throttled(f"{lease.run_id}: {execution.why}; what is unknown is held (I4)")
+    if not execution.ended:
+        raise NothingToUndo(f"{lease.run_id}: its execution is {execution.status}, so nobody left it")
 
 
 def _given(stopped: StoppedExecution) -> ExecutionInput | None:

@@ -8,10 +8,11 @@ import pytest
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import StoppedExecution, run_id
+from peaker.domain.runs.run_execution import RunExecution
 from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.undo.identify_stopped_run import identify_stopped_run
 
-from peaker_contract.errors import NothingToUndo
+from peaker_contract.errors import NothingToUndo, Throttled
 from tests.support.builders import orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
 
@@ -43,6 +44,7 @@ def ports() -> FakePorts:
 
 def held(ports: FakePorts, *, opened: bool = True, outcome: str = "running") -> None:
     holder = ports.lease.acquire("orders", RUN, "scale_out", NOON, lease_end(NOON))
+    ports.executions.by_run[RUN] = RunExecution(NAME, "ABORTED", NOON)
     if opened:
         ports.ledger.open_run(holder, RunRow(RUN, "orders", "scale_out", NOON, REQUEST))
     if outcome != "running":
@@ -70,3 +72,17 @@ def test_an_execution_that_holds_no_lease_left_nothing(ports: FakePorts) -> None
     held(ports)
     with pytest.raises(NothingToUndo, match="holds no lease of orders, payments"):
         identify_stopped_run(ports, stopped(name="another"))
+
+
+def test_an_event_that_was_made_by_hand_undoes_no_run_that_is_at_work(ports: FakePorts) -> None:
+    held(ports)
+    ports.executions.by_run[RUN] = RunExecution(NAME, "RUNNING", None)
+    with pytest.raises(NothingToUndo, match="its execution is RUNNING"):
+        identify_stopped_run(ports, stopped())
+
+
+def test_an_execution_that_is_not_listed_yet_is_asked_for_again(ports: FakePorts) -> None:
+    held(ports)
+    ports.executions.by_run.clear()
+    with pytest.raises(Throttled, match="knows no execution"):
+        identify_stopped_run(ports, stopped())
