@@ -258,7 +258,6 @@ SCALE_OUT = (
             P.DESCRIBE_INSTANCES,
             P.DESCRIBE_CAPACITY_RESERVATIONS,
             P.LAUNCH_INSTANCES,
-            P.TERMINATE_INSTANCES,
         ),
         steps=(S("LaunchReplica", Part.INSTANCE, BUILD, beside=True),),
     ),
