@@ -355,6 +355,9 @@ class Ledger(Protocol):
     ) -> ResourceRow:
         """Write that the run is about to make it, once for a kind and name; returns the row that is there."""
 
+    def claim(self, holder: Holder, call: str, at: datetime, until: datetime) -> bool:
+        """Take the right to make a call that has no ClientToken, until then; False while another one has it."""
+
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
         """Write the id that AWS gave; the details of `row` are stored too."""
 

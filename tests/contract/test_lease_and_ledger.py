@@ -194,6 +194,16 @@ def test_of_two_calls_that_intend_the_same_at_once_both_get_one_row(
     assert ledger.resources("run-1") == [earlier, row]
 
 
+def test_a_call_without_a_token_is_claimed_by_one_until_its_answer_is_given_up(
+    ledger: Ledger, holder: Holder
+) -> None:
+    assert ledger.claim(holder, "CreateSnapshots", NOON, NOON + HOUR)
+    assert not ledger.claim(holder, "CreateSnapshots", NOON, NOON + HOUR)
+    assert ledger.claim(holder, "Another", NOON, NOON + HOUR)
+    assert ledger.claim(holder, "CreateSnapshots", NOON + HOUR, NOON + 2 * HOUR)
+    assert not ledger.claim(holder, "CreateSnapshots", NOON + HOUR, NOON + 2 * HOUR)
+
+
 def test_a_replica_is_added_once(ledger: Ledger, holder: Holder) -> None:
     row = ReplicaRow("orders", "i-1", "run-1", ReplicaState.IN_SERVICE, NOON)
     ledger.add_replica(holder, row)
@@ -271,6 +281,7 @@ LATE_WRITES = {
     "set_replica": lambda ledger, holder: ledger.set_replica(
         holder, ReplicaRow("orders", "i-1", "run-1", ReplicaState.BUILDING, NOON)
     ),
+    "claim": lambda ledger, holder: ledger.claim(holder, "CreateSnapshots", NOON, NOON + HOUR),
     "require_lease": lambda ledger, holder: ledger.require_lease(holder),
     "save_receipt": lambda ledger, holder: ledger.save_receipt(holder, {}),
 }

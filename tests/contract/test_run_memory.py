@@ -140,11 +140,12 @@ class TestYearsLater(OfDynamoDb):
         for kind in (ResourceKind.INSTANCE, ResourceKind.VOLUME, ResourceKind.COMMAND):
             row = ledger.intend(holder, kind, "data", "Any", NOON, {})
             ledger.made(holder, row, f"{kind.value}-1", NOON)
-        ledger.start_step(holder, "CreateVolumes", NOON, LATER)
+        ledger.start_step(holder, "VerifyStorage", NOON, LATER)
         drop_expired(ledger_table, NOON + timedelta(days=2 * 365))
         assert ledger.run("run-1").part(type(DONOR)) == DONOR
         assert [row.kind for row in ledger.resources("run-1")] == [ResourceKind.INSTANCE, ResourceKind.VOLUME]
-        assert ledger.steps("run-1") == []
+        # It comes back from parking only with the proof of its storage.
+        assert [row.step for row in ledger.steps("run-1")] == ["VerifyStorage"]
 
 
 def drop_expired(table: LedgerTable, now: datetime) -> None:

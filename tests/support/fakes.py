@@ -570,6 +570,7 @@ class FakeLedger:
         self._receipts: dict[str, dict[str, Any]] = {}
         self._sets: dict[str, dict[str, SnapshotSet]] = {}
         self._tokens: dict[str, int] = {}
+        self._claims: dict[tuple[str, str], datetime] = {}
 
     def require_lease(self, holder: Holder) -> None:
         self._check(holder)
@@ -639,6 +640,15 @@ class FakeLedger:
         rows = self._resources.setdefault(holder.run_id, {})
         row = ResourceRow(len(rows) + 1, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
         return rows.setdefault((kind, name), row)
+
+    def claim(self, holder: Holder, call: str, at: datetime, until: datetime) -> bool:
+        self._check(holder)
+        with self._one_at_a_time:
+            held = self._claims.get((holder.run_id, call))
+            if held is not None and held > at:
+                return False
+            self._claims[holder.run_id, call] = until
+            return True
 
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
         self._check(holder)

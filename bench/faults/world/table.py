@@ -79,6 +79,14 @@ class MemoryTable(LedgerTable):
         self._put(item)
 
     @_at_once
+    def put_after(self, holder: Holder, item: Mapping[str, Any], name: str, value: str) -> None:
+        self._require_lease(holder)
+        present = self.get(item["pk"], item["sk"])
+        if present is not None and present[name] > value:
+            raise ConditionFailed
+        self._put(item)
+
+    @_at_once
     def update(
         self,
         holder: Holder,

@@ -74,7 +74,7 @@ REMOVALS = frozenset({"endpoint.deregister", "compute.stop", "compute.terminate"
 WRITES = frozenset({
     "lease.acquire", "lease.release", "ledger.open_run", "ledger.settle", "ledger.close_run", "ledger.start_step",
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica",
-    "ledger.add_replica", "ledger.keep_snapshots",
+    "ledger.add_replica", "ledger.claim", "ledger.keep_snapshots",
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member", "ledger.begin_exit",
     "shared_limits.keep_reservations", "shared_limits.keep_start_slots",
     "approvals.told", "approvals.close", "place_records.keep_places",

@@ -155,6 +155,20 @@ class LedgerTable:
         ]
         self._transact(holder, [{"Put": {"TableName": self._table, "Item": self._wire(item)}}, *checks])
 
+    def put_after(self, holder: Holder, item: Mapping[str, Any], name: str, value: str) -> None:
+        """Put one item where there is none, or where the attribute `name` of the one that is there is at most this
+        value. Raises ConditionFailed, LeaseLost without the lease."""
+        put: TransactWriteItemTypeDef = {
+            "Put": {
+                "TableName": self._table,
+                "Item": self._wire(item),
+                "ConditionExpression": "attribute_not_exists(pk) OR #name <= :value",
+                "ExpressionAttributeNames": {"#name": name},
+                "ExpressionAttributeValues": self._wire({":value": value}),
+            }
+        }
+        self._transact(holder, [put])
+
     def update(
         self,
         holder: Holder,

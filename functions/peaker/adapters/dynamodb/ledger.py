@@ -1,7 +1,7 @@
 """The ledger in DynamoDB. Keys: cluster#<cluster> (lease, replicas, index of runs), run#<run id> (all of a run).
 
-A run and what it made do not expire: a replica may serve for years, and it is parked, brought back and retired by the
-rows of the run that built it. Steps, commands, receipts and the index do, after `items.KEPT_FOR`.
+A run, its steps and what it made do not expire: a replica may serve for years, and it is parked, brought back and
+retired by the rows of the run that built it. Commands, receipts and the index do, after `items.KEPT_FOR`.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class DynamoDbLedger:
             holder,
             run_key(holder.run_id),
             f"step#{step}",
-            {"step": step, "started_at": to_iso(at), "expires_at": expiry(at)},
-            keep=frozenset({"started_at", "expires_at"}),
+            {"step": step, "started_at": to_iso(at)},
+            keep=frozenset({"started_at"}),
             lease_until=to_iso(lease_until),
         )
 
@@ -163,6 +163,14 @@ class DynamoDbLedger:
             # Another call of the step wrote it just now.
             return next(one for one in self.resources(holder.run_id) if (one.kind, one.name) == (kind, name))
         return row
+
+    def claim(self, holder: Holder, call: str, at: datetime, until: datetime) -> bool:
+        key = {"pk": run_key(holder.run_id), "sk": f"claim#{call}"}
+        try:
+            self._table.put_after(holder, {**key, "until": to_iso(until)}, "until", to_iso(at))
+        except ConditionFailed:
+            return False
+        return True
 
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
         made = replace(row, state=ResourceState.MADE, resource_id=resource_id, made_at=row.made_at or at)

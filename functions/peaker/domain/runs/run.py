@@ -19,7 +19,7 @@ from peaker_contract.metrics import Metric
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
 RUN_ID_LIMIT = 60
 _CLUSTER_IN_RUN_ID = 24
-_SCALE_OUT_RUN = re.compile(r"^scale-out-([a-z0-9-]{1,24})-\d{8}T\d{6}-[0-9a-f]{4}$")
+_SCALE_OUT_RUN = re.compile(r"^scale-out-([a-z0-9-]{1,24})-\d{8}T\d{6}-[0-9a-f]{12}$")
 
 
 class ExecutionRequest(Contract):
@@ -193,8 +193,8 @@ class Summary(BaseModel):
 
 
 def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:
-    """The same for every retry of one execution: `scale-out-orders-20261121T014000-9f3a`."""
-    digest = hashlib.sha256(execution_name.encode()).hexdigest()[:4]
+    """The same for every retry of one execution: `scale-out-orders-20261121T014000-9f3a5c07d1e2`."""
+    digest = hashlib.sha256(execution_name.encode()).hexdigest()[:12]
     start = require_utc(started_at).strftime("%Y%m%dT%H%M%S")
     return f"{operation.replace('_', '-')}-{cluster[:_CLUSTER_IN_RUN_ID]}-{start}-{digest}"
 

@@ -14,12 +14,19 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE, may_still_appear
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import settled
-from peaker_contract.errors import ResourceNotFound, SnapshotFailed, SnapshotsPending
+from peaker_contract.errors import (
+    AwsCallRejected,
+    ResourceNotFound,
+    SnapshotFailed,
+    SnapshotsPending,
+    Throttled,
+)
 from peaker_contract.tags import DONOR_TAG
 
 
 def create_snapshots(ports: Ports, step: StepInput) -> Summary:
-    """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10).
+    """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10), and of calls at the
+    same time one makes the set.
 
     Raises SnapshotsPending while an earlier call without an answer may have made them and while EC2 does not find yet
     what it has just answered, SnapshotFailed where the set lacks a member, NoDonor where a failover made the donor the
@@ -55,9 +62,18 @@ def _made_earlier(
 
 def _make(ports: Ports, step: StepInput, donor: Donor) -> list[Snapshot]:
     require_donor(ports, step)
+    now = ports.clock.now()
+    until = now + LOST_ANSWER_GRACE
+    if not ports.ledger.claim(holder_of(step), step.step, now, until):
+        raise SnapshotsPending("another call makes the set at this moment")
     ports.ledger.require_lease(holder_of(step))
     tags = {**resource_tags(ports, step), DONOR_TAG: donor.instance_id}
-    return ports.storage.create_snapshots(donor.instance_id, list(donor.volumes.values()), tags)
+    try:
+        return ports.storage.create_snapshots(donor.instance_id, list(donor.volumes.values()), tags)
+    except (AwsCallRejected, Throttled):
+        # It has made nothing, and the next try need not wait for an answer.
+        ports.ledger.claim(holder_of(step), step.step, until, now)
+        raise
 
 
 def _intend(ports: Ports, step: StepInput, donor: Donor) -> dict[str, ResourceRow]:

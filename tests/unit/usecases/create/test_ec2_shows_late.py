@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
+from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run_memory import Donor
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.run import lost_answers
 from peaker.usecases.run.held_lease import holder_of
 
 from peaker_contract import errors
@@ -48,6 +53,39 @@ def test_a_snapshot_that_is_not_found_for_its_name_is_named_by_a_later_try(
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
     assert ports.storage.snapshot_calls == 1
     assert snapshot_names(ports) == {"data", "log"}
+
+
+def test_of_two_calls_at_once_one_makes_the_set(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one had looked for rows and snapshots before the first had written or made any."""
+    create, given = ports.storage.create_snapshots, leased(ports, "CreateSnapshots")
+
+    def overtaken(*asked: Any) -> list[Snapshot]:
+        monkeypatch.setattr(ports.storage, "create_snapshots", create)
+        monkeypatch.setattr(lost_answers, "LOST_ANSWER_GRACE", timedelta(0))
+        with pytest.raises(errors.SnapshotsPending, match="another call makes the set"):
+            create_snapshots(ports, given)
+        return create(*asked)
+
+    monkeypatch.setattr(ports.storage, "create_snapshots", overtaken)
+    create_snapshots(ports, given)
+    assert ports.storage.snapshot_calls == 1
+
+
+def test_a_call_that_was_refused_is_made_again_without_a_wait(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intended_long_ago(ports)
+    create = ports.storage.create_snapshots
+
+    def refused(*_: Any) -> list[Snapshot]:
+        monkeypatch.setattr(ports.storage, "create_snapshots", create)
+        raise errors.Throttled("ec2:CreateSnapshots: RequestLimitExceeded")
+
+    monkeypatch.setattr(ports.storage, "create_snapshots", refused)
+    with pytest.raises(errors.Throttled):
+        create_snapshots(ports, leased(ports, "CreateSnapshots"))
+    create_snapshots(ports, leased(ports, "CreateSnapshots"))
+    assert ports.storage.snapshot_calls == 1
 
 
 def test_a_set_that_is_recorded_in_part_is_not_made_again(
