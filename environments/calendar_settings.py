@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import UTC, datetime
-from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from environments.faults import UnclearWord
 from peaker_contract import load_settings
-from peaker_contract.field_types import Settings, moment
-
-
-def zone_name(name: str) -> str:
-    """The name of an IANA zone. Raises ValueError that names the nearest."""
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        near = difflib.get_close_matches(
-            name, sorted(one for one in available_timezones() if "/" in one), n=1
-        )
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"must be an IANA zone such as Europe/London, got {name!r}{hint}") from None
-    return name
+from peaker_contract.field_types import Settings, TimeZoneName, moment
 
 
 class _InAZone(Settings):
-    time_zone: Annotated[str, Field(strict=True, max_length=64)] = Field(
+    time_zone: TimeZoneName = Field(
         default="UTC",
         exclude=True,
         description="IANA zone of times that have no offset.",
         examples=["Europe/Berlin"],
     )
-
-    @field_validator("time_zone")
-    @classmethod
-    def _is_a_zone(cls, name: str) -> str:
-        return zone_name(name)
 
 
 # The zone comes first of the bases' fields, and so is known when the times are read.

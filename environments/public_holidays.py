@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import field_validator, model_validator
 
-from environments.calendar_settings import zone_name
-from peaker_contract.field_types import Fault, refuse
+from peaker_contract.field_types import Fault, refuse, zone_name
 from peaker_contract.load_settings import WEEKDAYS, PublicHolidaySettings
 from peaker_holidays import Place, UnknownPlace, check_place, public_holidays, weekday_of_rest
 

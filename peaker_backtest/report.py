@@ -25,6 +25,7 @@ from peaker_backtest.replay.simulation import (
 from peaker_backtest.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
 from peaker_backtest.replay.worth import Course, Worth, judge_worth, short_weight
 from peaker_backtest.scenario import Options
+from peaker_backtest.times_in_text import time_zone
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
@@ -153,7 +154,8 @@ def run_backtest(
     day = scenario.series.steps_per_day
     reach = reach_seconds(scenario)
     steps = list(scenario.decision_steps())
-    rolling = rolling_forecasts(scenario.series, steps, [scenario.lead_seconds], day, reach)
+    zone = time_zone(options.time_zone)
+    rolling = rolling_forecasts(scenario.series, steps, [scenario.lead_seconds], day, reach, zone)
     choices = [] if scenario.compare_from is None else other_choices(scenario)
     policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
     proposed = with_proposed(scenario, capacity.proposal if capacity else None)

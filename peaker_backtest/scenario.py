@@ -14,6 +14,7 @@ from peaker_backtest.errors import BadInput
 from peaker_backtest.replay.settings_proposal import FORECAST, REACTIVE
 from peaker_backtest.replay.simulation import Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
+from peaker_backtest.times_in_text import time_zone
 
 # The forecaster's models are fitted on three days at least, and are refitted once a day.
 LEAST_HISTORY_DAYS = 4.0
@@ -51,6 +52,8 @@ class Options:
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
     rule: str = FORECAST
+    # Of the load's daily rhythm: an IANA name, or an offset such as +02:00.
+    time_zone: str = "UTC"
     # A week; None: as long as the settings of now would have been short.
     accepted_short_minutes: float | None = None
     given_by: dict[str, str] = field(default_factory=dict)
@@ -89,6 +92,7 @@ def check_options(options: Options) -> None:
     for good, option, value, allowed in checks:
         if not good:
             raise BadInput(f"{option} is {value}; give a value {allowed}", field=option)
+    time_zone(options.time_zone)
 
 
 def first_step(series: LoadSeries, days: int) -> int:

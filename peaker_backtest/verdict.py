@@ -148,6 +148,7 @@ def assumptions(report: BacktestReport) -> list[str]:
         lines.append(
             f"Headroom: {scenario.headroom:.0%} of each replica stays free ({options.basis('--headroom')})."
         )
+    lines.append(f"Rhythm: of the hours of {options.time_zone} ({options.basis('--time-zone')}).")
     lines.append(
         f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
         f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "

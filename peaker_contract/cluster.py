@@ -29,6 +29,7 @@ from peaker_contract.field_types import (
     SecurityGroupId,
     Settings,
     SubnetId,
+    TimeZoneName,
     ZoneName,
     refuse,
     text,
@@ -177,6 +178,12 @@ class ClusterBlock(Settings):
         le=1e15,
         description="Load that a replica serves well, in units of the load metric; measurement may only lower it.",
         examples=[6000.0],
+    )
+    time_zone: TimeZoneName = Field(
+        default="UTC",
+        description="IANA zone of the readers: the daily and weekly rhythm of the load is of its hours, also after a "
+        "change of the clock.",
+        examples=["Europe/Berlin"],
     )
     forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
     calendar: Calendar[CalendarEvent] = ()

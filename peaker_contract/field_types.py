@@ -5,11 +5,13 @@ A pattern carries the words that say what it means: a person is told those, neve
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, WithJsonSchema
 
@@ -116,6 +118,22 @@ Remark = Annotated[
     str,
     text(r"^\S([^\x00-\x1f\x7f]*\S)?$", "one line of text that neither starts nor ends with a blank"),
 ]
+
+
+def zone_name(name: str) -> str:
+    """The name of an IANA zone. Raises ValueError that names the nearest."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        near = difflib.get_close_matches(
+            name, sorted(one for one in available_timezones() if "/" in one), n=1
+        )
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"must be an IANA zone such as Europe/London, got {name!r}{hint}") from None
+    return name
+
+
+TimeZoneName = Annotated[str, Field(strict=True, min_length=1, max_length=64), AfterValidator(zone_name)]
 
 _MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(Z|z|[+-]\d\d(?::?\d\d)?)?", re.ASCII

@@ -31,7 +31,7 @@ TOLD_TO_HOSTS = {"host_parameters"}
 NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric",
-    "capacity_per_replica", "forecast", "capacity_reservations",
+    "capacity_per_replica", "time_zone", "forecast", "capacity_reservations",
     "calendar", "repeating_events", "public_holidays", "holds", "observation", "ramp", "health", "drain",
     "retirement", "snapshots", "bootstrap_qualifier",
 }  # fmt: skip

@@ -45,7 +45,7 @@ from peaker_contract.errors import PeakerError
 
 _NO_OPTIONS = DeploymentOptions()
 _NO_SERVICE = ServiceOptions()
-_OF_FILES = ("time_column", "load_column", "separator", "decimal", "date_order", "time_zone", "series")
+_OF_FILES = ("time_column", "load_column", "separator", "decimal", "date_order", "series")
 
 EPILOG = """Examples:
 
@@ -177,7 +177,10 @@ def backtest_command(
     date_order: Annotated[DateOrder | None, typer.Option(help="What 01/02/2026 means.")] = None,
     time_zone: Annotated[
         str | None,
-        typer.Option(help="Zone of times that have none: Europe/Berlin or +02:00.", show_default="UTC"),
+        typer.Option(
+            help="Zone of the load's daily rhythm, and of times that have none: Europe/Berlin or +02:00.",
+            show_default="the cluster's, or UTC",
+        ),
     ] = None,
     series: Annotated[
         str | None, typer.Option(help="Series of a JSON export with several: name or number.")
@@ -196,7 +199,7 @@ def backtest_command(
     )  # fmt: skip
     named = MetricOptions(namespace, metric, tuple(dimension or ()), statistic, period_seconds)
     live = LiveOptions(from_cloudwatch, cluster, named, history_days)
-    asked = {
+    asked: dict[str, float | str | None] = {
         "--capacity": capacity,
         "--lead-minutes": lead_minutes,
         "--quantile": quantile,
@@ -207,6 +210,7 @@ def backtest_command(
         "--headroom": headroom,
         "--keep-lead-times": keep_lead_times,
         "--accept-short-minutes": accept_short_minutes,
+        "--time-zone": time_zone,
     }
     try:
         check_outputs(source, json_path, html_path)

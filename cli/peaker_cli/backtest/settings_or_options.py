@@ -12,13 +12,13 @@ from peaker_cli.backtest.live_load import Deployed
 
 
 def replay_options(
-    asked: dict[str, float | None],
+    asked: dict[str, float | str | None],
     deployed: Deployed | None,
     days: int,
     builds_at_once: int,
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
-    configured: dict[str, float | None] = {}
+    configured: dict[str, float | str | None] = {}
     settings = deployed.settings if deployed else None
     if deployed is not None and settings is not None:
         hour = deployed.replica_hour
@@ -30,6 +30,7 @@ def replay_options(
             "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
             "--headroom": settings.forecast.headroom,
             "--keep-lead-times": settings.forecast.keep_lead_times,
+            "--time-zone": settings.time_zone,
         }
     quantile = served_quantile(settings.forecast if settings else None)
     configured["--quantile"] = quantile.value

@@ -252,6 +252,7 @@ class Inquiry:
             history=history
             if isinstance(history, Unknown)
             else [datetime.fromtimestamp(at, UTC) for at in history.times_seconds],
+            loads=() if isinstance(history, Unknown) else history.values,
             history_period=timedelta(seconds=query_period_seconds(metric.period_seconds)),
         )
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
+from zoneinfo import ZoneInfo
 
+from peaker.domain.forecasting import UnusableSeries, series_from_points
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 
+from peaker_cli.doctor.clock_hint import better_zone
 from peaker_cli.doctor.finding import Area, Finding
 from peaker_contract.cluster import ClusterSettings
 
@@ -22,6 +25,10 @@ REACTIVE_BELOW_DAYS, SCALE_OUT_ONLY_BELOW_DAYS = 3.0, 14.0
 STALE_AFTER_PERIODS = 3
 _FEW_POINTS_SHARE = 0.8
 HOLIDAYS_END_SOON_DAYS = 60.0
+# One zone for each set of days on which clocks are changed; those of UTC never are.
+_CLOCKS = (
+    "UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Sydney", "Pacific/Auckland",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class MetricFacts:
     """What was asked at `now`. `recent` are points of three periods at least, in the metric's own period; `history` the
     instants of the points that a forecast reads, whose spacing is `history_period`.
 
-    `similar` are the dimensions of metrics of that name.
+    `similar` are the dimensions of metrics of that name; `loads` are the values of `history`.
     """
 
     now: datetime
@@ -37,6 +44,7 @@ class MetricFacts:
     recent: Sequence[datetime] | Unknown
     history: Sequence[datetime] | Unknown
     history_period: timedelta
+    loads: Sequence[float] = ()
 
 
 def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Finding]:
@@ -53,6 +61,7 @@ def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Findi
         _age(settings, facts, facts.history),
         _history(facts, facts.history),
         *_gaps(settings, facts, facts.history),
+        *_time_zone(settings, facts, facts.history),
         *_holidays(settings, facts.now),
     ]
 
@@ -141,6 +150,29 @@ def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datet
         )
     else:
         yield METRICS.passes("period", f"a point every {asked:g} s, {1 - share:.0%} missing", **numbers)
+
+
+def _time_zone(
+    settings: ClusterSettings, facts: MetricFacts, history: Sequence[datetime]
+) -> Iterable[Finding]:
+    """Whether the load followed another clock than the settings' when one was last changed; silent where none was."""
+    try:
+        series = series_from_points(
+            [one.timestamp() for one in history],
+            facts.loads,
+            now_seconds=facts.now.timestamp(),
+            period_seconds=facts.history_period.total_seconds(),
+        )
+    except UnusableSeries:
+        return
+    zones = {name: ZoneInfo(name) for name in _CLOCKS if name != settings.time_zone}
+    name = better_zone(series, ZoneInfo(settings.time_zone), zones)
+    if name is not None:
+        yield METRICS.warns(
+            "time zone",
+            f"the load's daily rhythm moved with the clock of {name}, time_zone is {settings.time_zone}",
+            f"set time_zone to the readers' zone, such as {name}, and deploy",
+        )
 
 
 def _holidays(settings: ClusterSettings, now: datetime) -> Iterable[Finding]:

@@ -269,6 +269,7 @@ _CALENDAR = [
            "must be at least 1, got 0.5", "c.calendar.0.factor"),
     _wrong("event of infinite load", "c.calendar.0", event(min_replicas=LEFT_OUT, load=INFINITE), "not infinite",
            "c.calendar.0.load"),
+    _wrong("time zone of readers that is none", "c.time_zone", "Europe/Munich", "must be an IANA zone such as Europe/London"),
     _wrong("time zone by its letters", "c.calendar.0", event(time_zone="CEST"), "must be an IANA zone",
            "c.calendar.0.time_zone"),
     _wrong("misspelled time zone", "c.calendar.0", event(time_zone="Europe/Berln"), "did you mean Europe/Berlin?",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from peaker.domain.planning.checks.verdict import Check, Verdict
@@ -153,6 +154,15 @@ class TestTheLoadMetric:
             found = {one.check: one for one in look_at_metrics(orders(public_holidays=place), facts)}
             assert found["public holidays"].verdict.value == verdict
             assert told in found["public holidays"].detail
+
+    def test_a_load_that_moved_with_another_clock_is_said(self) -> None:
+        history = every(30, 20, datetime(2026, 10, 31, tzinfo=UTC))
+        local = [one.astimezone(ZoneInfo("Europe/Paris")) for one in history]
+        loads = [100.0 + 80 * (9 <= one.hour < 17) for one in local]
+        facts = {"now": history[-1], "history": history, "recent": history[-3:], "loads": loads}
+        line = self.looked(**facts)["time zone"]
+        assert (line.verdict.value, "Europe/Berlin" in line.remedy) == ("warn", True)
+        assert "time zone" not in self.looked(**facts | {"loads": [100.0] * len(loads)})
 
     def test_one_without_a_point_is_refused_and_what_there_is_named(self) -> None:
         other = self.looked(history=[], similar=[{"Cluster": "ordres"}])["load metric"]

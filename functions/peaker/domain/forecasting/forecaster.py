@@ -11,8 +11,8 @@ What it does with hard input, in one place (each has a test):
   upper bands at least at "what we see now persists in full", and forbids scale-in for an hour.
 - an outage: once half of a rare fall is gone, the upper bands expect all of it back (guards.py).
 - a series of zeros or of one value: that value, with a band as wide as its past errors (none).
-- clock changes: times are seconds since the epoch, so no hour is lost or doubled; the shape's jump by one
-  hour is a deviation that the level views absorb, and a week later it is the shape.
+- clock changes: the rhythm is of the local hours of a zone (local_clock.py); what is said of now (the newest load,
+  its age, its rise) is of real time.
 - bands that cover too little: their width follows what came (control.py), so cost grows in proportion. What still
   falls short of it takes trust away bit by bit (`wary`); `degraded` is left for what cannot be forecast at all, and
   its upper bands are at least the quantiles of the last week.
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YEST
 from .forecast import LEVELS, Forecast, Rise, Standing, rises
 from .guards import Guards, Seen, guards_of
 from .intervals import interpolate_knots
+from .local_clock import clock_changes, in_real_time, on_local_clock, utc_offsets
 from .panel import Panel, believable, build_panel, highest_loads
 from .record import PastForecasts, Record, knot_for, recent_error, trailing_record
 from .series import DAY_SECONDS, KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
@@ -163,10 +165,12 @@ def forecast_demand(
     metric_name: str = "",
     metric_unit: str = "",
     reach_seconds: float = SHORTEST_REACH_DAYS * DAY_SECONDS,
+    zone: tzinfo = UTC,
 ) -> Forecast:
     """The forecast issued at the end of `series`, judged at `lead_seconds` (the lead time that triggers).
 
-    It reaches `reach_seconds` ahead, a day at least: in steps of the series for a day, then of an hour.
+    It reaches `reach_seconds` ahead, a day at least: in steps of the series for a day, then of an hour. Its rhythm is
+    of local hours of `zone`.
     """
     wanted = tuple(sorted(levels))
     issued_at = series.end_seconds
@@ -197,9 +201,10 @@ def forecast_demand(
             issued_at, series.step_seconds, wanted, None, Standing.REACTIVE_ONLY, "none", tuple(reasons),
             age_seconds=age, last_load=last_load, stale=stale, numbers={"history_days": days},
         )  # fmt: skip
-    fitted = judge_models(fit_models(trimmed), lead_seconds)
+    local = on_local_clock(trimmed, zone)
+    fitted = judge_models(fit_models(local), lead_seconds)
     horizons = np.arange(1, trimmed.steps_per_day + 1)
-    newest = np.array([len(trimmed.values) - 1])
+    newest = np.array([len(local.values) - 1])
     loads, hour = fitted.issue(newest, horizons, np.array(wanted))
     later, later_step = _later(fitted.models.panel, newest, np.array(wanted), reach_seconds)
     standing = Standing.DEGRADED if utilisation else fitted.standing
@@ -213,13 +218,14 @@ def forecast_demand(
         )
     if hour.returning[0]:
         reasons.append("the load comes back from a rare low: the upper bands expect all of it back")
-    return Forecast(
+    issued = Forecast(
         issued_at, series.step_seconds, wanted, loads[0], standing, fitted.model, (*reasons, *fitted.reasons),
         coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(hour.shifted[0]), stale=stale,
         numbers=_numbers(fitted, days), later_quantiles=None if later is None else later[0],
-        later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, newest)[0],
+        later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, np.array([len(trimmed.values) - 1]))[0],
         utilisation=bool(utilisation), past=fitted.past,
     )  # fmt: skip
+    return in_real_time(issued, zone)
 
 
 def _later(panel: Panel, origins: Ints, levels: Floats, reach_seconds: float) -> tuple[Floats | None, int]:
@@ -236,23 +242,28 @@ def rolling_forecasts(
     lead_seconds: Sequence[float],
     horizon_steps: int,
     reach_seconds: float = 0.0,
+    zone: tzinfo = UTC,
 ) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
     """What would have been issued at each origin (the last step then known), one forecast per lead time.
 
-    The models are fitted once a day on what was known by then; loads are taken in at every origin. Origins must
-    ascend. The first 3 days of history give `reactive_only`. A forecast reaches `horizon_steps` of the first day
-    ahead, or, where `reach_seconds` is more than a day, so far.
+    The models are fitted once a day, and where the clock of `zone` changes, on what was known by then; loads are taken
+    in at every origin. Origins must ascend. The first 3 days of history give `reactive_only`. A forecast reaches
+    `horizon_steps` of the first day ahead, or, where `reach_seconds` is more than a day, so far.
     """
-    day = series.steps_per_day
+    day, step = series.steps_per_day, series.step_seconds
     position = 0
+    offsets = utc_offsets(zone, series.start_seconds + step * np.asarray(origins, dtype=float))
     horizons = np.arange(1, (day if reach_seconds > DAY_SECONDS else min(horizon_steps, day)) + 1)
     while position < len(origins):
         fitted_at = origins[position]
-        chunk = [one for one in origins[position : position + day] if one < fitted_at + day]
+        chunk = [
+            one for one, offset in zip(origins[position : position + day], offsets[position:], strict=False)
+            if one < fitted_at + day and offset == offsets[position]
+        ]  # fmt: skip
         position += len(chunk)
         first = max(0, fitted_at + 1 - KEPT_HISTORY_DAYS * day)
         known = series.values[first : chunk[-1] + 1]
-        part = LoadSeries(series.start_seconds + first * series.step_seconds, series.step_seconds, known)
+        part = LoadSeries(series.start_seconds + first * step, step, known)
         fit_steps = fitted_at + 1 - first
         days = LoadSeries(0.0, series.step_seconds, known[:fit_steps]).span_days()
         believed = believable(known, fit_steps)
@@ -261,34 +272,43 @@ def rolling_forecasts(
                 without = _without_models(part, believed, origin - first, days)
                 yield origin, tuple(without for _ in lead_seconds)
             continue
-        models = fit_models(part, fit_steps)
+        local = on_local_clock(part, zone)
         inside = np.array(chunk) - first
+        on_clock = inside + len(local.values) - len(known)
+        models = fit_models(local, fit_steps + len(local.values) - len(known))
         issued = [
-            (judged := judge_models(models, lead), judged.issue(inside, horizons, np.array(LEVELS)))
+            (judged := judge_models(models, lead), judged.issue(on_clock, horizons, np.array(LEVELS)))
             for lead in lead_seconds
         ]
-        later, later_step = _later(models.panel, inside, np.array(LEVELS), reach_seconds)
+        later, later_step = _later(models.panel, on_clock, np.array(LEVELS), reach_seconds)
         rise = rises(part, inside)
+        ends_at = part.end_seconds + max(reach_seconds, DAY_SECONDS)
+        is_moved = clock_changes(zone, part.start_seconds + step * float(inside[0]), ends_at)
         for row, origin in enumerate(chunk):
             plain = _past_forecast(part, believed, int(inside[row]), days, rise[row])
-            if later is not None:
-                plain = replace(plain, later_quantiles=later[row], later_step_seconds=later_step)
-            yield (
-                origin,
-                tuple(
-                    _judged(plain, judged, loads[row], bool(hour.shifted[row]))
-                    for judged, (loads, hour) in issued
-                ),
-            )
+            hours = None if later is None else later[row]
+            forecasts = [
+                _judged(plain, judged, loads[row], hours, later_step, bool(hour.shifted[row]))
+                for judged, (loads, hour) in issued
+            ]
+            yield origin, tuple(in_real_time(one, zone) if is_moved else one for one in forecasts)
 
 
-def _judged(plain: Forecast, judged: FittedForecaster, loads: Floats, shifted: bool) -> Forecast:
+def _judged(
+    plain: Forecast,
+    judged: FittedForecaster,
+    loads: Floats,
+    hours: Floats | None,
+    hour_seconds: int,
+    shifted: bool,
+) -> Forecast:
     standing = plain.standing
     if standing is Standing.NORMAL or judged.standing is Standing.DEGRADED:
         standing = judged.standing
     return replace(
-        plain, quantiles=loads, standing=standing, model=judged.model, reasons=judged.reasons,
-        coverage=judged.coverage, shifted=shifted, trust=judged.trust, utilisation=judged.utilisation, past=judged.past,
+        plain, quantiles=loads, later_quantiles=hours, later_step_seconds=hour_seconds, standing=standing,
+        model=judged.model, reasons=judged.reasons, coverage=judged.coverage, shifted=shifted, trust=judged.trust,
+        utilisation=judged.utilisation, past=judged.past,
     )  # fmt: skip
 
 

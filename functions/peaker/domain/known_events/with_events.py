@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, tzinfo
 from statistics import NormalDist
 
 import numpy as np
@@ -35,12 +36,15 @@ def forecast_with_events(
     metric_name: str = "",
     reach_seconds: float = 0.0,
     holidays: HolidayCalendar | None = None,
+    zone: tzinfo = UTC,
 ) -> Forecast:
     """The forecast from the end of the series, and in its reasons what became of each event and of holidays."""
     offset = offset_of(series)
     learned = _learned(series, events, holidays, offset)
     free = _freed(series, learned, offset)
-    issued = forecast_demand(free, lead_seconds, metric_name=metric_name, reach_seconds=reach_seconds)
+    issued = forecast_demand(
+        free, lead_seconds, metric_name=metric_name, reach_seconds=reach_seconds, zone=zone
+    )
     if not learned:
         return issued
     return _given_back(issued, series, len(series.values) - 1, learned, offset)

@@ -12,7 +12,6 @@ from peaker.domain.forecasting import (
     Forecast,
     Standing,
 )
-from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
@@ -44,6 +43,7 @@ from peaker.usecases.forecast.decision_inputs import (
     with_safe_rate,
 )
 from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
+from peaker.usecases.forecast.scoring import LEAST_SCORED, Score, score_issued
 from peaker.usecases.forecast.told_figures import told_figures
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet

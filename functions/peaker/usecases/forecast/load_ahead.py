@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from peaker.domain.forecasting import Forecast, LoadSeries, UnusableSeries, series_from_points
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
@@ -28,6 +29,7 @@ def forecast_ahead(series: LoadSeries, lead_time: LeadTime, settings: ClusterSet
         metric_name=settings.load_metric.name,
         reach_seconds=reach,
         holidays=holiday_calendar(settings),
+        zone=ZoneInfo(settings.time_zone),
     )
 
 

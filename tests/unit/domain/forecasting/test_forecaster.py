@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, BeyondHorizon, LoadSeries, Standing, forecast_demand
+from peaker.domain.forecasting import LEVELS, BeyondHorizon, Standing, forecast_demand
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
 from tests.unit.domain.forecasting.loads import START, daily, series
@@ -248,20 +245,6 @@ def test_metrics_of_any_period(step: int) -> None:
     assert forecast.quantiles is not None
     assert len(forecast.quantiles) == 86_400 // step
     assert np.isfinite(forecast.quantiles).all()
-
-
-def test_a_clock_change_loses_no_hour_and_is_followed_within_a_day() -> None:
-    zone = ZoneInfo("Europe/Berlin")
-    start = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
-    times = start + STEP * np.arange(33 * DAY)
-    clock = [datetime.fromtimestamp(at, zone) for at in times]
-    local = np.array([one.hour + one.minute / 60 for one in clock])
-    values = 100 + 60 * np.sin((local - 9) / 24 * 2 * np.pi)
-    # The clocks change on 29 March, day 28; a day and a half later the forecast has the new course.
-    origin = 29 * DAY + DAY // 2
-    forecast = forecast_demand(LoadSeries(start, STEP, values[: origin + 1]), HOUR)
-    actual = values[origin + 1 : origin + 1 + 24]
-    assert np.abs(forecast.quantile(0.5)[:24] - actual).max() / actual.mean() < 0.15
 
 
 @pytest.mark.parametrize("name", ["CPUUtilization", "Percent of connections"])

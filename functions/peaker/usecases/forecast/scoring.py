@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peaker.domain.forecasting import LoadSeries
 from peaker.domain.issued import IssuedForecast
-
-from .series import LoadSeries
 
 # Below this many scored forecasts their coverage says little.
 LEAST_SCORED = 40
