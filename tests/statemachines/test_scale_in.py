@@ -283,18 +283,19 @@ def test_a_shortage_during_a_long_drain_waits_neither_for_its_end_nor_for_the_ne
         waits = cloud.run("scale_out", alarm)
         cloud.eventually(lambda: peak in cloud.health(cluster))
         registered = clock.now() - short
+        cloud.eventually(lambda: set(cloud.runs(cluster)) - before)
+        begins = clock.now() - short
         clock.set(scale=3 * SLOW)
         cloud.eventually(lambda: cloud.health(cluster)[peak] == "healthy")
         serves = clock.now() - short
-        cloud.eventually(lambda: set(cloud.runs(cluster)) - before)
-        begins = clock.now() - short
     finally:
         clock.set(scale=CLOCK_SCALE)
+    print(f"registered {registered}, serves {serves}, the missing one's run begins {begins}")
     assert cloud.last_state(waits) == "WaitsForLease"
     assert registered <= timedelta(minutes=2)
     # What the load balancer takes is its own.
     assert serves - registered <= timedelta(seconds=NLB_PROPAGATION_SECONDS + 30)
-    assert begins - serves <= timedelta(minutes=3), (registered, serves, begins)
+    assert begins <= timedelta(minutes=5)
     execution = cloud.finish(removal)
     assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "CalledOff"), execution
     assert execution["document"]["outcome"] == "called_off"
@@ -302,3 +303,6 @@ def test_a_shortage_during_a_long_drain_waits_neither_for_its_end_nor_for_the_ne
     [run_id] = [run for run in cloud.runs(cluster) if run.startswith("scale-in")]
     assert cloud.receipt(run_id)["outcome"] == "called_off"
     cloud.eventually(lambda: len(cloud.health(cluster)) == 3 and cloud.lease_is_free(cluster))
+    [built] = set(cloud.runs(cluster)) - before - {run_id}
+    # The one that was put back counted, although the load balancer had not found it healthy yet.
+    assert cloud.receipt(built)["plan"]["count"] == 1

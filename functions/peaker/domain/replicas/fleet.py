@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from peaker.domain.reading import Reading, Unknown
@@ -23,7 +23,9 @@ class ReplicaState(StrEnum):
 
 
 _STANDING = frozenset({ReplicaState.BUILDING, ReplicaState.IN_SERVICE, ReplicaState.DRAINING})
-_REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY})
+REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY})
+# A load balancer registers a target in 3 to 5 minutes, and then checks its health. One that takes longer is missing.
+REGISTRATION_TIME = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,11 @@ class Replica:
     @property
     def is_registered(self) -> bool:
         """In the serving group, or nobody can say whether it is."""
-        return isinstance(self.health, Unknown) or self.health.state in _REGISTERED
+        return isinstance(self.health, Unknown) or self.health.state in REGISTERED
+
+    @property
+    def is_registering(self) -> bool:
+        return isinstance(self.health, TargetHealth) and self.health.state is TargetState.INITIAL
 
     @property
     def is_standing(self) -> bool:
@@ -153,9 +159,31 @@ class FleetState:
         )
 
     @property
+    def returning(self) -> tuple[Replica, ...]:
+        """Replicas that a removal put back and that the endpoint still registers, for REGISTRATION_TIME."""
+        return tuple(
+            one
+            for one in self.replicas
+            if one.is_registering
+            and one.ledger_row is not None
+            and one.ledger_row.state is ReplicaState.IN_SERVICE
+            and self.gathered_at - one.ledger_row.changed_at < REGISTRATION_TIME
+        )
+
+    @property
     def coming(self) -> tuple[Replica, ...]:
-        """Replicas that will serve: a run is at work on them. What a dead run left will not come by itself."""
-        return tuple(one for one in self.building if one.instance_id in self.at_work and not one.is_serving)
+        """Replicas that will serve: a run is at work on them, or the endpoint registers them again.
+
+        What a dead run left will not come by itself.
+        """
+        built = (one for one in self.building if one.instance_id in self.at_work and not one.is_serving)
+        return (*built, *self.returning)
+
+    def back_before(self, instance_id: str) -> int:
+        """How many that drain go back before this one when replicas are needed: those that run, in the order of their
+        ids. Each looks by itself, so that an order which all of them know keeps them from going back together."""
+        draining = (one for one in self.replicas if one.is_draining and one.instance.state == "running")
+        return sum(one.instance_id < instance_id for one in draining)
 
     @property
     def under_ceiling(self) -> tuple[Replica, ...]:

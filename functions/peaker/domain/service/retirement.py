@@ -196,11 +196,14 @@ def guard_removal(
         f"the health of {one.instance_id} is {one.health_text}; what is unknown is held (I4)"
         for one in unknown
     ]
-    return reasons + _floor_reasons(fleet, settings, replica.instance_id)
+    return reasons + _floor_reasons(_others_staying(fleet, replica.instance_id), settings)
 
 
-def _floor_reasons(fleet: FleetState, settings: ClusterSettings, instance_id: str) -> list[str]:
-    others = sum(one.instance_id != instance_id for one in fleet.staying)
+def _others_staying(fleet: FleetState, instance_id: str) -> int:
+    return sum(one.instance_id != instance_id for one in fleet.staying)
+
+
+def _floor_reasons(others: int, settings: ClusterSettings) -> list[str]:
     if others >= settings.min_replicas:
         return []
     return [f"{others} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"]
@@ -209,9 +212,21 @@ def _floor_reasons(fleet: FleetState, settings: ClusterSettings, instance_id: st
 def why_needed(
     load: LoadEvidence, fleet: FleetState, settings: ClusterSettings, instance_id: str
 ) -> list[str]:
-    """Reasons why a replica that drains is needed again; empty while the others suffice. What is unknown is one (I4):
-    all that is lost is the time for which it has drained."""
-    return _floor_reasons(fleet, settings, instance_id) + guard_load(load, fleet, settings, instance_id)
+    """Reasons why this replica is needed; empty while the others that stay suffice. What is unknown is one (I4)."""
+    others = _others_staying(fleet, instance_id)
+    return _floor_reasons(others, settings) + _load_reasons(load, others, settings)
+
+
+def why_called_back(
+    load: LoadEvidence, fleet: FleetState, settings: ClusterSettings, instance_id: str
+) -> list[str]:
+    """Reasons why a replica that drains is to serve again; empty while it may go on draining.
+
+    Those that are registered again count, and those that go back before it: of several that drain no more than are
+    needed serve again. Nothing is lost by an unknown but the time for which it has drained (I4).
+    """
+    others = len(fleet.returning) + fleet.back_before(instance_id) + _others_staying(fleet, instance_id)
+    return _floor_reasons(others, settings) + _load_reasons(load, others, settings)
 
 
 def _ownership_reasons(replica: Replica, fleet: FleetState, environment: str) -> list[str]:
@@ -243,7 +258,10 @@ def guard_load(
 
     Counted are the others that stay: the replica itself may be deregistered already, and another may go beside it.
     """
-    remaining = sum(one.instance_id != instance_id for one in fleet.staying)
+    return _load_reasons(load, _others_staying(fleet, instance_id), settings)
+
+
+def _load_reasons(load: LoadEvidence, remaining: int, settings: ClusterSettings) -> list[str]:
     capacity = remaining * settings.capacity_per_replica
     reasons: list[str] = []
     if isinstance(load.measured, Unknown):

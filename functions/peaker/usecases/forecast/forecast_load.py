@@ -245,7 +245,7 @@ def _fleet(
     }
     counts = FleetCounts(
         serving=len(serving),
-        building=building,
+        building=building + len(fleet.returning),
         draining=_draining(fleet, lease),
         peak_in_service_since=in_service_since,
     )

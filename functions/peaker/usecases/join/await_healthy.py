@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from peaker.domain.replicas.fleet import REGISTERED
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
@@ -25,7 +26,16 @@ def require_healthy(ports: Ports, settings: ClusterSettings, instance_id: str) -
     _require(ports.endpoint.health(settings), instance_id)
 
 
-def _require(group: Mapping[str, TargetHealth], instance_id: str) -> None:
+def require_registered(ports: Ports, settings: ClusterSettings, instance_id: str) -> None:
+    """Raises TargetNotHealthy unless the serving group has it; its health checks may still be ahead."""
+    _require(ports.endpoint.health(settings), instance_id, REGISTERED)
+
+
+def _require(
+    group: Mapping[str, TargetHealth],
+    instance_id: str,
+    states: Collection[TargetState] = (TargetState.HEALTHY,),
+) -> None:
     health = group.get(instance_id, TargetHealth(TargetState.ABSENT))
-    if health.state is not TargetState.HEALTHY:
+    if health.state not in states:
         raise TargetNotHealthy(f"{instance_id}: {health.state.value} {health.reason}".rstrip())

@@ -15,6 +15,7 @@ from peaker.domain.service.retirement import (
     guard_load,
     guard_removal,
     serves_nobody,
+    why_called_back,
     why_needed,
 )
 from peaker.ports import Ports
@@ -85,12 +86,16 @@ def removal_reasons(
 def require_removable(
     ports: Ports, settings: ClusterSettings, instance_id: str, lost_volumes: Sequence[str] = ()
 ) -> FleetState:
-    """The guard on a fleet gathered afresh, immediately before a destructive call. Raises RetirementRefused."""
-    fleet = gather_fleet(ports, settings)
-    reasons = removal_reasons(ports, settings, fleet, instance_id, lost_volumes=lost_volumes)
-    if reasons:
-        raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
-    return fleet
+    """The guard on a fleet gathered afresh, immediately before a destructive call.
+
+    Raises ReplicaNeeded where nothing but the need for it speaks against it, and RetirementRefused otherwise.
+    """
+    fleet, evidence = gather_fleet(ports, settings), load_evidence(ports, settings)
+    reasons = removal_reasons(ports, settings, fleet, instance_id, evidence, lost_volumes)
+    if not reasons:
+        return fleet
+    needed = set(reasons) <= set(why_needed(evidence, fleet, settings, instance_id))
+    raise (ReplicaNeeded if needed else RetirementRefused)(f"{instance_id}: {'; '.join(reasons)}")
 
 
 def require_not_needed(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:
@@ -103,7 +108,7 @@ def require_not_needed(ports: Ports, step: StepInput, settings: ClusterSettings,
     if began is None or ports.clock.now() - began < LATE_CALL_TIME:
         return
     fleet = gather_fleet(ports, settings)
-    if reasons := why_needed(load_evidence(ports, settings), fleet, settings, instance_id):
+    if reasons := why_called_back(load_evidence(ports, settings), fleet, settings, instance_id):
         raise ReplicaNeeded(f"{instance_id}: {'; '.join(reasons)}")
 
 

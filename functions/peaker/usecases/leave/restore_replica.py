@@ -15,7 +15,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, 
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Waking
 from peaker.ports import Ports
-from peaker.usecases.join.await_healthy import require_healthy
+from peaker.usecases.join.await_healthy import require_healthy, require_registered
 from peaker.usecases.join.database_control import bring_database_back, database_step
 from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.leave.retire_replica import is_leaving
@@ -51,6 +51,10 @@ class Restored(Summary):
 def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     """Raises TargetNotHealthy until the replica serves again; InstanceNotOnline and HostCommandRunning before that.
 
+    One that is needed again ends its run as soon as it is registered: replicas may be missing beyond it, and their run
+    waits for the lease. It counts as coming until the load balancer finds it healthy; sweep_orphans takes up one that
+    turns out unhealthy.
+
     A replica whose database or instance was stopped already is started and catches up first; so is one that the
     endpoint finds unhealthy: its host may have booted anew; and one that was out of the endpoint while there may have
     been a failover. What a host was told before it failed once more is void: it is told again, out of the endpoint.
@@ -85,10 +89,12 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     for enter in (ports.endpoint.register, ports.endpoint.promote):
         ports.ledger.require_lease(holder_of(step))
         enter(settings, instance_id)
-    require_healthy(ports, settings, instance_id)
+    called_off = failure.error == ReplicaNeeded.__name__
+    (require_registered if called_off else require_healthy)(ports, settings, instance_id)
     serving = replace(row, state=ReplicaState.IN_SERVICE, changed_at=ports.clock.now())
     ports.ledger.set_replica(holder_of(step), serving)
-    return Restored(text=f"{instance_id} serves again", restored=True, standing="in_service", failure=failure)
+    text = f"{instance_id} {'is registered' if called_off else 'serves'} again"
+    return Restored(text=text, restored=True, standing="in_service", failure=failure)
 
 
 def _waking(

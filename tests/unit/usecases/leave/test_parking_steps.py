@@ -256,6 +256,18 @@ def test_every_guard_is_asked_again_right_before_every_destructive_call(
     assert len([one for one in ports.commands.sent if one[0] == "stop_database"]) == before
 
 
+def test_a_replica_that_is_needed_before_it_goes_is_called_back_and_no_failure(ports: FakePorts) -> None:
+    drained(ports)
+    choose_disposal(ports, step(ports, "ChooseDisposal"))
+    ports.readings.metrics[Metric.REQUIRED_REPLICAS.value] = 2
+    for name, attempt in (("ParkReplica", park_replica), ("RetireReplica", retire_replica)):
+        with pytest.raises(errors.ReplicaNeeded, match="the forecast needs 2 replicas") as needed:
+            attempt(ports, step(ports, name))  # type: ignore[operator]
+    why = Failure(failed_step="ParkReplica", error=type(needed.value).__name__, cause=str(needed.value))
+    undo = FailedStep(**step(ports, "UndoRemoval").model_dump(), failure=why)
+    assert restore_replica(ports, undo).outcome == "called_off"
+
+
 def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: FakePorts) -> None:
     drained(ports)
     with pytest.raises(errors.RetirementInProgress):

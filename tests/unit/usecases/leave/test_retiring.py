@@ -11,7 +11,7 @@ from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep
+from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
@@ -19,6 +19,8 @@ from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
+from peaker.usecases.plan.check_shortage import check_shortage
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
@@ -190,10 +192,39 @@ def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
     ports.endpoint.finish_draining()
     why = Failure(failed_step="DrainReplica", error=type(needed.value).__name__, cause=str(needed.value))
     undo = failed(ports).model_copy(update={"failure": why})
-    with pytest.raises(errors.TargetNotHealthy):
-        restore_replica(ports, undo)
-    ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    assert restore_replica(ports, undo).outcome == "called_off"
+    restored = restore_replica(
+        ports, undo
+    )  # Does not wait for health: what else is missing waits for the lease.
+    assert (restored.outcome, restored.text) == ("called_off", f"{PEAK} is registered again")
+    assert ports.endpoint.targets[PEAK].state is TargetState.INITIAL
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
+
+
+def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registration_takes(
+    ports: FakePorts,
+) -> None:
+    """So that no needless replica is begun, and one that never gets healthy is missing again and pages."""
+    settings = ports.clusters.settings("orders")
+    row = ports.ledger.replicas("orders")[PEAK]
+    ports.ledger.set_replica(
+        holder_of(step(ports, "UndoRemoval")), replace(row, changed_at=ports.clock.now())
+    )
+    ports.endpoint.set(PEAK, TargetState.INITIAL)
+    fleet = gather_fleet(ports, settings)
+    assert [one.instance_id for one in fleet.coming] == [PEAK]
+    assert not is_short(ports)
+    ports.endpoint.set(PEAK, TargetState.UNHEALTHY)
+    assert is_short(ports)
+    ports.endpoint.set(PEAK, TargetState.INITIAL)
+    ports.clock.advance(minutes=10)
+    assert is_short(ports)
+
+
+def is_short(ports: FakePorts) -> bool:
+    """A base replica serves and two are needed: whether one would be built."""
+    asked = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_out", "step": "CheckShortage"}
+    ports.readings.metrics |= {"RequiredReplicas": 2}
+    return check_shortage(ports, PlanStep(**asked, trigger={"kind": "schedule"})).short
 
 
 def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: FakePorts) -> None:

@@ -15,10 +15,11 @@ from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep, StepInput
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave.deregister_replica import deregister_replica
+from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.select_idle_replicas import Selected, select_idle_replicas
 from peaker.usecases.leave.sum_up_removal import sum_up_removal
-from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.undo_removal import undo_removal
@@ -27,7 +28,7 @@ from peaker_contract import errors
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import instance, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
-from tests.support.peak import IN_RUN, PEAK, step, with_peak
+from tests.support.peak import IN_RUN, PEAK, clients, step, with_peak
 
 SECOND, ITS_RUN = "i-000000000000c0003", "scale-out-orders-20261121T120000-9f3a-2"
 FAILURE = Failure(failed_step="ConfirmIdle", error="ActivityWhileDrained", cause="used")
@@ -130,6 +131,39 @@ def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: F
     assert ports.endpoint.targets[PEAK].state is TargetState.HEALTHY
     with pytest.raises(errors.RetirementRefused, match="1 would remain"):
         guard_retirement(ports, of_member(by_id[SECOND], "GuardRetirement"))
+
+
+def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: FakePorts) -> None:
+    """Both look by themselves; the order of their ids says who goes back first."""
+    mine = {
+        ports.ledger.run(one["run_id"]).required(RunReplica, "x").instance_id: one
+        for one in selected(ports).members
+    }
+    for member in mine.values():
+        deregister_replica(ports, of_member(member, "DeregisterReplica"))
+        ports.ledger.start_step(
+            holder_of(of_member(member, "DrainReplica")), "DrainReplica", NOON, lease_end(NOON)
+        )
+    clients(ports, 2)
+    ports.clock.advance(minutes=10)
+
+    def look(instance_id: str) -> None:
+        drain_replica(ports, of_member(mine[instance_id], "DrainReplica"))
+
+    ports.readings.metrics["RequiredReplicas"] = 2
+    first, second = sorted(mine)
+    with pytest.raises(errors.ReplicaDraining):
+        look(second)
+    with pytest.raises(errors.ReplicaNeeded):
+        look(first)
+    ports.endpoint.finish_draining()
+    why = Failure(failed_step="DrainReplica", error="ReplicaNeeded", cause="the forecast needs 2 replicas")
+    undo_removal(ports, FailedStep(**of_member(mine[first], "UndoRemoval").model_dump(), failure=why))
+    with pytest.raises(errors.ReplicaDraining):  # It counts on the other, which is registered again.
+        look(second)
+    ports.readings.metrics["RequiredReplicas"] = 3
+    with pytest.raises(errors.ReplicaNeeded):
+        look(second)
 
 
 def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: FakePorts) -> None:
