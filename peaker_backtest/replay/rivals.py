@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from peaker.domain.planning.needed_replicas import replicas_for
+from peaker.domain.planning.scaling_policy import replicas_for
 
 from peaker_backtest.replay.simulation import (
     Event,

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts, replicas_for
+from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
 from peaker.domain.planning.scaling import Action, decide
 from peaker.domain.planning.scaling_policy import (
     KEEP_LEAD_TIMES,
     Capacity,
     ScalingPolicy,
+    replicas_for,
     with_headroom,
 )
 

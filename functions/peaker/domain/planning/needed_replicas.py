@@ -5,14 +5,13 @@ A forecast adds to the need, it never lowers it (I8); max_replicas is a ceiling 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from peaker.domain.forecasting import ExpectedEvent, Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.reaction import load_text, react
-from peaker.domain.planning.scaling_policy import ScalingPolicy
+from peaker.domain.planning.scaling_policy import ScalingPolicy, replicas_for
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,6 @@ class DecisionInputs:
     fleet: FleetCounts
     troubles: Sequence[Trouble] = ()
     overrides: Sequence[CalendarOverride] = ()
-
-
-def replicas_for(load: float, capacity_per_replica: float) -> int:
-    """Whole replicas that serve `load`; a hair above a whole number is that number."""
-    if capacity_per_replica <= 0:
-        raise ValueError(f"capacity per replica must be positive, got {capacity_per_replica}")
-    return max(0, math.ceil(load / capacity_per_replica - 1e-9))
 
 
 @dataclass(frozen=True)

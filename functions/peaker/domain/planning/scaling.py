@@ -27,10 +27,9 @@ from peaker.domain.planning.needed_replicas import (
     need_of,
     needed_later,
     passed_seconds,
-    replicas_for,
 )
 from peaker.domain.planning.reaction import load_text, patient_checks
-from peaker.domain.planning.scaling_policy import ScalingPolicy, keep_seconds
+from peaker.domain.planning.scaling_policy import ScalingPolicy, keep_seconds, replicas_for
 
 
 class Action(StrEnum):

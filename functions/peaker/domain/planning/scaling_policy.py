@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from peaker.domain.planning.lead_time import LeadTime
@@ -9,6 +10,13 @@ from peaker_contract.load_settings import ForecastSettings
 
 DEFAULT_QUANTILE = 0.95
 KEEP_LEAD_TIMES = 2.0
+
+
+def replicas_for(load: float, capacity_per_replica: float) -> int:
+    """Whole replicas that serve `load`; a hair above a whole number is that number."""
+    if capacity_per_replica <= 0:
+        raise ValueError(f"capacity per replica must be positive, got {capacity_per_replica}")
+    return max(0, math.ceil(load / capacity_per_replica - 1e-9))
 
 
 @dataclass(frozen=True)

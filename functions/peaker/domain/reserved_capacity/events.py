@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from peaker.domain.planning.needed_replicas import replicas_for
+from peaker.domain.planning.scaling_policy import replicas_for
 from peaker.domain.reading import Known, Reading
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import CalendarEvent

@@ -16,7 +16,6 @@ from peaker.domain.planning.needed_replicas import (
     DecisionInputs,
     FleetCounts,
     Trouble,
-    replicas_for,
 )
 from peaker.domain.planning.scaling import Action, Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
@@ -26,6 +25,7 @@ from peaker.domain.planning.scaling_policy import (
     measured_capacity,
     minimum_lifetime_minutes,
     newsvendor_quantile,
+    replicas_for,
     served_quantile,
     with_headroom,
 )
