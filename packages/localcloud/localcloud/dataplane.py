@@ -7,7 +7,6 @@ these alone, so that it behaves the same on both.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -74,9 +73,6 @@ class BlockStore(Protocol):
     def changed_blocks(self, earlier_id: str, later_id: str) -> Sequence[int]:
         """Indices of the blocks written between two snapshots of one lineage, ascending (ebs:ListChangedBlocks)."""
 
-    def read_snapshot_block(self, snapshot_id: str, block_index: int) -> bytes:
-        """The 512 KiB of one block (ebs:GetSnapshotBlock)."""
-
     def attach(self, volume_id: str) -> BlockDevice:
         """Make the volume a block device on this machine. Attaching twice gives the same device."""
 
@@ -98,9 +94,6 @@ class HostSpec:
     image_id: str
     private_ip: str
     hostname: str
-    # What the host knows of AWS's services: addresses by name, and the authority (PEM) that they show a certificate of.
-    services: Mapping[str, str] = field(default_factory=dict)
-    authority: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,9 +139,6 @@ class Hosts(Protocol):
 
     def is_up(self, instance_id: str) -> bool:
         """True while the host's init runs (it would answer SSM)."""
-
-    def metadata_socket(self, instance_id: str) -> socket.socket | None:
-        """Listens at 169.254.169.254:80 in this host alone; None where hosts have no network. The caller closes it."""
 
     def plug(self, instance_id: str, device_name: str, volume_id: str, device: BlockDevice) -> None:
         """Show a volume in the host as Nitro does: /dev/nvmeXn1, a link at device_name (/dev/sdf) and

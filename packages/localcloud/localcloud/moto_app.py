@@ -10,7 +10,6 @@ from moto import backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from localcloud.admin import PREFIX, admin_application
-from localcloud.extensions.ec2.direct_blocks import block_application, is_for_block
 from localcloud.extensions.pricing import is_for_pricing, pricing_application
 from localcloud.iam.gateway import guarded
 
@@ -31,7 +30,6 @@ def application(cloud: OpenCloud) -> WsgiApplication:
     admin = admin_application(cloud)
     moto = guarded(cloud, moto_application())
     pricing = guarded(cloud, pricing_application(cloud))
-    block = guarded(cloud, block_application(cloud))
     # moto lists its own folder on every request; that is a tenth of the time of one
     modules = tuple(backends.list_of_moto_modules())
     cloud.patch(backends, "list_of_moto_modules", lambda: modules)
@@ -41,8 +39,6 @@ def application(cloud: OpenCloud) -> WsgiApplication:
             return admin(environ, start_response)
         if is_for_pricing(environ):
             return pricing(environ, start_response)
-        if cloud.dataplane is not None and is_for_block(environ):
-            return block(environ, start_response)
         return moto(environ, _undated(start_response))
 
     return route

@@ -25,7 +25,6 @@ from localcloud.extensions.elbv2.lateness import BalancerLateness
 from localcloud.extensions.events.deliveries import DeliveriesAtWork
 from localcloud.extensions.price_list import LocalPriceList
 from localcloud.faults import Faults
-from localcloud.hosts.service_names import ServiceNames
 from localcloud.iam.access import Access
 from localcloud.iam.account import Account
 from localcloud.iam.identities import ADMINISTRATOR_KEY, Credentials
@@ -54,11 +53,6 @@ class CloudSettings:
     snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending at least
     # And what it copies: all blocks at first, then those written since (cloud seconds, per volume). 0: at once.
     snapshot_mib_per_s: float = 100.0
-    # EBS user guide, quotas of the direct APIs: GetSnapshotBlock, real seconds.
-    block_requests_per_second_of_snapshot: float = 1000.0
-    block_requests_per_second_of_account: float = 5000.0
-    # ListChangedBlocks also of a snapshot and one of a volume that was made from it. False: of one volume's alone.
-    compares_along_lineage: bool = True
     transaction_seconds: float = (
         0.005  # real seconds that a transaction keeps others from its items (DynamoDB)
     )
@@ -108,7 +102,6 @@ class OpenCloud:
         self.price_list = LocalPriceList()
         self.quotas = LocalQuotas()
         self.port = port
-        self.services_of_hosts: ServiceNames | None = None  # what is served to hosts under its own name
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)
         self._owns_dataplane = owns_dataplane

@@ -24,11 +24,10 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from localcloud import plugins, selftest
 from localcloud.clock import CloudClock
 from localcloud.extensions import injected_failures
-from localcloud.hosts.service_names import TLS_PORT, service_names
 from localcloud.open_cloud import LOOPBACK, LocalCloudError, OpenCloud
 
 if TYPE_CHECKING:
-    from localcloud.moto_app import WsgiApplication
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -186,38 +185,13 @@ class LocalCloud(OpenCloud):
                 )
             server.daemon_threads = True  # type: ignore[attr-defined]
             self._servers += (server,)
-        for address in self._addresses[1:2]:
-            self._serve_hosts(address, app)
-
-    def _serve_hosts(self, address: str, app: WsgiApplication) -> None:
-        """The EBS direct APIs under their own name and over TLS, where this machine leaves us the port."""
-        names = service_names({f"ebs.{self.settings.region}.amazonaws.com": address})
-        try:
-            listener = _bound_socket(address, TLS_PORT)
-        except LocalCloudError as error:
-            log.warning("hosts do not reach EBS under its own name: %s", error)
-            return
-        with listener:
-            server = make_server(
-                address,
-                TLS_PORT,
-                app,
-                threaded=True,
-                # A connection is kept: a handshake for each block would cost more than the block.
-                request_handler=_handler_on(self.clock, "HTTP/1.1"),
-                ssl_context=names.context(self.state_dir / "tls"),
-                fd=listener.fileno(),
-            )
-        server.daemon_threads = True  # type: ignore[attr-defined]
-        self._servers += (server,)
-        self.services_of_hosts = names
 
 
-def _handler_on(clock: CloudClock, version: str = "HTTP/1.0") -> type[WSGIRequestHandler]:
+def _handler_on(clock: CloudClock) -> type[WSGIRequestHandler]:
     """Answers carry the cloud's time as their date, as AWS's carry AWS's."""
 
     class Handler(WSGIRequestHandler):
-        protocol_version = version
+        protocol_version = "HTTP/1.0"
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return http_date(clock.epoch() if timestamp is None else timestamp)

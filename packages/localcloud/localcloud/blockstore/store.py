@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
@@ -122,14 +121,6 @@ class ColdBlockStore:
     def snapshot_size_bytes(self, snapshot_id: str) -> int:
         """Size of the volume that the snapshot was taken of."""
         return int(self._running().ask("blocks", snapshot_id).split()[0])
-
-    def read_snapshot_block(self, snapshot_id: str, block_index: int) -> bytes:
-        """512 KiB of a snapshot, the end padded with zeros. DataPlaneError where it has no such block."""
-        size = self.snapshot_size_bytes(snapshot_id)
-        if not 0 <= block_index * BLOCK_BYTES < size:
-            raise DataPlaneError(f"snapshot {snapshot_id} has no block {block_index}")
-        with (self._layout.pool / "snapshots" / f"{snapshot_id}.img").open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), BLOCK_BYTES, block_index * BLOCK_BYTES).ljust(BLOCK_BYTES, b"\0")
 
     def snapshot_ids(self) -> list[str]:
         """All snapshots in the pool, those of earlier stores included."""

@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import threading
@@ -23,7 +22,6 @@ from pathlib import Path
 from localcloud.dataplane import BlockDevice, DataPlaneError, HostSpec, RunningCommand
 from localcloud.hosts.commands import HostCommand
 from localcloud.hosts.images import image_root
-from localcloud.hosts.link_local import METADATA_ADDRESS, METADATA_PORT, listening_in
 from localcloud.hosts.network import (
     NetworkPlan,
     connect,
@@ -41,7 +39,6 @@ KILL_LIMIT_SECONDS = 60.0
 # A database's own limit for its end is two minutes.
 ORDERLY_STOP_LIMIT_SECONDS = 150.0
 # Where Debian's OpenSSL looks for authorities, beside its folder of them.
-_TRUSTED = Path("usr/lib/ssl/cert.pem")
 _BOOT_SCRIPT = Path(__file__).with_name("host_boot.sh")
 HOST_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -161,10 +158,6 @@ class NamespaceHosts:
         """True while the host's init runs."""
         host = self._hosts.get(instance_id)
         return host is not None and host.up
-
-    def metadata_socket(self, instance_id: str) -> socket.socket:
-        """Listens at the metadata service's address in the host's network, which lasts as long as the host."""
-        return listening_in(self._known(instance_id).namespace, METADATA_ADDRESS, METADATA_PORT)
 
     def plug(self, instance_id: str, device_name: str, volume_id: str, device: BlockDevice) -> None:
         """Show a volume in the host. Again: does nothing. A taken name raises DataPlaneError."""
@@ -306,12 +299,8 @@ def _make_writable_layer(host: _Host) -> None:
     (host.directory / "root").mkdir()
     spec = host.spec
     (etc / "hostname").write_text(f"{spec.hostname}\n")
-    named = {"localhost": "127.0.0.1", spec.hostname: spec.private_ip, **spec.services}
+    named = {"localhost": "127.0.0.1", spec.hostname: spec.private_ip}
     (etc / "hosts").write_text("".join(f"{address} {name}\n" for name, address in named.items()))
-    if spec.authority:
-        trusted = host.directory / "upper" / _TRUSTED
-        trusted.parent.mkdir(parents=True)
-        trusted.write_text(spec.authority)
     # No name server is reachable; without this file a lookup would ask the machine's and wait.
     (etc / "resolv.conf").write_text("# none\n")
     # As cloud-init leaves it: tools on the host can tell who they are.

@@ -108,8 +108,6 @@ def connect(plan: NetworkPlan, state_directory: Path, namespace: str, address: s
     batch(
         [
             "link set dev lo up",
-            # Each host's own: what listens there in this namespace is the instance metadata service.
-            "address add 169.254.169.254/32 dev lo",
             f"link set dev eth0 alias '{alias}'",
             f"address add {address}/{plan.network.prefixlen} dev eth0",
             "link set dev eth0 up",

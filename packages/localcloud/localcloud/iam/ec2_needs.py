@@ -222,25 +222,13 @@ EC2: dict[str, Needs] = {
     "ec2:CreateTags": _tag("CreateTags"),
     "ec2:DeleteTags": _tag("DeleteTags"),
     "ebs:ListSnapshotBlocks": lambda params, look: [_of_snapshot(params, look, "ListSnapshotBlocks")],
-    "ebs:GetSnapshotBlock": lambda params, look: _block(params, look),
+    "ebs:GetSnapshotBlock": lambda params, look: [_of_snapshot(params, look, "GetSnapshotBlock")],
     "ebs:ListChangedBlocks": lambda params, look: [
         _of_snapshot({"SnapshotId": params[each]}, look, "ListChangedBlocks")
         for each in ("FirstSnapshotId", "SecondSnapshotId")
         if params.get(each)
     ],
 }
-
-
-def _block(params: Params, look: Lookup) -> Iterator[Need]:
-    """Of a snapshot under a customer-managed key the caller decrypts (EBS user guide, direct APIs, encryption)."""
-    yield _of_snapshot(params, look, "GetSnapshotBlock")
-    key = look.key_of_snapshot(params["SnapshotId"])
-    if key is not None:
-        via = {
-            "kms:viaservice": (f"ebs.{look.region}.amazonaws.com",),
-            "kms:calleraccount": (look.account_id,),
-        }
-        yield Need("kms:Decrypt", key, "key", via)
 
 
 def _of_snapshot(params: Params, look: Lookup, action: str) -> Need:

@@ -93,12 +93,6 @@ class SimulatedBlockStore:
             index for index in before.keys() | after.keys() if before.get(index) != after.get(index)
         )
 
-    def read_snapshot_block(self, snapshot_id: str, block_index: int) -> bytes:
-        blocks = self._snapshot(snapshot_id)
-        if block_index not in blocks:
-            raise DataPlaneError(f"{snapshot_id} holds no block {block_index}.")
-        return blocks[block_index]
-
     def attach(self, volume_id: str) -> BlockDevice:
         with self._lock:
             volume = self._volume(volume_id)

@@ -323,24 +323,6 @@ def test_a_volume_under_a_key_that_ebs_can_use_stays_and_its_snapshots_carry_the
     eventually(lambda: gone(lost))
 
 
-def test_a_block_of_a_snapshot_needs_the_action_and_of_an_encrypted_one_its_key(aws: ResourceCloud) -> None:
-    key = aws.kms.create_key()["KeyMetadata"]["Arn"]
-    volume = aws.available_volume(Encrypted=True, KmsKeyId=key)
-    aws.plane.volumes.write(volume, {1: b"rows"})
-    snapshot = aws.completed_snapshot(volume)
-    token = aws.ebs.list_snapshot_blocks(SnapshotId=snapshot)["Blocks"][0]["BlockToken"]
-    asked = {"SnapshotId": snapshot, "BlockIndex": 1, "BlockToken": token}
-    may_read = allow("ebs:GetSnapshotBlock", f"arn:aws:ec2:us-east-1::snapshot/{snapshot}")
-    code, status, message = refusal(lambda: Person(aws).ebs.get_snapshot_block(**asked))
-    assert (code, status) == ("AccessDeniedException", 403)
-    assert "perform: ebs:GetSnapshotBlock" in message
-    message = refusal(lambda: Person(aws, may_read).ebs.get_snapshot_block(**asked))[2]
-    assert f"perform: kms:Decrypt on resource: {key}" in message
-    via_ebs = {"StringEquals": {"kms:ViaService": "ebs.us-east-1.amazonaws.com"}}
-    person = Person(aws, may_read, allow("kms:Decrypt", key, **via_ebs))
-    assert person.ebs.get_snapshot_block(**asked)["BlockData"].read().startswith(b"rows")
-
-
 @pytest.mark.parametrize("missing", ["Decrypt", "CreateGrant", None])
 def test_an_instance_whose_images_key_ec2_cannot_use_is_answered_for_and_then_ends(
     aws: ResourceCloud, missing: str | None

@@ -14,7 +14,7 @@ from cloud_rig.control import unique
 from cloud_rig.resources import ResourceCloud, open_cloud
 
 SNAPSHOT = "arn:aws:ec2:us-east-1::snapshot/snap-0123456789abcdef0"
-READ = "ebs:GetSnapshotBlock"
+READ = "ebs:ListSnapshotBlocks"
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -65,7 +65,7 @@ def test_what_a_policy_allows_is_allowed_and_all_else_is_not(aws: ResourceCloud)
     assert simulated(aws, role(aws, statement("Allow")))["EvalDecision"] == "allowed"
     assert simulated(aws, role(aws))["EvalDecision"] == "implicitDeny"
     assert (
-        simulated(aws, role(aws, statement("Allow", "ebs:ListSnapshotBlocks")))["EvalDecision"]
+        simulated(aws, role(aws, statement("Allow", "ebs:ListChangedBlocks")))["EvalDecision"]
         == "implicitDeny"
     )
 
@@ -94,7 +94,7 @@ def test_a_condition_sees_what_is_given_and_what_is_not_is_missing(aws: Resource
 
 
 def test_every_action_is_weighed_on_every_resource(aws: ResourceCloud) -> None:
-    actions = ["ebs:ListSnapshotBlocks", READ]
+    actions = ["ebs:ListChangedBlocks", READ]
     answer = aws.iam.simulate_principal_policy(
         PolicySourceArn=role(aws, statement("Allow")),
         ActionNames=actions,

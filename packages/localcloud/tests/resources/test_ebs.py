@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -307,7 +305,6 @@ def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None
     assert described["FullSnapshotSizeInBytes"] == 2 * BLOCK
     tags = {entry["Key"]: entry["Value"] for entry in described["Tags"]}
     assert tags == {"peaker:volume": "data", "peaker:run-id": "run-1"}
-    assert aws.plane.volumes.read_snapshot_block(snapshot_id, 0).startswith(b"rows")
 
 
 @pytest.fixture
@@ -459,7 +456,7 @@ def test_a_snapshot_of_the_data_plane_can_be_made_known(aws: ResourceCloud) -> N
 # -- EBS direct APIs -----------------------------------------------------------------------------------------
 
 
-def test_blocks_of_a_snapshot_are_listed_in_pages_and_read(aws: ResourceCloud) -> None:
+def test_blocks_of_a_snapshot_are_listed_in_pages(aws: ResourceCloud) -> None:
     volume_id = aws.available_volume()
     indices = [index * 3 for index in range(250)]
     aws.plane.volumes.write(volume_id, {index: b"block %d" % index for index in indices})
@@ -475,13 +472,6 @@ def test_blocks_of_a_snapshot_are_listed_in_pages_and_read(aws: ResourceCloud) -
         assert len(page["Blocks"]) == 100
         request["NextToken"] = page["NextToken"]
     assert [block["BlockIndex"] for block in listed] == indices
-    block = aws.ebs.get_snapshot_block(
-        SnapshotId=snapshot_id, BlockIndex=6, BlockToken=listed[2]["BlockToken"]
-    )
-    content = block["BlockData"].read()
-    assert (len(content), block["DataLength"]) == (BLOCK, BLOCK)
-    assert content.startswith(b"block 6\0")
-    assert block["Checksum"] == base64.b64encode(hashlib.sha256(content).digest()).decode()
 
 
 def test_listing_can_start_at_a_block(aws: ResourceCloud) -> None:
@@ -501,6 +491,10 @@ def test_changed_blocks_between_two_snapshots(aws: ResourceCloud) -> None:
     page = aws.ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=second)
     assert [block["BlockIndex"] for block in page["ChangedBlocks"]] == [2, 7]
     assert "FirstBlockToken" not in page["ChangedBlocks"][1]
+    other = aws.completed_snapshot(aws.available_volume(SnapshotId=first))
+    with pytest.raises(ClientError) as error:
+        aws.ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=other)
+    assert error.value.response["Reason"] == "UNRELATED_SNAPSHOTS", "of another volume"  # type: ignore[typeddict-item]
 
 
 def test_block_api_refusals(slow_aws: ResourceCloud) -> None:
@@ -514,8 +508,4 @@ def test_block_api_refusals(slow_aws: ResourceCloud) -> None:
         snapshot_id = aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
         with pytest.raises(ClientError) as error:
             aws.ebs.list_snapshot_blocks(SnapshotId=snapshot_id)
-    assert code_of(error) == "ValidationException"
-    eventually(lambda: aws.snapshot(snapshot_id).get("State") == "completed")
-    with pytest.raises(ClientError) as error:
-        aws.ebs.get_snapshot_block(SnapshotId=snapshot_id, BlockIndex=1, BlockToken="bm90IGEgdG9rZW4=")
     assert code_of(error) == "ValidationException"

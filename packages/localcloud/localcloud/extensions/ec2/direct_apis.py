@@ -1,27 +1,24 @@
-"""The EBS direct APIs: which blocks a snapshot holds, and what is in them."""
+"""The EBS direct APIs that list a snapshot's blocks."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 
-from localcloud.dataplane import DataPlaneError
 from localcloud.extensions.ec2.ebs import BLOCK_BYTES
 from localcloud.extensions.ec2.ebs_records import EbsSnapshot
 from localcloud.extensions.ec2.state import Ec2State
 
 BLOCK_TOKEN_LIFE = timedelta(days=7)
-_EXPIRY_BYTES = 5
 
 
 class DirectActions:
-    """ebs:ListSnapshotBlocks and ListChangedBlocks over EC2's snapshots; the block for GetSnapshotBlock."""
+    """ebs:ListSnapshotBlocks and ListChangedBlocks over EC2's snapshots."""
 
     def __init__(self, state: Ec2State) -> None:
         self.state = state
@@ -30,17 +27,13 @@ class DirectActions:
     def list_snapshot_blocks(self, response: Any) -> ActionResult:
         snapshot = self._snapshot(response._get_param("SnapshotId"))
         indices, token = self._page(response, self._indices(snapshot))
-        expires = self._expiry()
-        blocks = [
-            {"BlockIndex": index, "BlockToken": _block_token(snapshot.id, index, expires)}
-            for index in indices
-        ]
+        blocks = [{"BlockIndex": index, "BlockToken": _block_token(snapshot.id, index)} for index in indices]
         return ActionResult({"Blocks": blocks, "NextToken": token, **self._about(snapshot)})
 
     def list_changed_blocks(self, response: Any) -> ActionResult:
         first = self._snapshot(response._get_param("FirstSnapshotId"))
         second = self._snapshot(response._get_param("SecondSnapshotId"))
-        if not second.is_compared_with(first, self.state.cloud.settings.compares_along_lineage):
+        if not second.is_compared_with(first):
             raise DirectError(
                 "ValidationException", "UNRELATED_SNAPSHOTS", f"{first.id} and {second.id} are not related"
             )
@@ -50,26 +43,15 @@ class DirectActions:
             changed = self.state.dataplane.volumes.changed_blocks(first.id, second.id)
             self._changed[first.id, second.id] = changed
         indices, token = self._page(response, changed)
-        expires = self._expiry()
         blocks = [
             {
                 "BlockIndex": index,
-                "FirstBlockToken": _block_token(first.id, index, expires) if index in before else None,
-                "SecondBlockToken": _block_token(second.id, index, expires) if index in after else None,
+                "FirstBlockToken": _block_token(first.id, index) if index in before else None,
+                "SecondBlockToken": _block_token(second.id, index) if index in after else None,
             }
             for index in indices
         ]
         return ActionResult({"ChangedBlocks": blocks, "NextToken": token, **self._about(second)})
-
-    def block(self, snapshot_id: str, index: int, token: str) -> bytes:
-        """512 KiB of a snapshot, for ebs:GetSnapshotBlock. Raises DirectError."""
-        snapshot = self._snapshot(snapshot_id)
-        if not _is_block_token(token, snapshot.id, index, self.state.cloud.clock.now()):
-            raise DirectError("ValidationException", "INVALID_BLOCK_TOKEN", "The block token is not valid.")
-        try:
-            return self.state.dataplane.volumes.read_snapshot_block(snapshot.id, index)
-        except DataPlaneError as error:
-            raise DirectError("ValidationException", "INVALID_BLOCK", str(error)) from error
 
     def _snapshot(self, snapshot_id: str) -> EbsSnapshot:
         snapshot = self.state.backend.snapshots.get(snapshot_id)
@@ -98,31 +80,16 @@ class DirectActions:
         rest = [index for index in indices if index >= start]
         return rest[:size], str(rest[size]) if len(rest) > size else None
 
-    def _expiry(self) -> datetime:
-        return self.state.cloud.clock.now() + BLOCK_TOKEN_LIFE
-
     def _about(self, snapshot: EbsSnapshot) -> dict[str, Any]:
         return {
-            "ExpiryTime": self._expiry(),
+            "ExpiryTime": self.state.cloud.clock.now() + BLOCK_TOKEN_LIFE,
             "VolumeSize": snapshot.volume_size,
             "BlockSize": BLOCK_BYTES,
         }
 
 
-def _block_token(snapshot_id: str, index: int, expires: datetime) -> str:
-    """Names the block and tells when the token expires."""
-    until = int(expires.timestamp()).to_bytes(_EXPIRY_BYTES, "big")
-    digest = hashlib.sha256(f"{snapshot_id}/{index}/{until.hex()}".encode()).digest()
-    return base64.b64encode(until + digest).decode()
-
-
-def _is_block_token(token: str, snapshot_id: str, index: int, now: datetime) -> bool:
-    try:
-        until = int.from_bytes(base64.b64decode(token, validate=True)[:_EXPIRY_BYTES], "big")
-        expires = datetime.fromtimestamp(until, UTC)
-    except (ValueError, OverflowError, OSError):
-        return False
-    return expires > now and token == _block_token(snapshot_id, index, expires)
+def _block_token(snapshot_id: str, index: int) -> str:
+    return hashlib.sha256(f"{snapshot_id}/{index}".encode()).hexdigest()
 
 
 class DirectError(ServiceException):

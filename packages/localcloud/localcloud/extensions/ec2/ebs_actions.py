@@ -394,5 +394,5 @@ def install(cloud: OpenCloud) -> None:
         state.replace_action(ElasticBlockStore, name, actions.refuse)
     for name in ("list_snapshot_blocks", "list_changed_blocks"):
         state.replace_action(EBSResponse, name, getattr(direct, name))
-    for name in ("start_snapshot", "put_snapshot_block", "complete_snapshot"):
+    for name in ("get_snapshot_block", "start_snapshot", "put_snapshot_block", "complete_snapshot"):
         state.replace_action(EBSResponse, name, actions.refuse)

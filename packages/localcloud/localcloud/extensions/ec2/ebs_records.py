@@ -34,10 +34,6 @@ class EbsVolume(Volume):
             throughput=spec.throughput_mib_per_s,
         )
         self.spec = spec
-        self.ancestors: frozenset[str] = frozenset()  # what it was made from, also once that is deleted
-        source = state.backend.snapshots.get(snapshot_id) if snapshot_id else None
-        if isinstance(source, EbsSnapshot):
-            self.ancestors = source.ancestors | {source.id}
         self.kms_key_id: str | None = None
         self.in_store = True
         self.volume_initialization_rate = spec.initialization_rate_mib_per_s
@@ -76,28 +72,15 @@ class EbsSnapshot(Snapshot):
         self.kms_key_id: str | None = getattr(volume, "kms_key_id", None)
         self.full_snapshot_size_in_bytes: int | None = None
         self.completion_time: datetime | None = None
-        # Snapshots that it is incremental to, over all volumes in between, also once they are deleted.
-        self.ancestors: frozenset[str] = self._of_volume(state) | getattr(volume, "ancestors", frozenset())
         self._clock = state.cloud.clock
         self._started_at = time.monotonic()
         self._pending_seconds = state.cloud.settings.snapshot_seconds
         self._started_epoch = self._clock.epoch()
         self._copy_seconds = 0.0  # of the cloud's
 
-    def _of_volume(self, state: Ec2State) -> frozenset[str]:
-        """The volume's earlier ones, each with its own. Where nobody knows the volume there are none."""
-        if self.volume_id == NO_SOURCE_VOLUME:
-            return frozenset()
-        known = [one for one in list(state.backend.snapshots.values()) if isinstance(one, EbsSnapshot)]
-        return frozenset[str]().union(
-            *({one.id, *one.ancestors} for one in known if one.volume_id == self.volume_id)
-        )
-
-    def is_compared_with(self, other: EbsSnapshot, along_lineage: bool) -> bool:
-        """Whether ebs:ListChangedBlocks compares them: both of one volume, or one that the other is incremental to."""
-        if self.id == other.id or (self.volume_id == other.volume_id and self.volume_id != NO_SOURCE_VOLUME):
-            return True
-        return along_lineage and (self.id in other.ancestors or other.id in self.ancestors)
+    def is_compared_with(self, other: EbsSnapshot) -> bool:
+        """Whether ebs:ListChangedBlocks compares the two: both are of one volume."""
+        return self.id == other.id or (self.volume_id == other.volume_id != NO_SOURCE_VOLUME)
 
     def copies(self, stored_bytes: int, rate_mib_per_s: float) -> None:
         """It is pending until so many bytes are copied."""

@@ -21,7 +21,6 @@ from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from localcloud.dataplane import DataPlaneError, HostSpec
 from localcloud.extensions.ec2 import ebs
 from localcloud.extensions.ec2.images import boots_as, key_of_image
-from localcloud.extensions.ec2.instance_metadata import serve_host_metadata
 from localcloud.extensions.ec2.state import Ec2State, ec2_error
 from localcloud.iam.gateway import REFUSED_LATER
 
@@ -45,7 +44,6 @@ class Instances:
         self._terminated_at: dict[str, float] = {}
         self._running_since: dict[str, float] = {}
         self.to_kill: set[str] = set()  # by the StopInstances with Force that is being answered
-        self._metadata_ends: dict[str, Callable[[], None]] = {}
         self._seen_before: dict[str, tuple[float, InstanceState]] = {}
 
     def owns(self, instance: Any) -> bool:
@@ -103,7 +101,6 @@ class Instances:
                     state.dataplane.hosts.launch(
                         self._host_spec(instance, boots_as(state.backend, instance.image_id))
                     )
-                    self._metadata_ends[instance.id] = serve_host_metadata(state.cloud, instance.id)
                     for attachment in ebs.attachments_of(state, instance):
                         ebs.plug(state, attachment)
                 else:
@@ -212,17 +209,12 @@ class Instances:
         return previous
 
     def _host_spec(self, instance: Any, image_id: str) -> HostSpec:
-        """It knows the services that are served to hosts under their own names."""
         address = str(instance.private_ip)
-        name, services = "ip-" + address.replace(".", "-"), self.state.cloud.services_of_hosts
-        if services is None:
-            return HostSpec(instance.id, image_id, address, name)
-        return HostSpec(instance.id, image_id, address, name, services.addresses, services.authority)
+        return HostSpec(instance.id, image_id, address, "ip-" + address.replace(".", "-"))
 
     def _take_away(self, instance: Any, reason: StateReason | None = None) -> None:
         """The host goes, then its volumes are detached, or deleted where DeleteOnTermination says so."""
         state = self.state
-        self._metadata_ends.pop(instance.id, lambda: None)()
         state.dataplane.hosts.terminate(instance.id)
         self._running_since.pop(instance.id, None)
         for attachment in ebs.attachments_of(state, instance):

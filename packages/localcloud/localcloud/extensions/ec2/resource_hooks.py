@@ -19,7 +19,8 @@ EBS_ACTIONS = (
     "modify_snapshot_tier restore_snapshot_tier"
 )
 DIRECT_ACTIONS = (
-    "list_snapshot_blocks list_changed_blocks start_snapshot put_snapshot_block complete_snapshot"
+    "list_snapshot_blocks list_changed_blocks get_snapshot_block "
+    "start_snapshot put_snapshot_block complete_snapshot"
 )
 HOOKS: Mapping[str, str] = {  # what is replaced or called, and its parameters
     **{f"moto.ec2.responses.instances:InstanceResponse.{name}": "self" for name in EC2_ACTIONS.split()},
