@@ -50,32 +50,40 @@ class Retrier:
 
 # How often more than in a call that ends, for each hour in which a state looks again and again.
 _BUSY_PER_HOUR, _NO_ANSWERS_PER_HOUR = 4, 2
+# Tries over an hour, for which DynamoDB or Lambda has been away at most: full jitter waits half of the interval on
+# average, and the intervals grow to _LONGEST_PAUSE_SECONDS.
+_AN_HOUR = 29
+_LONGEST_PAUSE_SECONDS = 300
 
 
-def _aws_busy(hours: float = 0) -> Retrier:
-    return Retrier(
-        ("Throttled", "AwsUnavailable"),
-        interval_seconds=5,
-        max_attempts=8 + math.ceil(_BUSY_PER_HOUR * hours),
-        backoff_rate=2,
-        max_delay_seconds=120,
-        jitter=True,
-        reason="AWS limits the rate or does not answer; its guides ask for backoff with jitter.",
-    )
-
-
-_NO_ANSWER_OF_THE_FUNCTION = (
+# Lambda did not take the call, or did not answer for it: the account's concurrency is used up, or Lambda is away.
+_LAMBDA_BUSY = (
     "Lambda.ClientExecutionTimeoutException",
     "Lambda.ServiceException",
     "Lambda.AWSLambdaException",
     "Lambda.SdkClientException",
     "Lambda.TooManyRequestsException",
+)
+_NO_ANSWER_OF_THE_FUNCTION = (
     "Lambda.Unknown",
     "Runtime.ExitError",
     "Runtime.HandlerNotFound",
     "Runtime.ImportModuleError",
     "Sandbox.Timedout",
 )
+
+
+def _aws_busy(hours: float = 0) -> Retrier:
+    return Retrier(
+        ("Throttled", "AwsUnavailable", *_LAMBDA_BUSY),
+        interval_seconds=5,
+        max_attempts=_AN_HOUR + math.ceil(_BUSY_PER_HOUR * hours),
+        backoff_rate=2,
+        max_delay_seconds=_LONGEST_PAUSE_SECONDS,
+        jitter=True,
+        reason="AWS limits the rate or does not answer, for an hour at the longest; its guides ask for backoff with "
+        "jitter.",
+    )
 
 
 def _no_answer_of_the_function(*more: str, hours: float = 0) -> Retrier:
@@ -86,8 +94,8 @@ def _no_answer_of_the_function(*more: str, hours: float = 0) -> Retrier:
         backoff_rate=2,
         max_delay_seconds=60,
         jitter=True,
-        reason="The call itself failed, the function crashed or was late, or a deployment is between its code and "
-        "its configuration; every function may run twice (I10).",
+        reason="The function crashed or was late, or a deployment is between its code and its configuration; every "
+        "function may run twice (I10).",
     )
 
 

@@ -104,7 +104,7 @@ def test_a_late_call_of_a_member_that_was_undone_makes_nothing_while_the_others_
         at="storage.create_volume",
         functions=world.functions,
         seconds=55,
-        error="Lambda.SdkClientException",
+        error="Lambda.Unknown",
         always=True,
     )
 

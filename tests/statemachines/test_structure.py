@@ -346,6 +346,18 @@ def test_a_state_that_looks_for_hours_is_not_ended_by_the_looks_that_fail_in_pas
                     assert rule["MaxAttempts"] >= 6 + an_hour * sum(map(_hours, waits)), state.place
 
 
+@pytest.mark.parametrize("error", ["Throttled", "AwsUnavailable", "Lambda.TooManyRequestsException"])
+def test_what_is_away_for_an_hour_ends_no_run(error: str) -> None:
+    """A throttle of Lambda for two minutes had failed 36 of 87 executions; full jitter waits half on average."""
+    for machine in MACHINES.values():
+        for state in structure.states(machine):
+            for rule in (
+                state.body.get("Retry", []) if state.body.get("Resource") == structure.LAMBDA_INVOKE else []
+            ):
+                if error in rule["ErrorEquals"]:
+                    assert _hours(rule) / 2 >= 0.9, state.place
+
+
 def test_history_stays_under_the_limit_of_step_functions() -> None:
     # 25,000 events per execution; an attempt of a Lambda task costs five (scheduled, started, failed and two more).
     for machine in MACHINES.values():
