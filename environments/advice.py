@@ -16,9 +16,6 @@ LONGEST_LEARNED_PERIOD_SECONDS = 21_600
 LONGEST_USUAL_SCHEDULE_MINUTES = 60
 LONGEST_USUAL_EVENT = timedelta(days=31)
 FARTHEST_USUAL_EVENT = timedelta(days=400)
-# What the forecast reads of the past, and how many days of an event teach it (docs/forecast-and-decision.md).
-LONGEST_MEMORY = timedelta(days=62)
-LEAST_DAYS_THAT_TEACH = 2
 
 
 def advice(environment: Environment, now: datetime) -> Iterator[Fault]:
@@ -26,7 +23,6 @@ def advice(environment: Environment, now: datetime) -> Iterator[Fault]:
     for index, cluster in enumerate(environment.clusters):
         found = [
             *_about_events(cluster, now),
-            *_about_repeating_events(cluster, now),
             *_about_budget(cluster, environment.region),
             *_about_forecast(cluster),
         ]
@@ -46,20 +42,6 @@ def _about_events(cluster: Cluster, now: datetime) -> Iterator[Fault]:
             days = (event.until - event.from_).days
             yield Fault((*at, "until"), f"{reason} lasts {days} days: is the month right?")
         yield from (Fault((*at, name), message) for name, message in _about_demand(event, cluster))
-
-
-def _about_repeating_events(cluster: Cluster, now: datetime) -> Iterator[Fault]:
-    for index, event in enumerate(cluster.repeating_events):
-        at = ("repeating_events", index, "starts")
-        if event.starts[-1] + timedelta(minutes=event.minutes) <= now:
-            yield Fault(at, f"no day of {event.name} is to come: add the coming ones, or remove it")
-        remembered = [start for start in event.starts if now - LONGEST_MEMORY < start <= now]
-        if len(remembered) < LEAST_DAYS_THAT_TEACH:
-            yield Fault(
-                at,
-                f"{event.name} had {len(remembered)} days in the last {LONGEST_MEMORY.days} and teaches nothing yet, "
-                f"{LEAST_DAYS_THAT_TEACH} are needed: add earlier days, or name load or factor in calendar",
-            )
 
 
 def _about_demand(event: CalendarEvent, cluster: Cluster) -> Iterator[tuple[str, str]]:

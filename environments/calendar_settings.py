@@ -35,15 +35,6 @@ class CalendarEvent(load_settings.CalendarEvent, _InAZone):
         return min(choices) if info.field_name == "from_" else max(choices)
 
 
-class RepeatingEvent(load_settings.RepeatingEvent, _InAZone):
-    """An event that comes again: its earlier days teach the forecast; what is deployed is UTC."""
-
-    @field_validator("starts", mode="before")
-    @classmethod
-    def _have_an_offset(cls, given: object, info: ValidationInfo) -> object:
-        return [min(_choices(one, info)) for one in given] if isinstance(given, list | tuple) else given
-
-
 def _choices(given: object, info: ValidationInfo) -> list[datetime]:
     """The moments that a time may mean: two where a clock change repeats or skips it."""
     found = moment(given.text if isinstance(given, UnclearWord) else given)

@@ -12,7 +12,6 @@ from typing import assert_never
 from environments import aws_names
 from environments.clusters_by_endpoint import by_endpoint
 from environments.may_use import clusters_keep_to
-from environments.public_holidays import CHECKED_YEARS, deployed_holidays
 from peaker_contract.cluster import ClusterBlock, deployed_document
 from peaker_contract.cluster_rules import CLUSTER_RULES, Rule
 from peaker_contract.endpoint_settings import (
@@ -185,9 +184,7 @@ def _somebody_hears_what_waits_for_approval(
 
 def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
     """A cluster whose settings are longer than the parameter that holds them, once deployed."""
-    # The size of no year differs from another's by more than some days: those of one stand for all.
-    days = deployed_holidays(cluster.public_holidays, CHECKED_YEARS[1])
-    deployed = deployed_document(cluster, environment="", region="", endpoint={}, holidays=days)
+    deployed = deployed_document(cluster, environment="", region="", endpoint={})
     characters = len(json.dumps(deployed, sort_keys=True, separators=(",", ":"))) + _ADDED_CHARACTERS
     if by_endpoint([cluster]).balanced:
         characters += _ENDPOINT_ARN_CHARACTERS
@@ -195,7 +192,7 @@ def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
         yield Fault(
             (),
             f"takes up to {characters} characters as deployed, and a parameter of the Parameter Store holds "
-            f"{PARAMETER_CHARACTERS}: remove events and days of events that are over, or shorten reasons and trouble "
+            f"{PARAMETER_CHARACTERS}: remove events that are over, or shorten reasons and trouble "
             "metrics",
         )
 

@@ -20,11 +20,10 @@ from pydantic import (
 )
 
 from environments import aws_names, rules
-from environments.calendar_settings import CalendarEvent, RepeatingEvent
+from environments.calendar_settings import CalendarEvent
 from environments.faults import EnvironmentFileError, Lines, faults_of
 from environments.may_use import MayUse
 from environments.prewarm_settings import Prewarm
-from environments.public_holidays import PublicHolidays
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
 from peaker_contract.cluster_rules import broken, given_twice
 from peaker_contract.field_types import (
@@ -39,7 +38,7 @@ from peaker_contract.field_types import (
     refuse,
     text,
 )
-from peaker_contract.load_settings import Calendar, RepeatingEvents
+from peaker_contract.load_settings import Calendar
 
 VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
 
@@ -50,11 +49,6 @@ class Cluster(ClusterBlock):
     RULES = rules.FILE_RULES
 
     calendar: Calendar[CalendarEvent] = ()
-    repeating_events: RepeatingEvents[RepeatingEvent] = ()
-    public_holidays: PublicHolidays | None = Field(
-        default=None,
-        description="Public holidays, where the backtest says that they help. Without it: days like others.",
-    )
     prewarm: Prewarm = Field(default=Prewarm(), description="How volumes are warmed.")
     accept_unlisted_instance_type: StrictBool = Field(
         default=False,

@@ -8,5 +8,7 @@ WITHDRAWN = {
     "and takes --accept-short-minutes",
     "clusters.prewarm.clone_mib_per_s": "remove it; a run that is in a hurry pays for initialization_rate_mib_per_s",
     "clusters.prewarm.direct_fill": "remove it; a run that is in a hurry pays for initialization_rate_mib_per_s",
+    "clusters.public_holidays": "remove it; a day that is busier than others goes into `calendar`",
+    "clusters.repeating_events": "remove it; each coming day goes into `calendar`, with min_replicas, load or factor",
     "clusters.retirement.refill_expired": "remove it; a parked replica that has expired is retired, a new one is built",
 }

@@ -39,14 +39,10 @@ from peaker_contract.load_settings import (
     Calendar,
     CalendarEvent,
     CapacityReservationSettings,
-    DeployedPublicHolidays,
     ForecastSettings,
     HoldSettings,
     LoadMetricSettings,
     ObservationSettings,
-    PublicHolidaySettings,
-    RepeatingEvent,
-    RepeatingEvents,
 )
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric, namespace
 from peaker_contract.storage_settings import GateSettings, PrewarmSettings, SnapshotSettings, VolumeSettings
@@ -187,12 +183,6 @@ class ClusterBlock(Settings):
     )
     forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
     calendar: Calendar[CalendarEvent] = ()
-    repeating_events: RepeatingEvents[RepeatingEvent] = ()
-    public_holidays: PublicHolidaySettings | None = Field(
-        default=None,
-        description="Public holidays, where the backtest says that they help. Without it: days like others.",
-        examples=[{"country": "DE", "subdivision": "BY", "time_zone": "Europe/Berlin"}],
-    )
     capacity_reservations: CapacityReservationSettings = Field(
         default=CapacityReservationSettings(), description="Room that is kept free for known events."
     )
@@ -245,7 +235,6 @@ class ClusterSettings(ClusterBlock):
 
     read_endpoint: DeployedReadEndpoint
     load_metric: LoadMetricSettings
-    public_holidays: DeployedPublicHolidays | None = None
     environment: EnvironmentName
     region: RegionName
     bootstrap_qualifier: BootstrapQualifier = DEFAULT_BOOTSTRAP_QUALIFIER
@@ -273,18 +262,14 @@ def deployed_document(
     environment: str,
     region: str,
     endpoint: Mapping[str, str],
-    holidays: Mapping[str, Any] | None = None,
     bootstrap_qualifier: str = DEFAULT_BOOTSTRAP_QUALIFIER,
 ) -> dict[str, Any]:
     """What a deployment writes for the functions; ClusterSettings reads it. `endpoint` are the ARNs of the read
-    endpoint, by their fields; empty where its kind has none. `holidays` are the days of the public holidays, and
-    whatever else of DeployedPublicHolidays follows from the place; none where the settings name none."""
+    endpoint, by their fields; empty where its kind has none."""
     document = block.model_dump(mode="json", exclude_none=True, include=set(ClusterBlock.model_fields))
     document["read_endpoint"] |= endpoint
     if block.load_metric is None:
         document["load_metric"] = measured_load(block, environment).model_dump(mode="json")
-    if holidays is not None:
-        document["public_holidays"] |= holidays
     if bootstrap_qualifier != DEFAULT_BOOTSTRAP_QUALIFIER:
         document["bootstrap_qualifier"] = bootstrap_qualifier
     return {**document, "environment": environment, "region": region}

@@ -23,7 +23,6 @@ from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
     CalendarEvent,
     ForecastSettings,
-    RepeatingEvent,
 )
 from peaker_contract.storage_settings import (
     VolumeSettings,
@@ -81,15 +80,6 @@ def _event_comes_once(calendar: Sequence[CalendarEvent]) -> Iterator[Fault]:
     for index, event in enumerate(calendar):
         if event in calendar[:index]:
             yield Fault(("calendar", index), f"is given twice ({event.reason}): remove one")
-
-
-def _repeating_event_has_a_name_of_its_own(repeating_events: Sequence[RepeatingEvent]) -> Iterator[Fault]:
-    for index, event in enumerate(repeating_events):
-        if event.name in [one.name for one in repeating_events[:index]]:
-            yield Fault(
-                ("repeating_events", index, "name"),
-                f"has the name of another one ({event.name}): give all days of an event in one",
-            )
 
 
 def _floor_stays_within_max(health: HealthSettings, max_replicas: int) -> Iterator[Fault]:
@@ -222,7 +212,6 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     _types_come_once,
     _event_stays_within_max,
     _event_comes_once,
-    _repeating_event_has_a_name_of_its_own,
     _floor_stays_within_max,
     _ramp_ends,
     _forecast_comes_before_it_is_too_late,

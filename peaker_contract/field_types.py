@@ -5,7 +5,6 @@ A pattern carries the words that say what it means: a person is told those, neve
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -125,6 +124,8 @@ def zone_name(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
+        import difflib  # the functions never come here
+
         near = difflib.get_close_matches(
             name, sorted(one for one in available_timezones() if "/" in one), n=1
         )
@@ -158,20 +159,6 @@ def moment(given: object) -> datetime:
     if moment.year not in _YEARS:
         raise ValueError(f"must be in the years {_YEARS.start} to {_YEARS.stop - 1}")
     return moment
-
-
-def local_day(given: str) -> str:
-    """A day and the offset of its midnight, as it was given. Raises ValueError where there is no such day."""
-    try:
-        midnight_of(given)
-    except ValueError as error:
-        raise ValueError(f"is in no calendar ({error})") from None
-    return given
-
-
-def midnight_of(day: str) -> datetime:
-    """The beginning of a local day, which keeps its offset: its weekday is the local one."""
-    return datetime.fromisoformat(f"{day[:10]}T00:00{day[10:]}")
 
 
 def _is_a_day(written: object) -> bool:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
-from itertools import pairwise
-from typing import Annotated, Literal, Self, TypeVar, get_args
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from peaker_contract.field_types import (
     MOST_REPLICAS,
@@ -17,9 +15,7 @@ from peaker_contract.field_types import (
     Number,
     Remark,
     Settings,
-    local_day,
     refuse,
-    text,
 )
 
 _LARGEST = 1e15
@@ -158,7 +154,11 @@ class CalendarEvent(Settings):
         examples=[21000],
     )
     factor: Number | None = Field(
-        default=None, ge=1.0, le=100, description="Multiplies the forecast.", examples=[1.5]
+        default=None,
+        ge=1.0,
+        le=100,
+        description="Multiplies the forecast, up to the highest load of the last 62 days times it.",
+        examples=[1.5],
     )
 
     @model_validator(mode="after")
@@ -178,94 +178,9 @@ class CalendarEvent(Settings):
             yield Fault((), f"must have one of min_replicas, load and factor, got {got}")
 
 
-class RepeatingEvent(Settings):
-    """An event that comes again: its earlier days teach the forecast what the coming ones bring."""
-
-    name: Annotated[Remark, Field(max_length=80)] = Field(
-        description="What it is; told with each decision that it changes.", examples=["cup match"]
-    )
-    starts: tuple[Moment, ...] = Field(
-        min_length=1,
-        max_length=40,
-        description="When it begins, earlier days and coming ones in order. Two earlier days of the last 62 at least "
-        "teach.",
-        examples=[["2026-10-03T18:00", "2026-10-17T18:00", "2026-12-05T18:00"]],
-    )
-    minutes: StrictInt = Field(ge=30, le=2_880, description="How long it lasts.", examples=[180])
-
-    @model_validator(mode="after")
-    def _comes_one_day_after_the_other(self) -> Self:
-        refuse(self._faults())
-        return self
-
-    def _faults(self) -> Iterator[Fault]:
-        for index, (before, start) in enumerate(pairwise(self.starts), start=1):
-            if start < before + timedelta(minutes=self.minutes):
-                yield Fault(
-                    ("starts", index),
-                    f"must be {self.minutes} min or more after the one before, {before:%Y-%m-%dT%H:%MZ}, got "
-                    f"{start:%Y-%m-%dT%H:%MZ}",
-                )
-
-
-Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
-
-
-class PublicHolidaySettings(Settings):
-    """The public holidays of the readers' place: earlier ones teach the forecast what the coming ones bring."""
-
-    country: Annotated[str, text(r"^[A-Z]{2}$", "a country by its two letters (ISO 3166), such as DE")] = (
-        Field(description="Country, by its two letters (ISO 3166).", examples=["DE"])
-    )
-    subdivision: Annotated[Remark, Field(max_length=40)] | None = Field(
-        default=None,
-        description="State, province or region with holidays of its own. Without it: those of the whole country.",
-        examples=["BY"],
-    )
-    time_zone: Annotated[str, Field(strict=True, min_length=1, max_length=64)] = Field(
-        description="IANA zone whose midnights a holiday lasts from and to.", examples=["Europe/Berlin"]
-    )
-    day_of_rest: Weekday | None = Field(
-        default=None,
-        description="Weekday that holidays are held against. Without it: Sunday, or Friday where people work then.",
-        examples=["sunday"],
-    )
-    ordinary: tuple[Annotated[Remark, Field(max_length=120)], ...] = Field(
-        default=(),
-        max_length=20,
-        description="Holidays, by their names, that are days like others for your readers. `peaker backtest` shows how "
-        "far each was like a day of rest.",
-        examples=[["Augsburg Peace Festival"]],
-    )
-
-
-# xs:date with its zone: the local day, and which moment its midnight is.
-LocalDay = Annotated[
-    str,
-    text(
-        r"^20[0-9]{2}-[01][0-9]-[0-3][0-9][+-][0-2][0-9]:[0-5][0-9]$",
-        "a day with the offset of its midnight, such as 2026-12-25+01:00",
-    ),
-    AfterValidator(local_day),
-]
-
-
-class DeployedPublicHolidays(PublicHolidaySettings):
-    """As deployed: with the days, by the name of the holiday, and the last year that they were written for."""
-
-    days: Mapping[str, tuple[LocalDay, ...]] | None = Field(default=None, description="The days.")
-    last_year: StrictInt | None = Field(default=None, ge=2000, le=2100, description="Later days are unknown.")
-
-
 EventT = TypeVar("EventT", bound=CalendarEvent)
-RepeatingT = TypeVar("RepeatingT", bound=RepeatingEvent)
 # An environment file has events of a kind of its own, with the zone of their times.
 Calendar = Annotated[tuple[EventT, ...], Field(max_length=12, description="Known events.")]
-RepeatingEvents = Annotated[
-    tuple[RepeatingT, ...],
-    Field(max_length=6, description="Events that come again, whose earlier days teach the forecast."),
-]
 
 
 class CapacityReservationSettings(Settings):

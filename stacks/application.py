@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -41,7 +41,6 @@ class PeakerStage(cdk.Stage):
         settings: Environment,
         code: lambda_.Code,
         host_package: HostPackage,
-        today: date,
     ) -> None:
         super().__init__(
             scope,
@@ -78,7 +77,7 @@ class PeakerStage(cdk.Stage):
             description=f"Peaker {settings.environment}: the dashboard over all clusters",
         )
         observability.add_stack_dependency(control_plane)
-        clusters = [self._cluster(names, one, today.year) for one in settings.clusters]
+        clusters = [self._cluster(names, one) for one in settings.clusters]
         for cluster in clusters:
             # Also of the dashboard's: in earlier releases it had the clusters' alarms, whose names are the same.
             cluster.add_stack_dependency(observability)
@@ -86,13 +85,12 @@ class PeakerStage(cdk.Stage):
         for stack in (state, control_plane, observability, *clusters):
             stack.add_stack_tag(ENVIRONMENT_TAG, settings.environment)
 
-    def _cluster(self, names: Names, cluster: Cluster, year: int) -> ClusterStack:
+    def _cluster(self, names: Names, cluster: Cluster) -> ClusterStack:
         return ClusterStack(
             self,
             cluster.name,
             names=names,
             cluster=cluster,
-            year=year,
             synthesizer=_synthesizer(names.environment),
             # In every environment: whoever tends a replica whose settings and alarms are gone is nobody.
             termination_protection=True,
@@ -110,9 +108,9 @@ def build_app(
 ) -> cdk.App:
     """Compose the app of an environment; nothing is looked up, no credentials are needed.
 
-    `now` (default: the clock) is what events are held against, and whose year public holidays are written from. Raises
-    EnvironmentFileError when the environment's file is wrong. Findings of cdk-nag and of CloudFormation's own
-    checks make `synth()` fail. Without `checked` there are no checks, which take most of its time.
+    `now` (default: the clock) is what events are held against. Raises EnvironmentFileError when the environment's file
+    is wrong. Findings of cdk-nag and of CloudFormation's own checks make `synth()` fail. Without `checked` there are no
+    checks, which take most of its time.
     """
     app = cdk.App(
         context={**_settings_of_cdk_json(), **(context or {})},
@@ -122,15 +120,13 @@ def build_app(
         stack_traces=False,
         builtin_cloud_formation_validation=checked,
     )
-    now = now or datetime.now(UTC)
-    settings = load_environment(environment, now=now)
+    settings = load_environment(environment, now=now or datetime.now(UTC))
     _check_qualifier(app.node.try_get_context(QUALIFIER_CONTEXT), settings)
     PeakerStage(
         app,
         settings=settings,
         code=_function_code(settings, sources_only=app.node.try_get_context(BUNDLE_CONTEXT) == "sources"),
         host_package=build_host_package(),
-        today=now.date(),
     )
     if checked:
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))

@@ -17,7 +17,6 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from environments.clusters_by_endpoint import by_endpoint
-from environments.public_holidays import deployed_holidays
 from environments.schema import Cluster
 from peaker_contract.cluster import deployed_document
 from peaker_contract.endpoint_settings import NlbEndpoint, Route53EndpointSettings
@@ -37,7 +36,6 @@ class ClusterStack(Stack):
         *,
         names: Names,
         cluster: Cluster,
-        year: int,
         **stack: object,
     ) -> None:
         super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
@@ -48,7 +46,7 @@ class ClusterStack(Stack):
             else sns.Topic.from_topic_arn(self, "OperatorAlarms", names.operator_topic_arn)
         )
         balanced = self._balanced_endpoint(cluster)
-        self._settings(cluster, balanced, year)
+        self._settings(cluster, balanced)
         ClusterRoutes(self, "Routes", names=names, cluster=cluster, topic=topic, key=data_key(self, names))
         ClusterAlarms(self, "Alarms", names=names, cluster=cluster, topic=topic)
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=names.dashboard(cluster.name))
@@ -61,14 +59,13 @@ class ClusterStack(Stack):
             return ReadEndpoint(self, "ReadEndpoint", names=self._names, cluster=one, endpoint=endpoint)
         return None
 
-    def _settings(self, cluster: Cluster, balanced: ReadEndpoint | None, year: int) -> None:
+    def _settings(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
         environment = self._names.environment
         settings = deployed_document(
             cluster,
             environment=environment.environment,
             region=environment.region,
             endpoint={} if balanced is None else balanced.deployed_settings,
-            holidays=deployed_holidays(cluster.public_holidays, year),
             bootstrap_qualifier=environment.bootstrap_qualifier,
         )
         ssm.StringParameter(

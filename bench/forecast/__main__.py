@@ -1,9 +1,8 @@
 """`python -m bench.forecast [--traces folder] [--part NAME ...]`: tables, and figures in build/bench/forecast.json.
 
-Parts: accuracy, operations, drawn (operations on drawn loads with a rhythm), repeating (events whose days are known),
-holidays (public holidays of ten places), generated (5,000 drawn cases
-and what they cost), cost. Each leaves what it found in build/bench/forecast/, so a run can be made in pieces: the
-figures are of all the parts that were ever run.
+Parts: accuracy, operations, drawn (operations on drawn loads with a rhythm), generated (5,000 drawn cases and what they
+cost), cost. Each leaves what it found in build/bench/forecast/, so a run can be made in pieces: the figures are of all
+the parts that were ever run.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ from bench.forecast.bundle_size import bundle_figures
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
-from bench.forecast.public_holidays import DRAWS, HolidayChecks, holiday_figures, holidays_of
-from bench.forecast.repeating import EFFECTS, SEEDS, Repeating, repeating_figures, repeating_of
 from bench.forecast.summary import (
     accuracy_figures,
     generated_figures,
@@ -120,20 +117,6 @@ def drawn(console: Console, options: argparse.Namespace) -> None:
     _keep("drawn", _spread(console, "drawn loads", drawn_operation_of, tasks))
 
 
-def repeating(console: Console, options: argparse.Namespace) -> None:
-    """What knowing the days of an event is worth."""
-    del options
-    tasks = [(seed, effect) for seed in SEEDS for effect in EFFECTS]
-    _keep("repeating", _spread(console, "repeating events", repeating_of, tasks))
-
-
-def holidays(console: Console, options: argparse.Namespace) -> None:
-    """How often public holidays are reckoned with, and how near that comes."""
-    del options
-    tasks = [(seed, factor) for factor, seeds in DRAWS.items() for seed in seeds]
-    _keep("holidays", _spread(console, "public holidays", holidays_of, tasks))
-
-
 def generated_part(console: Console, options: argparse.Namespace) -> None:
     """What each drawn case costs; cases that were run before are kept."""
     first, end = options.cases
@@ -153,8 +136,6 @@ PARTS: dict[str, Callable[[Console, argparse.Namespace], None]] = {
     "accuracy": accuracy,
     "operations": operations,
     "drawn": drawn,
-    "repeating": repeating,
-    "holidays": holidays,
     "generated": generated_part,
     "cost": cost,
 }
@@ -171,8 +152,6 @@ def summary(console: Console, traces: Path) -> dict[str, Figure]:
     figures = {
         **accuracy_figures(bands, _kept("drawn_accuracy", Accuracy), ahead),
         **operation_figures(rows, more),
-        **repeating_figures(_kept("repeating", Repeating)),
-        **holiday_figures(_kept("holidays", HolidayChecks)),
         **generated_figures(_kept("generated", generated.Price)),
         **(json.loads(path.read_text("utf-8")) if path.exists() else {}),
     }

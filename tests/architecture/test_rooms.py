@@ -19,7 +19,6 @@ PACKAGES = (
     "peaker_host",
     "peaker_cli",
     "peaker_backtest",
-    "peaker_holidays",
     "stacks",
     "statemachines",
     "ssm_documents",

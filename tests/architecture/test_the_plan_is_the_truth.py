@@ -32,7 +32,7 @@ NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric",
     "capacity_per_replica", "time_zone", "forecast", "capacity_reservations",
-    "calendar", "repeating_events", "public_holidays", "holds", "observation", "ramp", "health", "drain",
+    "calendar", "holds", "observation", "ramp", "health", "drain",
     "retirement", "snapshots", "bootstrap_qualifier",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.

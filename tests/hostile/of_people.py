@@ -46,7 +46,7 @@ from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import Choices, PastLoad, parse_load
 from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
-from peaker_contract.field_types import local_day, moment
+from peaker_contract.field_types import moment
 from ssm_documents.schema import InvalidDocument, check_document
 from tests.hostile.entry_point import BYTES, DOCUMENT, JSON_TEXT, TEXT, WORDS, EntryPoint, told_plainly
 from tests.hostile.places import file_with, folder
@@ -237,10 +237,6 @@ def _live_loads() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "a measure's points, for a backtest", DOCUMENT, _read_service_live, points, (BadInput, AwsCallRejected),
         (f"{metric_room}.read_measure", f"{metric_room}.read_serving", f"{metric_room}._read"), told_plainly,
-    )  # fmt: skip
-    yield EntryPoint(
-        "a day of a deployed holiday", TEXT, local_day, ("2026-12-25+01:00", "2026-03-29-10:00"), (ValueError,),
-        ("peaker_contract.field_types.midnight_of",),
     )  # fmt: skip
     yield EntryPoint(
         "a metric on the command line", WORDS,

@@ -62,7 +62,6 @@ def test_every_package_and_page_is_in_it_and_nothing_of_the_checkout_alone(wheel
         ("functions", "peaker"),
         (".", "peaker_contract"),
         (".", "peaker_backtest"),
-        (".", "peaker_holidays"),
         ("host", "peaker_host"),
         ("cli", "peaker_cli"),
     )

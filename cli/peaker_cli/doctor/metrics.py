@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from zoneinfo import ZoneInfo
@@ -24,7 +24,6 @@ REACTIVE_BELOW_DAYS, SCALE_OUT_ONLY_BELOW_DAYS = 3.0, 14.0
 # A reading is stale after so many periods (adapters/cloudwatch/readings.py).
 STALE_AFTER_PERIODS = 3
 _FEW_POINTS_SHARE = 0.8
-HOLIDAYS_END_SOON_DAYS = 60.0
 # One zone for each set of days on which clocks are changed; those of UTC never are.
 _CLOCKS = (
     "UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Sydney", "Pacific/Auckland",
@@ -50,9 +49,9 @@ class MetricFacts:
 def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Finding]:
     """One finding for each thing that the forecast needs."""
     if isinstance(facts.history, Unknown):
-        return [METRICS.unknown("load metric", facts.history), *_holidays(settings, facts.now)]
+        return [METRICS.unknown("load metric", facts.history)]
     if not facts.history:
-        return [_missing(settings, facts), *_holidays(settings, facts.now)]
+        return [_missing(settings, facts)]
     metric = settings.load_metric
     origin = "measured by Peaker on the replicas: " if settings.measures_load else ""
     shown = f"{origin}{metric.namespace} {metric.name}, {metric.statistic} of {metric.period_seconds} s"
@@ -62,7 +61,6 @@ def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Findi
         _history(facts, facts.history),
         *_gaps(settings, facts, facts.history),
         *_time_zone(settings, facts, facts.history),
-        *_holidays(settings, facts.now),
     ]
 
 
@@ -173,21 +171,3 @@ def _time_zone(
             f"the load's daily rhythm moved with the clock of {name}, time_zone is {settings.time_zone}",
             f"set time_zone to the readers' zone, such as {name}, and deploy",
         )
-
-
-def _holidays(settings: ClusterSettings, now: datetime) -> Iterable[Finding]:
-    """Whether the days of public holidays, which are written at synth, last for a while."""
-    given = settings.public_holidays
-    if given is None:
-        return
-    if given.last_year is None:
-        remedy = "synthesize and deploy with this release"
-        yield METRICS.warns("public holidays", "named, and deployed without their days", remedy)
-        return
-    days = (datetime(given.last_year + 1, 1, 1, tzinfo=UTC) - now) / timedelta(days=1)
-    detail = f"the deployed days of {given.country} go to the end of {given.last_year}"
-    if days < HOLIDAYS_END_SOON_DAYS:
-        told = f"{detail}; later ones are usual days to the forecast"
-        yield METRICS.warns("public holidays", told, "synthesize and deploy again", days=round(days, 2))
-        return
-    yield METRICS.passes("public holidays", detail, days=round(days, 2))

@@ -406,26 +406,6 @@ def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expect
     assert (known.min_replicas, known.reason, known.from_.utcoffset()) == (4, "sale", timedelta(0))
 
 
-def matches(*starts: str) -> list[dict[str, Any]]:
-    return [{"name": "cup match", "minutes": 180, "starts": list(starts)}]
-
-
-def test_repeating_events_are_deployed_in_utc() -> None:
-    event = {
-        "name": "cup match", "time_zone": "Europe/Berlin", "minutes": 180,
-        "starts": ["2026-10-03T18:00", "2026-12-05T18:00", "2026-12-19T18:00-05:00"],
-    }  # fmt: skip
-    document = changed(shop(), {"c.repeating_events": [event]})
-    block = Environment.parse(document, "shop.yaml").clusters[0].model_dump(mode="json", exclude_none=True)
-    (known,) = ClusterSettings.model_validate(
-        {**block, "environment": "shop", "region": "eu-west-1"}
-    ).repeating_events
-    assert [f"{start:%m-%dT%H:%MZ}" for start in known.starts] == [
-        "10-03T16:00Z", "12-05T17:00Z", "12-19T23:00Z",
-    ]  # fmt: skip
-    assert set(block["repeating_events"][0]) == {"name", "minutes", "starts"}
-
-
 @pytest.mark.parametrize(("iops", "throughput"), [(100, 25), (4000, 1024), (64_000, 4000)])
 def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> None:
     environment = Environment.parse(changed(shop(), {"c.volumes.1.iops": iops}), "shop.yaml")
@@ -448,12 +428,6 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
         ({"c.capacity_reservations": {"for_events": True}},
          "clusters.orders.calendar.2.factor: Fête: 3 jours names no number of replicas, so no room is reserved for it: "
          "say min_replicas or load"),
-        ({"c.repeating_events": matches("2026-09-20T18:00", "2026-09-25T18:00")},
-         "clusters.orders.repeating_events.0.starts: no day of cup match is to come: add the coming ones, or remove "
-         "it"),
-        ({"c.repeating_events": matches("2026-05-01T18:00", "2026-09-25T18:00", "2026-12-25T18:00")},
-         "clusters.orders.repeating_events.0.starts: cup match had 1 days in the last 62 and teaches nothing yet, 2 "
-         "are needed: add earlier days, or name load or factor in calendar"),
         ({"c.max_replicas": 6, "c.min_replicas": 6},
          "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
         ({"c.forecast.quantile": 0.9},

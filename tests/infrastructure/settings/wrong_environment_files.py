@@ -31,18 +31,6 @@ def event(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (given | changes).items() if value is not LEFT_OUT}
 
 
-def repeating(**changes: Any) -> list[dict[str, Any]]:
-    """One good event that repeats; what is LEFT_OUT is not in it."""
-    given = {"name": "cup match", "starts": ["2026-10-03T18:00", "2026-12-05T18:00"], "minutes": 180}
-    return [{name: value for name, value in (given | changes).items() if value is not LEFT_OUT}]
-
-
-def holidays(**changes: Any) -> dict[str, Any]:
-    """Good public holidays; what is LEFT_OUT is not in them."""
-    given = {"country": "DE", "subdivision": "BY", "time_zone": "Europe/Berlin"}
-    return {name: value for name, value in (given | changes).items() if value is not LEFT_OUT}
-
-
 def _wrong(situation: str, place: str, value: Any, said: str, blamed: str | None = None) -> WrongFile:
     """Blames the place that was changed, unless said otherwise."""
     return WrongFile(situation, {place: value}, _shown(blamed or place), said)
@@ -244,6 +232,8 @@ _LOAD = [
     _wrong("room before the beginning of time", "c.capacity_reservations.minutes_before", -1, "must be at least 0, got -1"),
     _wrong("room for a week before", "c.capacity_reservations.minutes_before", 10080, "must be at most 1440, got 10080"),
     _wrong("leading metrics, withdrawn", "c.leading_metrics", [], "is no longer a setting: remove it; an event"),
+    _wrong("public holidays, withdrawn", "c.public_holidays", {"country": "DE"}, "is no longer a setting: remove it; a day"),
+    _wrong("repeating events, withdrawn", "c.repeating_events", [], "is no longer a setting: remove it; each coming day"),
     _wrong("proposals, withdrawn", "c.proposals", {"weekly": True}, "is no longer a setting: remove it; `peaker backtest"),
     _wrong("room of another name", "c.capacity_reservations.lead_minutes", 60, "is not a setting: remove it"),
     _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
@@ -287,45 +277,6 @@ _CALENDAR = [
            [{"kind": "deploy", "namespace": "Shop", "name": f"Deploys{n}", "statistic": "Sum", "period_seconds": 60,
              "dimensions": {f"Dimension{m}": "x" * 60 for m in range(30)}} for n in range(5)],
            "a parameter of the Parameter Store holds 8192", "c"),
-]
-_REPEATING = [
-    _wrong("repeating event that was never and never will be", "c.repeating_events", repeating(starts=[]), "at least 1",
-           "c.repeating_events.0.starts"),
-    _wrong("repeating event with days in no order", "c.repeating_events",
-           repeating(starts=["2026-12-05T18:00", "2026-10-03T18:00"]),
-           "must be 180 min or more after the one before, 2026-12-05T18:00Z, got 2026-10-03T18:00Z",
-           "c.repeating_events.0.starts.1"),
-    _wrong("repeating event that runs into itself", "c.repeating_events",
-           repeating(starts=["2026-12-05T18:00", "2026-12-05T20:00"]), "must be 180 min or more after the one before",
-           "c.repeating_events.0.starts.1"),
-    _wrong("repeating event on a day without a time", "c.repeating_events", repeating(starts=["2026-12-05"]),
-           "the time is missing", "c.repeating_events.0.starts"),
-    _wrong("repeating event of minutes", "c.repeating_events", repeating(minutes=5), "must be at least 30, got 5",
-           "c.repeating_events.0.minutes"),
-    _wrong("repeating event of a week", "c.repeating_events", repeating(minutes=10080), "must be at most 2880, got 10080",
-           "c.repeating_events.0.minutes"),
-    _wrong("repeating event without a name", "c.repeating_events", repeating(name=LEFT_OUT), "is required: add it",
-           "c.repeating_events.0.name"),
-    _wrong("repeating event in a zone by its letters", "c.repeating_events", repeating(time_zone="CEST"),
-           "must be an IANA zone", "c.repeating_events.0.time_zone"),
-    _wrong("a repeating event twice", "c.repeating_events", [*repeating(), *repeating()],
-           "has the name of another one (cup match)", "c.repeating_events.1.name"),
-]
-_HOLIDAYS = [
-    _wrong("holidays of a country by its name", "c.public_holidays", holidays(country="Germany"), "must be a country by its two letters",
-           "c.public_holidays.country"),
-    _wrong("holidays of no country", "c.public_holidays", holidays(country="XX", subdivision=LEFT_OUT), "must be a country by its two letters, such as DE, got 'XX'; did you mean ",
-           "c.public_holidays.country"),
-    _wrong("holidays of no part of the country", "c.public_holidays", holidays(subdivision="BYE"), "got 'BYE'; did you mean BY",
-           "c.public_holidays.subdivision"),
-    _wrong("holidays of a part where there are none", "c.public_holidays", holidays(country="SG", subdivision="01", time_zone="Asia/Singapore"),
-           "must be left out: SG has the same holidays everywhere", "c.public_holidays.subdivision"),
-    _wrong("holidays without a zone", "c.public_holidays", holidays(time_zone=LEFT_OUT), "is required: add it", "c.public_holidays.time_zone"),
-    _wrong("holidays in no zone", "c.public_holidays", holidays(time_zone="Europe/Munich"), "must be an IANA zone such as Europe/London, got 'Europe/Munich'",
-           "c.public_holidays.time_zone"),
-    _wrong("an ordinary day that is no holiday", "c.public_holidays", holidays(ordinary=["Chrismas Day"]), "'Chrismas Day' is no public holiday of DE-BY; there are Christmas Day",
-           "c.public_holidays.ordinary"),
-    _wrong("a day of rest by three letters", "c.public_holidays", holidays(day_of_rest="sun"), "monday", "c.public_holidays.day_of_rest"),
 ]
 _LIFE = [
     _wrong("unknown reading order", "c.prewarm.method", "alphabetical", "must be hot"),
@@ -417,7 +368,7 @@ _TOGETHER = [
 ]
 
 WRONG_FILES = [
-    *_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_CALENDAR, *_REPEATING, *_HOLIDAYS,
+    *_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_CALENDAR,
     *_LIFE, *_TOGETHER,
 ]  # fmt: skip
 

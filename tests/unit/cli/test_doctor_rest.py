@@ -138,23 +138,6 @@ class TestTheLoadMetric:
     def test_a_sound_one_passes_in_every_line(self) -> None:
         assert {one.verdict.value for one in self.looked().values()} == {"pass"}
 
-    @pytest.mark.parametrize(
-        ("last_year", "verdict", "told"),
-        [
-            (2028, "pass", "the deployed days of DE go to the end of 2028"),
-            (2026, "warn", "the end of 2026; later ones are usual days to the forecast"),
-            (None, "warn", "deployed without their days"),
-        ],
-    )
-    def test_until_when_public_holidays_are_known(
-        self, last_year: int | None, verdict: str, told: str
-    ) -> None:
-        place = {"country": "DE", "time_zone": "Europe/Berlin", "days": {}, "last_year": last_year}
-        for facts in (self.good, replace(self.good, history=[], similar=[])):
-            found = {one.check: one for one in look_at_metrics(orders(public_holidays=place), facts)}
-            assert found["public holidays"].verdict.value == verdict
-            assert told in found["public holidays"].detail
-
     def test_a_load_that_moved_with_another_clock_is_said(self) -> None:
         history = every(30, 20, datetime(2026, 10, 31, tzinfo=UTC))
         local = [one.astimezone(ZoneInfo("Europe/Paris")) for one in history]

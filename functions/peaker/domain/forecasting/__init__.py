@@ -6,14 +6,13 @@ say at least; days_ahead: from the second day on;
 record: rolling-origin scores; forecast: what is issued.
 """
 
-from .forecast import LEVELS, BeyondHorizon, ExpectedEvent, Forecast, Rise, Standing
+from .forecast import LEVELS, BeyondHorizon, Forecast, Rise, Standing
 from .forecaster import forecast_demand
 from .series import LoadSeries, UnusableSeries, series_from_points
 
 __all__ = [
     "LEVELS",
     "BeyondHorizon",
-    "ExpectedEvent",
     "Forecast",
     "LoadSeries",
     "Rise",

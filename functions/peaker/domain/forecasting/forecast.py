@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from math import inf
 
 import numpy as np
 
-from .record import PastForecasts
 from .series import Floats, Ints, LoadSeries
 from .windows import trailing_median_of_three
 
@@ -57,32 +56,6 @@ class Rise:
 
 
 @dataclass(frozen=True)
-class ExpectedEvent:
-    """A known event whose earlier days shaped the forecast; epoch seconds, the factor where it is farthest from 1."""
-
-    number: ClassVar[str] = "event_factor"
-
-    name: str
-    start_seconds: float
-    end_seconds: float
-    factor: float
-    earlier_days: int
-    # What the earlier days are.
-    of_days: str = "days"
-
-    @property
-    def text(self) -> str:
-        """For the reason of a decision."""
-        return (
-            f"with {self.name} as on {self.earlier_days} earlier {self._days} (as far as x{self.factor:.2f})"
-        )
-
-    @property
-    def _days(self) -> str:
-        return self.of_days.removesuffix("s") if self.earlier_days == 1 else self.of_days
-
-
-@dataclass(frozen=True)
 class Forecast:
     """Load quantiles for the time after `issued_at_seconds`, and how far they may be trusted.
 
@@ -112,10 +85,8 @@ class Forecast:
     rise: Rise | None = None
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
     utilisation: bool = False
-    # What is known beforehand within its reach and its quantiles reckon with.
-    events: tuple[ExpectedEvent, ...] = ()
-    # What learns from the errors of past forecasts; None where no model was fitted.
-    past: PastForecasts | None = field(default=None, repr=False, compare=False)
+    # The highest believed load of the history that it was made from; infinite where that is not known.
+    highest_load: float = inf
 
     @property
     def reach_seconds(self) -> float:

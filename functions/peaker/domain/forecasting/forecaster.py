@@ -38,7 +38,7 @@ from .guards import Guards, Seen, guards_of
 from .intervals import interpolate_knots
 from .local_clock import clock_changes, in_real_time, on_local_clock, utc_offsets
 from .panel import Panel, believable, build_panel, highest_loads
-from .record import PastForecasts, Record, knot_for, recent_error, trailing_record
+from .record import Record, knot_for, recent_error, trailing_record
 from .series import DAY_SECONDS, KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 
 REACTIVE_ONLY_BELOW_DAYS = 3.0
@@ -73,11 +73,6 @@ class FittedForecaster:
     factors: Floats
     reasons: tuple[str, ...]
     utilisation: bool = False
-
-    @property
-    def past(self) -> PastForecasts:
-        """The chosen model's forecasts of past origins."""
-        return PastForecasts(self.models, self.model)
 
     def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, Seen]:
         """(load quantiles [origin, horizon, level], what the last hour shows at each origin)."""
@@ -183,7 +178,8 @@ def forecast_demand(
             (*reasons, "the metric has no points: nothing is known about the load"),
         )  # fmt: skip
     age = float(len(series.values) - 1 - seen[-1]) * series.step_seconds
-    last_load = newest_load(series, believable(series.values, len(series.values)), len(series.values) - 1)[1]
+    believed = believable(series.values, len(series.values))
+    last_load = newest_load(series, believed, len(series.values) - 1)[1]
     stale = age > STALE_SECONDS
     if age > LATE_SECONDS:
         reasons.append(f"metric_{'stale' if stale else 'late'}: the newest point is {age / 60:.0f} min late")
@@ -223,7 +219,7 @@ def forecast_demand(
         coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(hour.shifted[0]), stale=stale,
         numbers=_numbers(fitted, days), later_quantiles=None if later is None else later[0],
         later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, np.array([len(trimmed.values) - 1]))[0],
-        utilisation=bool(utilisation), past=fitted.past,
+        utilisation=bool(utilisation), highest_load=float(np.nanmax(believed)),
     )  # fmt: skip
     return in_real_time(issued, zone)
 
@@ -308,7 +304,7 @@ def _judged(
     return replace(
         plain, quantiles=loads, later_quantiles=hours, later_step_seconds=hour_seconds, standing=standing,
         model=judged.model, reasons=judged.reasons, coverage=judged.coverage, shifted=shifted, trust=judged.trust,
-        utilisation=judged.utilisation, past=judged.past,
+        utilisation=judged.utilisation,
     )  # fmt: skip
 
 

@@ -28,45 +28,6 @@ class Record:
     pinball95: float
 
 
-@dataclass(frozen=True)
-class PastForecasts:
-    """One model's forecasts of past origins, for what learns from their errors.
-
-    Loads are in z, log(load + the panel's offset). Origins and targets are steps of the panel's series; a target at or
-    after the fit's end is not known.
-    """
-
-    models: FittedModels
-    model: str
-
-    @property
-    def first_origin(self) -> int:
-        """The first origin from which past forecasts are made."""
-        return int(self.models.grid.origins[0])
-
-    @property
-    def known_steps(self) -> int:
-        return self.models.panel.fit_steps
-
-    def middle(self, origins: Ints, ahead: int) -> Floats:
-        """The point forecast of each origin, `ahead` steps ahead."""
-        return self.models.points(self.model, origins, np.array([ahead]))[:, 0]
-
-    def actual(self, origins: Ints, ahead: int) -> Floats:
-        """The load that came; NaN where it is missing or not known yet."""
-        target = origins + ahead
-        inside = target < self.known_steps
-        return np.where(inside, self.models.panel.z[np.where(inside, target, 0)], np.nan)
-
-    def offsets(self, origins: Ints, ahead: int, levels: Floats) -> Floats:
-        """What the bands add to the point [origin, level], with the errors known at the first of `origins`.
-
-        By the errors at the knot at or after `ahead`.
-        """
-        knot = np.array([knot_for(self.models, ahead)])
-        return self.models.bands(self.model).offsets(origins, levels, knot)[:, 0, :]
-
-
 def pinball(actual: Floats, quantile: Floats, level: float) -> Floats:
     """Pinball (quantile) loss, element by element."""
     above = actual - quantile

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.forecasting import ExpectedEvent, Forecast, Standing
+from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.reaction import load_text, react
 from peaker.domain.planning.scaling_policy import ScalingPolicy, replicas_for
@@ -136,19 +136,16 @@ def _by_forecast(
         numbers["horizon_seconds"] = forecast.reach_seconds
         return []
     factor = calendar_factor(inputs, lead, lead + policy.period_seconds)
-    upper = factor * forecast.highest(policy.quantile, start, until)
+    upper = with_factor(forecast, policy.quantile, start, until, factor)
     numbers |= {
-        "forecast_p50": factor * forecast.highest(0.5, start, until),
-        "forecast_p95": factor * forecast.highest(0.95, start, until),
+        "forecast_p50": with_factor(forecast, 0.5, start, until, factor),
+        "forecast_p95": with_factor(forecast, 0.95, start, until, factor),
         "forecast_upper": upper,
     }
     name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {load_text(upper)}"
     if factor > 1:
         numbers["calendar_factor"] = factor
         name += f" with the calendar's factor {factor:g}"
-    for event in expected_events(forecast, start, until):
-        numbers[event.number] = max(numbers.get(event.number, 0.0), event.factor)
-        name += f" {event.text}"
     if forecast.standing is Standing.DEGRADED:
         return []
     return [(replicas_for(upper, policy.capacity.per_replica), name)]
@@ -203,7 +200,6 @@ class Later:
     quantile: float
     ahead_seconds: float
     batch: int | None
-    events: tuple[ExpectedEvent, ...] = ()
 
     @property
     def least(self) -> int:
@@ -223,14 +219,13 @@ class Later:
     @property
     def text(self) -> str:
         """What it is, for the reason of a decision."""
-        known = "".join(f" {event.text}" for event in self.events)
         minutes = self.ahead_seconds / 60
         batches = "the next batch begins when this one serves"
         if self.batch is not None:
             batches += f", with {self.batch} built at a time"
         return (
             f"p{self.quantile * 100:g} of the load until {minutes:.0f} min from now, {load_text(self.load)}, "
-            f"as {batches}{known}"
+            f"as {batches}"
         )
 
 
@@ -255,13 +250,10 @@ def needed_later(
         ahead = number * lead
         # From one lead time earlier: what could not be begun while another was being built is begun now.
         since, until = ahead - lead, ahead + policy.period_seconds
-        upper = forecast.highest(policy.quantile, passed + since, passed + until)
-        upper *= calendar_factor(inputs, since, until)
+        factor = calendar_factor(inputs, since, until)
+        upper = with_factor(forecast, policy.quantile, passed + since, passed + until, factor)
         replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
-        events = expected_events(forecast, passed + since, passed + until)
-        found.append(
-            Later(replicas, number, upper, policy.quantile, ahead, policy.builds_at_once, tuple(events))
-        )
+        found.append(Later(replicas, number, upper, policy.quantile, ahead, policy.builds_at_once))
     return found
 
 
@@ -278,14 +270,19 @@ def active_overrides(
     return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
 
 
-def expected_events(forecast: Forecast, from_seconds: float, until_seconds: float) -> list[ExpectedEvent]:
-    """Events that the forecast reckons with in this stretch of time from its issue."""
-    start, end = forecast.issued_at_seconds + from_seconds, forecast.issued_at_seconds + until_seconds
-    return [each for each in forecast.events if each.start_seconds < end and each.end_seconds > start]
-
-
 def calendar_factor(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> float:
     """The highest calendar factor in the window; an override can only raise the need."""
     if not inputs.overrides:
         return 1.0
     return max((1.0, *(each.factor for each in active_overrides(inputs, from_seconds, until_seconds))))
+
+
+def with_factor(
+    forecast: Forecast, level: float, from_seconds: float, until_seconds: float, factor: float
+) -> float:
+    """The highest quantile of a stretch of time from the issue on, times a calendar's factor.
+
+    The factor raises it no further than the highest load of the history times the factor, and never lowers it.
+    """
+    load = forecast.highest(level, from_seconds, until_seconds)
+    return max(load, factor * min(load, forecast.highest_load))

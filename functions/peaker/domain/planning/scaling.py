@@ -22,11 +22,11 @@ from peaker.domain.planning.needed_replicas import (
     Need,
     active_overrides,
     calendar_factor,
-    expected_events,
     is_beyond,
     need_of,
     needed_later,
     passed_seconds,
+    with_factor,
 )
 from peaker.domain.planning.reaction import load_text, patient_checks
 from peaker.domain.planning.scaling_policy import ScalingPolicy, keep_seconds, replicas_for
@@ -237,9 +237,8 @@ def _keep(
     doubt = (1 - forecast.trust) * max(0.0, policy.quantile - policy.keep_quantile)
     keep_quantile = policy.keep_quantile + doubt
     factor = calendar_factor(inputs, 0.0, look_seconds)
-    soon = factor * forecast.highest(policy.quantile, start, start + soon_seconds)
-    later = factor * forecast.highest(keep_quantile, start, start + look_seconds)
-    known = "".join(f" {event.text}" for event in expected_events(forecast, start, start + look_seconds))
+    soon = with_factor(forecast, policy.quantile, start, start + soon_seconds, factor)
+    later = with_factor(forecast, keep_quantile, start, start + look_seconds, factor)
     capacity = policy.capacity.per_replica
     by_load = replicas_for(inputs.load_now or 0.0, capacity)
     by_soon = replicas_for(soon, capacity)
@@ -251,11 +250,11 @@ def _keep(
         *([] if in_turn is None else [(in_turn.least, in_turn.text)]),
         (
             by_soon,
-            f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {load_text(soon)}{known}",
+            f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {load_text(soon)}",
         ),
         (
             by_later,
-            f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {load_text(later)}{known}",
+            f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {load_text(later)}",
         ),
         (by_load, f"the load is {load_text(inputs.load_now or 0.0)}"),
         (by_calendar, "the calendar"),

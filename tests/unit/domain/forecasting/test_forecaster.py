@@ -200,7 +200,9 @@ def test_one_wild_point_is_not_believed() -> None:
     wild = values.copy()
     wild[-1] *= 30
     calm = forecast_demand(series(values), HOUR).quantile(0.95)
-    assert forecast_demand(series(wild), HOUR).quantile(0.95)[:8].max() < 1.5 * calm[:8].max()
+    forecast = forecast_demand(series(wild), HOUR)
+    assert forecast.quantile(0.95)[:8].max() < 1.5 * calm[:8].max()
+    assert forecast.highest_load == values.max()
 
 
 def test_a_spike_that_lasts_is_believed() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, ExpectedEvent, Forecast, Rise, Standing
+from peaker.domain.forecasting import LEVELS, Forecast, Rise, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import (
@@ -196,25 +196,13 @@ def test_a_low_forecast_removes_nothing_where_nothing_can_be_forecast() -> None:
     assert (decision.action, decision.surplus) == (Action.NONE, 0)
 
 
-def test_a_decision_names_the_event_that_its_forecast_reckons_with() -> None:
-    match = ExpectedEvent("cup match", NOW + 2 * HOUR, NOW + 5 * HOUR, 2.0, 3)
-    decision = check(known_now(), forecast([150.0, 150.0, 390.0], events=(match,)))
-    assert decision.action is Action.SCALE_OUT
-    assert "with cup match as on 3 earlier days (as far as x2.00)" in decision.reason
-
-
-def test_an_event_that_is_over_before_the_lead_time_is_not_named() -> None:
-    match = ExpectedEvent("cup match", NOW - 5 * HOUR, NOW - HOUR, 2.0, 3)
-    assert "cup match" not in check(known_now(), forecast(390.0, events=(match,))).reason
-
-
-def test_a_replica_that_is_kept_for_an_event_is_kept_in_its_name() -> None:
-    match = ExpectedEvent("cup match", NOW + 3 * HOUR, NOW + 5 * HOUR, 2.0, 3)
-    decision = check(
-        known_now(90.0), forecast([90.0, 90.0, 90.0, 190.0], events=(match,)), CheckState(low_checks=9)
-    )
-    assert (decision.action, decision.surplus) == (Action.NONE, 0)
-    assert "with cup match as on 3 earlier days" in decision.reason
+def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_it() -> None:
+    sale = CalendarOverride(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
+    inputs = replace(known_now(), overrides=(sale,))
+    growing = forecast(390.0, highest_load=190.0)
+    decision = check(inputs, growing)
+    assert (decision.required, decision.numbers["forecast_upper"]) == (4, 390.0)
+    assert check(inputs, replace(growing, highest_load=260.0)).numbers["forecast_upper"] == 520.0
 
 
 def test_a_known_event_multiplies_a_load_that_cannot_be_forecast() -> None:
