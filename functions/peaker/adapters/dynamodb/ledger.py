@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from peaker.adapters.dynamodb.items import (
@@ -21,10 +20,23 @@ from peaker.adapters.dynamodb.items import (
     run_key,
     to_json,
 )
+from peaker.adapters.dynamodb.ledger_items import (
+    index_key,
+    parking,
+    parts,
+    replica_item,
+    replica_key,
+    request,
+    resource_item,
+    resource_key,
+    resource_row,
+    snapshot_set,
+    step_row,
+    time_of,
+)
 from peaker.domain.decoding import parsed_json, text_in, understood
 from peaker.domain.instants import from_iso, to_iso
-from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
-from peaker.domain.runs.execution_input import ExecutionInput
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import (
     UNFINISHED_OUTCOMES,
     Holder,
@@ -39,11 +51,6 @@ from peaker.domain.runs.ledger import (
 )
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_contract.errors import LedgerInconsistent, Throttled
-
-_COLUMNS = frozenset({
-    "pk", "sk", "run_id", "cluster", "operation", "trigger", "outcome", "started_at", "finished_at", "expires_at",
-    "request",
-})  # fmt: skip
 
 
 class DynamoDbLedger:
@@ -77,7 +84,7 @@ class DynamoDbLedger:
                 holder,
                 [
                     {"pk": run_key(run.run_id), "sk": "run", **common, **documents},
-                    {"pk": cluster_key(run.cluster), "sk": _index_key(run.started_at, run.run_id), **listed},
+                    {"pk": cluster_key(run.cluster), "sk": index_key(run.started_at, run.run_id), **listed},
                 ],
             )
         except ConditionFailed:
@@ -93,10 +100,10 @@ class DynamoDbLedger:
                 cluster=text_in(item, "cluster"),
                 operation=text_in(item, "operation"),
                 started_at=from_iso(item["started_at"]),
-                request=_request(item),
+                request=request(item),
                 outcome=text_in(item, "outcome"),
-                finished_at=_time(item.get("finished_at")),
-                parts=_parts(item),
+                finished_at=time_of(item.get("finished_at")),
+                parts=parts(item),
             )
 
     def unfinished_runs(self, cluster: str) -> list[RunRow]:
@@ -115,7 +122,7 @@ class DynamoDbLedger:
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         ended = {"outcome": outcome, "finished_at": to_iso(finished_at)}
-        listed = _index_key(self.run(holder.run_id).started_at, holder.run_id)
+        listed = index_key(self.run(holder.run_id).started_at, holder.run_id)
         keys = [(run_key(holder.run_id), "run"), (cluster_key(holder.cluster), listed)]
         self._table.update_all(holder, keys, ended)
 
@@ -139,7 +146,7 @@ class DynamoDbLedger:
 
     def steps(self, run_id: str) -> list[StepRow]:
         with understood(LedgerInconsistent, f"a step in the ledger of {run_id}"):
-            rows = [_step_row(item) for item in self._table.query(run_key(run_id), "step#")]
+            rows = [step_row(item) for item in self._table.query(run_key(run_id), "step#")]
         return sorted(rows, key=lambda row: (row.started_at, row.step))
 
     def intend(
@@ -158,7 +165,7 @@ class DynamoDbLedger:
         number = max((row.number for row in rows), default=0) + 1
         row = ResourceRow(number, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
         try:
-            self._table.put_new(holder, [_resource_item(holder.run_id, row)])
+            self._table.put_new(holder, [resource_item(holder.run_id, row)])
         except ConditionFailed:
             # Another call of the step wrote it just now.
             return next(one for one in self.resources(holder.run_id) if (one.kind, one.name) == (kind, name))
@@ -174,32 +181,30 @@ class DynamoDbLedger:
 
     def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
         made = replace(row, state=ResourceState.MADE, resource_id=resource_id, made_at=row.made_at or at)
-        self._table.put(holder, _resource_item(holder.run_id, made))
+        self._table.put(holder, resource_item(holder.run_id, made))
         return made
 
     def mark(self, holder: Holder, run_id: str, row: ResourceRow, state: ResourceState) -> None:
         self._table.update(
-            holder, run_key(run_id), _resource_key(row), {"state": state.value}, must_exist=True
+            holder, run_key(run_id), resource_key(row), {"state": state.value}, must_exist=True
         )
 
     def resources(self, run_id: str) -> list[ResourceRow]:
         with understood(LedgerInconsistent, f"a resource in the ledger of {run_id}"):
-            rows = [_resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]
+            rows = [resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]
         return sorted(rows, key=lambda row: (row.number, row.kind, row.name))
 
     def add_replica(self, holder: Holder, replica: ReplicaRow) -> None:
         with suppress(ConditionFailed):
-            self._table.put_new(holder, [_replica_item(replica)])
+            self._table.put_new(holder, [replica_item(replica)])
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
-        self._table.put(holder, _replica_item(replica))
+        self._table.put(holder, replica_item(replica))
 
     def begin_exit(self, holder: Holder, replica: ReplicaRow, staying: Collection[str]) -> None:
-        keys = [(cluster_key(replica.cluster), _replica_key(one)) for one in staying]
+        keys = [(cluster_key(replica.cluster), replica_key(one)) for one in staying]
         try:
-            self._table.put_while(
-                holder, _replica_item(replica), keys, "state", ReplicaState.IN_SERVICE.value
-            )
+            self._table.put_while(holder, replica_item(replica), keys, "state", ReplicaState.IN_SERVICE.value)
         except ConditionFailed as left:
             raise Throttled(
                 f"one of {', '.join(staying)}, on which {replica.instance_id} counts, began to leave just now; "
@@ -215,8 +220,8 @@ class DynamoDbLedger:
                     run_id=text_in(item, "run_id"),
                     state=ReplicaState(item["state"]),
                     changed_at=from_iso(item["changed_at"]),
-                    parking=_parking(item.get("parking")),
-                    unhealthy_since=_time(item.get("unhealthy_since")),
+                    parking=parking(item.get("parking")),
+                    unhealthy_since=time_of(item.get("unhealthy_since")),
                 )
                 for item in self._table.query(cluster_key(cluster), "replica#")
             ]
@@ -238,7 +243,7 @@ class DynamoDbLedger:
         rows = self._table.query(cluster_key(cluster), "snapshots#")
         with understood(LedgerInconsistent, f"a snapshot set in the ledger of {cluster}"):
             documents = [parsed_json(item["document"]) for item in rows if "gone_at" not in item]
-            found = [_snapshot_set(one) for one in documents]
+            found = [snapshot_set(one) for one in documents]
         return sorted(found, key=lambda one: (one.kept_at, one.run_id))
 
     def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
@@ -267,135 +272,3 @@ class DynamoDbLedger:
             self._table.update(holder, run_key(holder.run_id), "run", values, keep=keep, must_exist=True)
         except ConditionFailed as missing:
             raise LedgerInconsistent(f"the ledger has no run {holder.run_id}") from missing
-
-
-def _request(item: Mapping[str, Any]) -> ExecutionInput:
-    """As it was checked when it was given: what another version knew more of it does not matter any more."""
-    given = {"cluster": item["cluster"], **parsed_json(item["request"])}
-    return ExecutionInput.model_validate(given, extra="ignore")
-
-
-def _parts(item: Mapping[str, Any]) -> dict[str, str]:
-    """Whatever is not a column of the row is a part. An empty document is none."""
-    texts = {name: text_in(item, name) for name in item if name not in _COLUMNS}
-    return {name: text for name, text in texts.items() if text != "{}"}
-
-
-def _index_key(started_at: datetime, run_id: str) -> str:
-    return f"run#{to_iso(started_at)}#{run_id}"
-
-
-def _replica_key(instance_id: str) -> str:
-    return f"replica#{instance_id}"
-
-
-def _replica_item(replica: ReplicaRow) -> dict[str, Any]:
-    return {
-        "pk": cluster_key(replica.cluster),
-        "sk": _replica_key(replica.instance_id),
-        "instance_id": replica.instance_id,
-        "run_id": replica.run_id,
-        "state": replica.state.value,
-        "changed_at": to_iso(replica.changed_at),
-        "parking": None if replica.parking is None else to_json(_parking_document(replica.parking)),
-        "unhealthy_since": replica.unhealthy_since and to_iso(replica.unhealthy_since),
-    }
-
-
-def _resource_key(row: ResourceRow) -> str:
-    return f"resource#{row.kind.value}#{row.name}"
-
-
-def _resource_item(run_id: str, row: ResourceRow) -> dict[str, Any]:
-    return {
-        "pk": run_key(run_id),
-        "sk": _resource_key(row),
-        "number": row.number,
-        "kind": row.kind.value,
-        "name": row.name,
-        "state": row.state.value,
-        "step": row.step,
-        "intended_at": to_iso(row.intended_at),
-        "made_at": None if row.made_at is None else to_iso(row.made_at),
-        "id": row.resource_id,
-        "details": to_json(row.details),
-        "expires_at": expiry(row.intended_at) if row.kind is ResourceKind.COMMAND else None,
-    }
-
-
-def _resource_row(item: Mapping[str, Any]) -> ResourceRow:
-    given = (item["number"], item["kind"], item["name"], item["state"], item["step"], item["intended_at"])
-    return _resource_row_of(*given, item.get("made_at"), item.get("id"), item["details"])
-
-
-# A run's rows are read at each of its steps, and few have changed since the last one.
-@lru_cache(maxsize=1024, typed=True)
-def _resource_row_of(
-    number: Any,
-    kind: Any,
-    name: Any,
-    state: Any,
-    step: Any,
-    intended_at: Any,
-    made_at: Any,
-    found_id: Any,
-    details: Any,
-) -> ResourceRow:
-    return ResourceRow(
-        number=int(number),
-        kind=ResourceKind(kind),
-        name=text_in({"name": name}, "name"),
-        state=ResourceState(state),
-        step=text_in({"step": step}, "step"),
-        intended_at=from_iso(intended_at),
-        made_at=_time(made_at),
-        resource_id=found_id,
-        details=dict(parsed_json(details)),
-    )
-
-
-def _parking_document(parking: Parking) -> dict[str, Any]:
-    optional = ("until", "incomplete_since")
-    times = {name: (at := getattr(parking, name)) and to_iso(at) for name in optional}
-    return {**asdict(parking), "parked_at": to_iso(parking.parked_at), **times}
-
-
-def _parking(text: str | None) -> Parking | None:
-    if text is None:
-        return None
-    stored = parsed_json(text)
-    times = {
-        "parked_at": from_iso(stored["parked_at"]),
-        "until": _time(stored["until"]),
-        "incomplete_since": _time(stored.get("incomplete_since")),
-    }
-    parking = Parking(**{**stored, **times})
-    for name in ("gtid_set", "until_reason", "spent", "failed_return"):
-        if not isinstance(getattr(parking, name), str | None):
-            raise TypeError(f"{name} of its parking is no text")
-    return parking
-
-
-def _snapshot_set(stored: Mapping[str, Any]) -> SnapshotSet:
-    found = SnapshotSet(**{**stored, "kept_at": from_iso(stored["kept_at"])})
-    for name in ("snapshots", "sources"):
-        if not all(isinstance(one, str) for one in getattr(found, name).values()):
-            raise TypeError(f"{name} holds what is no id")
-    if not all(isinstance(one, int | None) for one in found.full_bytes.values()):
-        raise TypeError("full_bytes holds what is no number of bytes")
-    if not isinstance(found.manifest, dict):
-        raise TypeError("manifest is no document")
-    return found
-
-
-def _step_row(item: Mapping[str, Any]) -> StepRow:
-    return StepRow(
-        step=text_in(item, "step"),
-        started_at=from_iso(item["started_at"]),
-        finished_at=_time(item.get("finished_at")),
-        numbers=dict(parsed_json(item.get("numbers", "{}"))),
-    )
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else from_iso(text)
