@@ -1,7 +1,6 @@
 """The ledger in DynamoDB. Keys: cluster#<cluster> (lease, replicas, index of runs), run#<run id> (all of a run).
 
-A run, its steps and what it made do not expire: a replica may serve for years, and it is parked, brought back and
-retired by the rows of the run that built it. Commands, receipts and the index do, after `items.KEPT_FOR`.
+Runs, steps and resources do not expire: a replica may serve for years. Others expire after `items.KEPT_FOR`.
 """
 
 from __future__ import annotations
