@@ -312,6 +312,7 @@ def _typed(value: Any) -> dict[str, Any]:
 def _ledger() -> Iterator[EntryPoint]:
     own = (LedgerInconsistent,)
     room = "peaker.adapters.dynamodb.ledger"
+    rows = "peaker.adapters.dynamodb.ledger_items"
     for part in ONE_OF_EACH:
 
         def settled(case: str, kind: type[RunPart] = type(part)) -> Any:
@@ -359,17 +360,17 @@ def _ledger() -> Iterator[EntryPoint]:
 
     yield of(
         "a run's row", lambda wire: ledger(wire).run(RUN_ID),
-        (f"{room}.DynamoDbLedger.run", f"{room}._request"), run,
+        (f"{room}.DynamoDbLedger.run", f"{rows}.request"), run,
     )  # fmt: skip
     yield of(
         "a resource's row",
         lambda wire: ledger(wire).resources(RUN_ID),
-        (f"{room}._resource_row_of",),
+        (f"{rows}._resource_row_of",),
         resource,
     )
-    yield of("a step's row", lambda wire: ledger(wire).steps(RUN_ID), (f"{room}._step_row",), step)
+    yield of("a step's row", lambda wire: ledger(wire).steps(RUN_ID), (f"{rows}.step_row",), step)
     yield of(
-        "a replica's row", lambda wire: ledger(wire).replicas("orders"), (f"{room}._parking", f"{room}.DynamoDbLedger.replicas"),
+        "a replica's row", lambda wire: ledger(wire).replicas("orders"), (f"{rows}.parking", f"{room}.DynamoDbLedger.replicas"),
         replica, {**replica, "state": "in_service", "parking": None},
     )  # fmt: skip
     yield of(
