@@ -171,17 +171,6 @@ def _clusters_have_dns_names_of_their_own(clusters: Sequence[ClusterBlock]) -> I
             )
 
 
-def _somebody_hears_what_waits_for_approval(
-    clusters: Sequence[ClusterBlock], alarm_email: str | None
-) -> Iterator[Fault]:
-    for index, cluster in enumerate(clusters):
-        if cluster.limits.approval != "never" and alarm_email is None:
-            yield Fault(
-                ("clusters", index, "limits", "approval"),
-                f"must be never where alarm_email is not set, got {cluster.limits.approval}: nobody would be asked",
-            )
-
-
 def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
     """A cluster whose settings are longer than the parameter that holds them, once deployed."""
     deployed = deployed_document(cluster, environment="", region="", endpoint={})
@@ -217,6 +206,5 @@ ENVIRONMENT_RULES: tuple[Rule, ...] = (
     _clusters_have_names_of_their_own,
     _target_groups_have_names_of_their_own,
     _clusters_have_dns_names_of_their_own,
-    _somebody_hears_what_waits_for_approval,
     clusters_keep_to,
 )

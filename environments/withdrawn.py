@@ -4,6 +4,9 @@ from __future__ import annotations
 
 WITHDRAWN = {
     "clusters.leading_metrics": "remove it; an event that you know beforehand goes into `calendar`",
+    "clusters.limits.approval": "remove it; an automatic start above a limit is refused, and its page has the line "
+    "with `above_limits` by which a person starts it",
+    "clusters.limits.approval_minutes": "remove it; nobody is waited for",
     "clusters.proposals": "remove it; `peaker backtest --cluster NAME` says which settings would have been cheapest, "
     "and takes --accept-short-minutes",
     "clusters.prewarm.clone_mib_per_s": "remove it; a run that is in a hurry pays for initialization_rate_mib_per_s",

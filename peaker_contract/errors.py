@@ -181,24 +181,6 @@ class ScaleOutRefused(Refused):
     remedy = "Change what the reason names (a ceiling, the budget, the source, a donor), then start again."
 
 
-class ApprovalPending(Refused):
-    """Another run of the cluster waits for a person's approval; the message names it and until when."""
-
-    remedy = "Answer that one with `peaker approve` or `peaker refuse`; `peaker status` shows what waits."
-
-
-class ApprovalRefused(Refused):
-    """A person said no to the plan; the message has the reason that was given."""
-
-    remedy = "Nothing was made. Start again when the reason is gone."
-
-
-class ApprovalExpired(Refused):
-    """Nobody answered in time whether the plan may be carried out; the message has the plan."""
-
-    remedy = "Start again and answer in time; a run waits for limits.approval_minutes."
-
-
 class NoShortage(Refused):
     """The fleet already serves what the forecast needs; there is nothing to build."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import Field, StrictInt
 
@@ -20,21 +19,6 @@ class LimitSettings(Settings):
         description="The budget: what all peak replicas together may cost, instances and volumes. With it, a plan "
         "whose price is not known is refused; without it, costs are told and nothing is refused for them.",
         examples=[10.0],
-    )
-    approval: Literal["never", "above_limits", "always"] = Field(
-        default="never",
-        description="When a `scale_out` waits for a person's yes (`peaker approve`). `never`: a plan above "
-        "`max_replicas` or the budget is refused. `above_limits`: such a plan waits, any other goes on. `always`: each "
-        "waits. Needs `alarm_email`, to which the question goes.",
-        examples=["above_limits"],
-    )
-    approval_minutes: StrictInt = Field(
-        default=60,
-        ge=5,
-        le=720,
-        description="So long a run waits for the answer; without one it is refused. Automatic starts ask no more often "
-        "than this. 12 hours at most.",
-        examples=[120],
     )
     minimum_lifetime_minutes: StrictInt = Field(
         ge=0, le=10_080, description="A replica is kept so long at least; a week at most.", examples=[60]

@@ -1,7 +1,7 @@
 """What people and hosts may do, as IAM policies to attach: `python -m stacks.people_statements prod operate`.
 
     read     look: runs, receipts, plans of the past, load and forecast
-    operate  read; start and stop the workflows; answer what waits for approval; look before the first run what would
+    operate  read; start and stop the workflows; look before the first run what would
              fail (doctor); prepare a base replica, register it; read and empty the dead-letter queues
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager
@@ -105,12 +105,6 @@ def _operate(names: Names) -> list[Statement]:
             ("elasticloadbalancing:RegisterTargets",),
             (names.arn("elasticloadbalancing", f"targetgroup/{names.prefix}-*/*"),),
             wildcard_reason=MADE_BY_THE_STACKS,
-        ),
-        Statement(
-            ("states:SendTaskFailure", "states:SendTaskSuccess"),
-            ("*",),
-            wildcard_reason="AWS offers no resource-level permission for answering a task: who has its token may, and "
-            "the tokens are in this environment's ledger.",
         ),
         *_prepare_base(names),
         *_doctor(names),

@@ -18,7 +18,6 @@ from statemachines import policies
 from statemachines.reading import read_source
 from statemachines.source import (
     AnyState,
-    Ask,
     Assign,
     Call,
     Choose,
@@ -39,7 +38,6 @@ ASL_FOLDER = FOLDER.parent / "build" / "asl"
 _PARTITION = "${Partition}"
 _STATES = f"arn:{_PARTITION}:states:::"
 LAMBDA_INVOKE = f"{_STATES}lambda:invoke"
-LAMBDA_INVOKE_AND_WAIT_FOR_TOKEN = f"{LAMBDA_INVOKE}.waitForTaskToken"
 START_EXECUTION_AND_WAIT = f"{_STATES}states:startExecution.sync:2"
 
 Asl = dict[str, Any]
@@ -107,8 +105,6 @@ def _state(name: str, state: AnyState, scope: Scope, workflow: _Of) -> Asl:
     match state:
         case Call():
             return _call(name, state, scope, workflow)
-        case Ask():
-            return _ask(name, state, scope, workflow)
         case Start():
             return _start(name, state, scope)
         case Parallel():
@@ -154,25 +150,7 @@ def _call(name: str, state: Call, scope: Scope, workflow: _Of) -> Asl:
     }
 
 
-def _ask(name: str, state: Ask, scope: Scope, workflow: _Of) -> Asl:
-    return {
-        "Type": "Task",
-        "Comment": state.comment,
-        "Resource": LAMBDA_INVOKE_AND_WAIT_FOR_TOKEN,
-        "Arguments": {
-            "FunctionName": placeholder(state.ask),
-            "Payload": {**_payload(name, state, workflow), **policies.ANSWERED_BY},
-        },
-        "Output": "{% $states.result %}" if state.output is None else state.output,
-        **({"Assign": state.assign} if state.assign else {}),
-        "TimeoutSeconds": state.timeout_seconds,
-        "Retry": [retrier.asl() for retrier in policies.STANDARD_OF_QUESTIONS],
-        "Catch": _catch(name, state, scope),
-        "Next": state.next,
-    }
-
-
-def _payload(name: str, state: Call | Ask, workflow: _Of) -> Any:
+def _payload(name: str, state: Call, workflow: _Of) -> Any:
     if not isinstance(state.payload, Mapping):
         return state.payload
     speaker = policies.speaker(state.speaks_for or workflow.speaks_for, workflow.name, name)

@@ -109,9 +109,6 @@ def standard_of_calls(waits: Sequence[Retrier] = ()) -> tuple[Retrier, Retrier]:
     return (_aws_busy(hours), _no_answer_of_the_function("States.Timeout", hours=hours))
 
 
-# On every state that waits for a person's answer: its States.Timeout is that nobody answered, which asks nobody again.
-STANDARD_OF_QUESTIONS = (_aws_busy(), _no_answer_of_the_function())
-
 # On every state that starts another workflow. What fails inside of that (States.TaskFailed) is its own affair. AWS's
 # guide names the first; a throttled start has no error of its own, and AWS's workflows retry it as the third. The
 # others are spellings met elsewhere: a name that never comes costs nothing, one that lacks costs a build.
@@ -357,11 +354,6 @@ _NO_ANSWER = (
     f"($contains({_INPUT}.error, '.') ? '. No answer of the function itself: read the log of the function of this "
     "step, then start again.' : '')"
 )
-# The token of this try, and its number: each try has another token, and the newest one counts.
-ANSWERED_BY = {
-    "task_token": "{% $states.context.Task.Token %}",
-    "task_try": "{% $states.context.State.RetryCount %}",
-}
 ERROR_AS_IT_CAME = f"{{% {_INPUT}.error %}}"
 
 # How an end says what failed: what stands around the message.

@@ -14,7 +14,6 @@ from peaker_contract.field_types import Fault, Location
 from statemachines.source import (
     KINDS,
     PATTERN_WORDS,
-    Ask,
     Call,
     Each,
     Fail,
@@ -180,7 +179,7 @@ def _faults_of_target(target: str, scope: Scope, at: Location) -> Iterator[Fault
 
 
 def _faults_of_state(state: State) -> Iterator[Fault]:
-    if isinstance(state, Call | Ask):
+    if isinstance(state, Call):
         yield from _faults_of_payload(state)
     if isinstance(state, Fail) and (state.fail.tells is None) == (state.fail.cause is None):
         yield Fault(("fail",), "must have either tells or cause: write one of them")
@@ -188,7 +187,7 @@ def _faults_of_state(state: State) -> Iterator[Fault]:
         yield Fault(("fail", "says"), "goes with tells: write it into the cause")
 
 
-def _faults_of_payload(state: Call | Ask) -> Iterator[Fault]:
+def _faults_of_payload(state: Call) -> Iterator[Fault]:
     if isinstance(state.payload, str) and state.speaks_for == "nobody":
         return
     if not isinstance(state.payload, dict):

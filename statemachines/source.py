@@ -98,18 +98,6 @@ class Call(Trying):
     timeout_seconds: Seconds = policies.TASK_TIMEOUT_SECONDS
 
 
-class Ask(Trying):
-    """Calls a function with a task token, which somebody sends back with the answer, then or much later.
-
-    `timeout_seconds` is how long the answer may take; the end of that is States.Timeout, which nothing tries again.
-    """
-
-    ask: SnakeName
-    speaks_for: Speaker | None = None
-    payload: Values = {}
-    timeout_seconds: Expression
-
-
 class Start(Trying):
     """Starts another workflow and waits for its end."""
 
@@ -200,7 +188,6 @@ class Workflow(Scope):
 
 KINDS: Mapping[str, type[State]] = {
     "call": Call,
-    "ask": Ask,
     "start": Start,
     "choose": Choose,
     "wait_seconds": Pause,
@@ -225,7 +212,6 @@ def _one_kind(state: Any) -> str | None:
 
 AnyState = Annotated[
     Annotated[Call, Tag("call")]
-    | Annotated[Ask, Tag("ask")]
     | Annotated[Start, Tag("start")]
     | Annotated[Choose, Tag("choose")]
     | Annotated[Pause, Tag("wait_seconds")]

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from peaker_contract import errors
-from statemachines.expansion import LAMBDA_INVOKE, LAMBDA_INVOKE_AND_WAIT_FOR_TOKEN, START_EXECUTION_AND_WAIT
+from statemachines.expansion import LAMBDA_INVOKE, START_EXECUTION_AND_WAIT
 
 _FAMILIES = {errors.PeakerError, *errors.PeakerError.__subclasses__()}
 # What the functions raise; their families are only for Python.
@@ -24,7 +24,7 @@ RAISED = frozenset(
 # ${Name} is a substitution. JSONata's own braces are {% ... %}, so the two cannot be mixed up.
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9]*)\}")
 # What the role of a workflow may do: call functions, start workflows and wait for them.
-GRANTED_RESOURCES = frozenset({LAMBDA_INVOKE, LAMBDA_INVOKE_AND_WAIT_FOR_TOKEN, START_EXECUTION_AND_WAIT})
+GRANTED_RESOURCES = frozenset({LAMBDA_INVOKE, START_EXECUTION_AND_WAIT})
 # What a call of a Lambda function may end in without a fault of its code (Step Functions guide, "Handle transient
 # Lambda service exceptions"), how a crash or too little memory shows, and what is answered while a deployment has
 # replaced a function's code and not yet its configuration, or the reverse: they are two calls of AWS.
@@ -106,7 +106,6 @@ def problems(machine: Mapping[str, Any], callees: Collection[str]) -> list[str]:
         *endless_failures(machine),
         *unguarded_tasks(machine),
         *untried_again(machine),
-        *asked_again(machine),
         *missing_comments(machine),
         *unknown_errors(machine),
         *shadowed_retries(machine),
@@ -218,19 +217,6 @@ def untried_again(machine: Mapping[str, Any]) -> list[str]:
         transient |= TRANSIENT_START_ERRORS if resource == START_EXECUTION_AND_WAIT else frozenset()
         retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
         problems += [f"{state.place}: does not retry {name}" for name in sorted(transient - retried)]
-    return problems
-
-
-def asked_again(machine: Mapping[str, Any]) -> list[str]:
-    """A wait for a task token that tries its own timeout again: nobody answered, and the question would never end."""
-    problems = []
-    for state in states(machine):
-        retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
-        waits = str(state.body.get("Resource", "")).endswith(".waitForTaskToken")
-        if waits and retried & {"States.Timeout", "States.ALL", "States.TaskFailed"}:
-            problems.append(
-                f"{state.place}: asks again when nobody answered; leave States.Timeout to its Catch"
-            )
     return problems
 
 

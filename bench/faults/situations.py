@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from peaker.domain.limits.start_slots import next_slot
-from peaker_cli.failures import ControlPlaneError
 
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
@@ -22,7 +20,6 @@ Interfere = Callable[[Invocation], Interference | None]
 # Two replicas at most: a second one of a run would be one too many.
 LIMITS = {"max_replicas": 2}
 DENIED = "AccessDenied: on purpose"
-ANSWERED_AFTER = 120.0
 
 
 @dataclass
@@ -30,7 +27,6 @@ class Situation:
     """`given` is the input; `refused` the calls that are refused for good, by state; `stopped_at` a state.
 
     `heard_again_after`: so many seconds later the event of an end comes a second time, where it comes twice.
-    `approved`: a person approves what is asked, two minutes later, and once more where that was in vain.
     `neighbour` is another cluster, which builds a replica at the same time. `children_outlive`: those of an execution
     that was stopped are stopped late, or not at all.
     """
@@ -46,7 +42,6 @@ class Situation:
     stopped_after: tuple[str, str] | None = None
     instances_end_within: tuple[float, float] = (15.0, 120.0)
     heard_again_after: tuple[float, ...] = (0.0, 1.0, 20.0, 300.0)
-    approved: bool = False
     neighbour: str | None = None
     children_outlive: bool = False
 
@@ -69,8 +64,6 @@ class Situation:
         for document, answer in self.scripts.items():
             world.commands.scripts[document, None] = [answer] * 1000
         world.compute.ends_within = self.instances_end_within
-        if self.approved:
-            world.operators.react = partial(_approve_later, world)
         given = dict(self.given)
         if given.get("replica") == "peak":
             given["replica"] = peak(world)
@@ -103,20 +96,6 @@ class Situation:
         world.functions.interfere = interfere
         world.workflows.on_enter = entered
         return execution
-
-
-def _approve_later(world: World, _: str, again: bool = True) -> None:
-    world.time.after(ANSWERED_AFTER, partial(_approve, world, again))
-
-
-def _approve(world: World, again: bool) -> None:
-    row = world.ports.approvals.newest("orders")
-    assert row is not None, "a message was sent before the row was there"
-    try:
-        world.answer(row.run_id)
-    except ControlPlaneError:
-        if again:
-            _approve_later(world, "", again=False)
 
 
 def by_dns_name(situation: Situation) -> Situation:
@@ -180,16 +159,7 @@ def _needed_while_it_drains(world: World) -> None:
     world.time.after(300, lambda: world.load(250, 2))
 
 
-# Of the local environment's limits; each run is asked for.
-ASKED = {
-    "limits": {
-        "max_hourly_cost_usd": 10.0,
-        "minimum_lifetime_minutes": 60,
-        "prewarm_deadline_minutes": 2880,
-        "approval": "always",
-        "approval_minutes": 30,
-    }
-}
+ABOVE_LIMITS = {"above_limits": True, "reason": "the sale"}
 OF_THREE = {"max_replicas": 4}
 RATE = {"initialization_rate_mib_per_s": 300}
 SCHEDULE = {"trigger": {"kind": "schedule"}}
@@ -199,7 +169,7 @@ SITUATIONS: Mapping[str, Situation] = {
     "build": Situation("scale_out", changes=RATE, prepare=_others_start),
     "build by schedule": Situation("scale_out", SCHEDULE),
     "build stopped": Situation("scale_out", stopped_at="LoadBufferPool"),
-    "build approved": Situation("scale_out", changes=ASKED, approved=True),
+    "build above limits": Situation("scale_out", ABOVE_LIMITS, changes={"max_replicas": 1}),
     "plan a build": Situation("scale_out", {"mode": "plan"}),
     "build refused": Situation("scale_out", changes={"max_replicas": 1}),
     "build without a lease": Situation("scale_out", refused={"AcquireLease": "lease.acquire"}),

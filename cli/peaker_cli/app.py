@@ -27,8 +27,6 @@ COMMANDS = {
     "status": "status.command",
     "watch": "status.watch",
     "runs": "runs.command",
-    "approve": "approval.command",
-    "refuse": "approval.command",
     "receipt": "runs.receipt_command",
     "month": "month.command",
     "iostat": "storage.iostat",

@@ -24,7 +24,6 @@ from peaker.domain.replicas.inventory import (
     VolumeSpec,
 )
 from peaker.domain.reserved_capacity.places import CapacityReservation, ReservationSpec, ReservedPlaces
-from peaker.domain.runs.approval import Answer, ApprovalRow
 from peaker.domain.runs.ledger import (
     Holder,
     LeaseRow,
@@ -399,26 +398,6 @@ class Ledger(Protocol):
         """The stored receipt, or None."""
 
 
-class Approvals(Protocol):
-    """The newest approval of each cluster. No write of it carries a lease: a run that waits holds none."""
-
-    def newest(self, cluster: str) -> ApprovalRow | None:
-        """The newest, whatever became of it; None before the first. Raises LedgerInconsistent."""
-
-    def ask(self, row: ApprovalRow, instead_of: str | None = None) -> ApprovalRow:
-        """Write that the run waits; the row that stands. A later try of the same run leaves all but its token.
-
-        Raises ApprovalPending where another run waits; `instead_of` is one that is known to wait no more. Raises
-        LedgerInconsistent. A try that was overtaken by a later one changes nothing.
-        """
-
-    def told(self, row: ApprovalRow, at: datetime) -> None:
-        """Write that the operators were told of it."""
-
-    def close(self, cluster: str, run_id: str, answer: Answer, at: datetime, said: str) -> None:
-        """Write the answer while the run waits. The first one stays; the row of another run is left alone."""
-
-
 class Operators(Protocol):
     """The people whom alarms page."""
 
@@ -550,7 +529,6 @@ class Ports:
     stored_prices: StoredPrices
     shared_limits: SharedLimits
     account_quotas: AccountQuotas
-    approvals: Approvals
     operators: Operators
 
 

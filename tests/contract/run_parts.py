@@ -7,7 +7,6 @@ from datetime import timedelta
 from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.planning.parking import Disposal, ParkingFigures
 from peaker.domain.planning.plan import Price, ScaleOutPlan
-from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.failure import Failure
@@ -64,22 +63,6 @@ PLAN = ScaleOutPlan(
 )
 ONE_OF_EACH: tuple[RunPart, ...] = (
     PLAN,
-    ApprovalAsked(
-        reasons=("limits.approval is always",),
-        above_limits=False,
-        count=1,
-        what="build one",
-        replicas_after=2,
-        hourly_usd=0.126,
-        once_usd=None,
-        peak_hourly_usd=0.126,
-        lead_p50_seconds=1800,
-        lead_p90_seconds=None,
-        steps={"hydration": 1200},
-        asked_at=NOON,
-        waits_until=LATER,
-        wait_seconds=300,
-    ),
     DONOR,
     Source(instance_id="i-2", private_ip="10.77.2.20"),
     RunReplica(instance_id="i-3", builder="run-0", running_since=NOON),

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
-from datetime import timedelta
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
-from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
-from peaker.domain.runs.run import run_id
-from peaker_cli.approval.command import answered
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor.finding import NotTold
 from peaker_cli.doctor.gather import Inquiry
-from peaker_cli.failures import ControlPlaneError
 
 from cloud_rig.control import ROLE, Control, control
 from cloud_rig.resources import IMAGE, SUBNET_A
@@ -31,7 +25,6 @@ from peaker_contract.endpoint_settings import NlbEndpointSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
 from stacks.rights.role_statements import policy_document
-from tests.support.approval_fakes import WAITING
 
 LOCAL = load_environment("local")
 NAMES = Names(LOCAL)
@@ -123,25 +116,6 @@ def test_nobody_of_them_does_what_the_workflows_do(people: dict[str, ControlPlan
     for call in calls:
         with pytest.raises(ClientError, match="not authorized to perform"):
             call()
-
-
-def test_an_operator_answers_what_waits_and_a_reader_sees_it(
-    people: dict[str, ControlPlane], aws: Control
-) -> None:
-    written = DynamoDbApprovals(LedgerTable(aws.dynamodb, NAMES.ledger_table))
-    now = people["operate"].clock.now().replace(microsecond=0)
-    run = run_id("scale_out", "orders", now, "execution")
-    row = replace(WAITING, run_id=run, asked_at=now, waits_until=now + timedelta(minutes=60))
-    written.ask(row)
-    read = DynamoDbApprovals(LedgerTable(people["read"].client("dynamodb"), NAMES.ledger_table))
-    assert read.newest("orders") == row
-    for refusal in (None, "too dear"):
-        with pytest.raises(ClientError, match="not authorized to perform: states:SendTask"):
-            answered(people["read"], run, refusal)
-        with pytest.raises(
-            ControlPlaneError, match="waits no more"
-        ):  # Step Functions never gave out this token
-            answered(people["operate"], run, refusal)
 
 
 DOCUMENTS = ("install_host_package", "prepare_base", "stop_database")

@@ -161,7 +161,7 @@ def type_of_port(name: str) -> type:
         "volume_keys": ports.VolumeKeys, "past_runs": ports.PastRuns, "price_list": ports.PriceList,
         "stored_prices": ports.StoredPrices, "shared_limits": ports.SharedLimits,
         "account_quotas": ports.AccountQuotas,
-        "approvals": ports.Approvals, "operators": ports.Operators,
+        "operators": ports.Operators,
     }[name]  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from peaker.adapters import aws_price_list, step_functions_executions
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
-from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
@@ -30,7 +29,6 @@ from peaker.domain.issued import LoadPoints
 from peaker.domain.reading import Known
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.report.run_progress import run_progress
-from peaker.domain.runs.approval import read_answer
 from peaker.domain.runs.execution_input import ExecutionInput, execution_input_problems, parse_execution_input
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunPart, StepRow
@@ -86,11 +84,6 @@ CAUSES = (
     {"errorType": "StorageNotWarm", "errorMessage": "3 % cold", "stackTrace": []},
     {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": '{"errorMessage": "3 % cold"}'},
     {"Error": "PrewarmFailed", "Cause": 'ReportPrewarm: {"errorMessage": "the engine died"}'},
-)
-ANSWERS = (
-    {"answer": "approved", "by": "arn:aws:iam::111111111111:user/kim"},
-    {"failed_step": "AskApproval", "error": "ApprovalRefused", "cause": "too dear"},
-    {"failed_step": "AskApproval", "error": "States.Timeout", "cause": ""},
 )
 LOADS = [
     {
@@ -187,19 +180,9 @@ def _requests() -> Iterator[EntryPoint]:
          "peaker.domain.runs.failure._message"), weight=1.5,
     )  # fmt: skip
     yield EntryPoint(
-        "an answer to an approval", DOCUMENT, read_answer, ANSWERS, (),
-        ("peaker.domain.runs.approval.read_answer",), _only_the_command_approves,
-    )  # fmt: skip
-    yield EntryPoint(
         "an instant", TEXT, instants.from_iso, ("2026-11-21T01:40:00.000Z", "2026-11-21T01:40:00+01:00"), (ValueError,),
         ("peaker.domain.instants.from_iso", "peaker.domain.instants._instant"),
     )  # fmt: skip
-
-
-def _only_the_command_approves(case: Any, answer: Any) -> None:
-    """Whatever was sent with the token: a yes is the one word, and of no failure."""
-    sent = isinstance(case, dict) and case.get("answer") == "approved" and "error" not in case
-    assert (answer.answer == "approved") == sent
 
 
 def _identified(case: Any) -> Any:
@@ -408,14 +391,6 @@ def _ledger() -> Iterator[EntryPoint]:
     yield of(
         "starts in turn", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).start_slots(),
         (f"{shared}.start_slots",), {"document": json.dumps({"version": 3, "idle_at": at})},
-    )  # fmt: skip
-    yield of(
-        "an approval's row", lambda wire: DynamoDbApprovals(LedgerTable(wire, "t")).newest("orders"),
-        ("peaker.adapters.dynamodb.approvals._row",),
-        {
-            "run_id": RUN_ID, "answer": "waiting", "asked_at": at, "waits_until": at, "what": "build one",
-            "reasons": '{"reasons": ["budget"]}', "task_token": "AAAAKg", "task_try": 0, "told_at": at, "said": "",
-        },
     )  # fmt: skip
     room = "peaker.adapters.dynamodb.forecast_records.DynamoForecastRecords"
     state = {"low_checks": 2, "source_id": BASE, "safe_rate": 1.5, "first_check_seconds": 1795225200.0}

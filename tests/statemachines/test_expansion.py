@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statemachines import policies, structure
+from statemachines import policies
 from statemachines.__main__ import main
 from statemachines.expansion import FOLDER, expand, workflow_names, write_asl
 from statemachines.reading import WorkflowSourceError
@@ -81,35 +81,6 @@ def test_before_the_lease_a_call_speaks_for_the_request_and_names_the_workflow(t
         "operation": "drain",
         "step": "DrainReplica",
     }
-
-
-def test_a_question_gets_a_token_for_each_try_and_its_timeout_is_no_reason_to_ask_again(
-    tmp_path: Path,
-) -> None:
-    asks = GOOD.replace(
-        "    call: drain_replica\n    waits_on: [drain]\n",
-        """\
-    ask: drain_replica
-    speaks_for: request
-    payload: {plan: here}
-    timeout_seconds: "{% $wait_seconds %}"
-""",
-    )
-    state = expanded(tmp_path, asks)["States"]["DrainReplica"]
-    assert state["Resource"] == "arn:${Partition}:states:::lambda:invoke.waitForTaskToken"
-    assert state["Arguments"]["Payload"] == {
-        "run_id": "{% $identity.run_id %}",
-        "cluster": "{% $identity.cluster %}",
-        "operation": "drain",
-        "step": "DrainReplica",
-        "plan": "here",
-        "task_token": "{% $states.context.Task.Token %}",
-        "task_try": "{% $states.context.State.RetryCount %}",
-    }
-    assert (state["Output"], state["TimeoutSeconds"]) == ("{% $states.result %}", "{% $wait_seconds %}")
-    retried = {name for rule in state["Retry"] for name in rule["ErrorEquals"]}
-    assert "States.Timeout" not in retried
-    assert retried >= structure.TRANSIENT_LAMBDA_ERRORS
 
 
 def test_its_own_waits_come_before_the_standard_retriers(tmp_path: Path) -> None:
@@ -194,7 +165,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "comment: must be text in one line",
     ),
     "a state of no kind": (
-        CALL, "", "drain.yaml:7: DrainReplica: has none of call, ask, start, choose, ",
+        CALL, "", "drain.yaml:7: DrainReplica: has none of call, start, choose, ",
     ),
     "a state of two kinds": (
         CALL, f"{CALL}    succeed: true\n", "DrainReplica: has call and succeed: keep one of them",

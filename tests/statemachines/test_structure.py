@@ -31,7 +31,6 @@ CHECKS: dict[str, Callable[[Any], list[str]]] = {
     "endless": structure.endless_failures,
     "unguarded": structure.unguarded_tasks,
     "transient": structure.untried_again,
-    "asked": structure.asked_again,
     "comments": structure.missing_comments,
     "errors": structure.unknown_errors,
     "shadowed": structure.shadowed_retries,
@@ -124,30 +123,6 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
             },
         ),
         "does not retry StepFunctions.AWSStepFunctionsException",
-    ),
-    (
-        "asked",
-        broken(
-            *TASK,
-            value={
-                **GOOD["States"]["DrainReplica"],
-                "Resource": "arn:${Partition}:states:::lambda:invoke.waitForTaskToken",
-                "Retry": [{"ErrorEquals": ["Throttled", "States.Timeout"]}],
-            },
-        ),
-        "machine.DrainReplica: asks again when nobody answered",
-    ),
-    (
-        "transient",
-        broken(
-            *TASK,
-            value={
-                **GOOD["States"]["DrainReplica"],
-                "Resource": "arn:${Partition}:states:::lambda:invoke.waitForTaskToken",
-                "Retry": [{"ErrorEquals": ["Throttled"]}],
-            },
-        ),
-        "does not retry Lambda.ServiceException",
     ),
     ("comments", broken("States", "Done", "Comment", value=...), "machine.Done: has no Comment"),
     (

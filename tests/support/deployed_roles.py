@@ -47,7 +47,7 @@ class DeployedRoles:
 
     @classmethod
     def of(cls, iam: Any, environment: str, host_package_object_arn: str) -> DeployedRoles:
-        """As if the environment named an address of the operators, who are asked for approvals."""
+        """As if the environment named an address of the operators, who are told of refusals by a limit."""
         told = load_environment(environment).model_copy(update={"alarm_email": "dba-on-call@example.com"})
         return cls(iam, told, host_package_object_arn)
 

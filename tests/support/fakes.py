@@ -72,7 +72,6 @@ from peaker_contract.errors import (
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document
-from tests.support.approval_fakes import FakeApprovals, FakeOperators
 from tests.support.capacity_fakes import FakeCapacityReservations, FakePlaceRecords
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -857,6 +856,19 @@ class FakeSharedLimits:
             other()
 
 
+@dataclass
+class FakeOperators:
+    """What was sent; `refused` is raised instead."""
+
+    sent: list[tuple[str, str]] = field(default_factory=list)
+    refused: Exception | None = None
+
+    def tell(self, subject: str, text: str) -> None:
+        if self.refused is not None:
+            raise self.refused
+        self.sent.append((subject, text))
+
+
 @dataclass(frozen=True)
 class FakePorts(Ports):
     """Ports that a test may script, typed as what they are."""
@@ -879,7 +891,6 @@ class FakePorts(Ports):
     volume_keys: FakeVolumeKeys
     shared_limits: FakeSharedLimits
     account_quotas: FakeAccountQuotas
-    approvals: FakeApprovals
     operators: FakeOperators
 
 
@@ -912,6 +923,5 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         stored_prices=FakeStoredPrices(),
         shared_limits=FakeSharedLimits(),
         account_quotas=FakeAccountQuotas(),
-        approvals=FakeApprovals(),
         operators=FakeOperators(),
     )

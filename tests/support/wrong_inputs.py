@@ -37,6 +37,17 @@ WRONG_INPUTS: list[tuple[str, Any, set[str]]] = [
     ("scale_out", {"cluster": "{% $states.context.Execution.Id %}"}, {"cluster"}),
     ("scale_out", {"cluster": "$(reboot)"}, {"cluster"}),
     ("scale_out", {"cluster": LONG}, {"cluster"}),
+    # above_limits: a person's start alone, with a reason
+    ("scale_out", {**GOOD, "above_limits": "true", "reason": "the sale"}, {"above_limits"}),
+    ("scale_out", {**GOOD, "above_limits": None}, {"above_limits"}),
+    ("scale_out", {**GOOD, "above_limits": True}, {"reason"}),
+    ("scale_out", {**GOOD, "above_limits": True, "reason": " "}, {"reason"}),
+    (
+        "scale_out",
+        {**GOOD, "above_limits": True, "reason": "the sale", "trigger": {"kind": "schedule"}},
+        {"above_limits"},
+    ),
+    ("scale_in", {**GOOD, "above_limits": True, "reason": "the sale"}, {"above_limits"}),
     # mode
     ("scale_out", {**GOOD, "mode": "PLAN"}, {"mode"}),
     ("scale_out", {**GOOD, "mode": "Act"}, {"mode"}),

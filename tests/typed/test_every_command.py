@@ -21,7 +21,6 @@ RUN_BY: dict[str, str] = {
     r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
     r"peaker watch orders": WATCH,
     r"peaker allow-removal orders": "tests/deployed/test_deploy_product.py",
-    r"peaker (approve|refuse) ": "tests/statemachines/test_approval_workflow.py",
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
     r"peaker --install-completion$": "tests/installation/test_wheel.py",
     r"python -m localcloud serve --dataplane simulated": BY_HAND,

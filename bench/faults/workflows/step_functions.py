@@ -45,7 +45,6 @@ class StepFunctions:
         self._functions = functions
         self._prefix = prefix
         # By token: the answer that is waited for, or None where nobody waits any more.
-        self._asked: dict[str, Promise | None] = {}
 
     def start(self, workflow: str, given: Any, name: str | None = None) -> Execution:
         """Raises LookupError for a name that was taken; a running one with the same input is given again."""
@@ -75,34 +74,6 @@ class StepFunctions:
 
     def invoke(self, walk: Walk, state: str, function: str, payload: Any) -> Promise:
         return self._functions.invoke(self.of(walk), state, function, payload)
-
-    def ask(self, walk: Walk, state: str, function: str, payload: Any, token: str) -> Promise:
-        """The integration lambda:invoke.waitForTaskToken: the function's own answer counts only where it failed."""
-        answer = Promise()
-        self._asked[token] = answer
-
-        def invoked(ended: Promise) -> None:
-            try:
-                ended.result()
-            except Exception as error:
-                answer.fail(error)
-
-        self.invoke(walk, state, function, payload).then(invoked)
-        return answer
-
-    def forget(self, token: str) -> None:
-        """Its try is over."""
-        self._asked[token] = None
-
-    def answered(self, token: str) -> Promise:
-        """What waits at this token, once. Raises LookupError with AWS's code where nothing does."""
-        if token not in self._asked:
-            raise LookupError("InvalidToken")
-        waiting = self._asked[token]
-        if waiting is None or waiting.settled:
-            raise LookupError("TaskTimedOut")
-        self._asked[token] = None
-        return waiting
 
     def start_and_wait(self, walk: Walk, state: str, arguments: Mapping[str, Any]) -> Promise:
         """The integration startExecution.sync:2: a failed child is States.TaskFailed, its description the cause."""
@@ -262,26 +233,6 @@ class StepFunctionsClient:
             raise _refused("ExecutionDoesNotExist", "StopExecution")
         self._service.time.after(0, lambda: self._service.stop(found[0], error, cause))
         return {"stopDate": self._service.time.now()}
-
-    def send_task_success(self, taskToken: str, output: str) -> dict[str, Any]:
-        try:
-            document = json.loads(output)
-        except ValueError as error:
-            raise _refused("InvalidOutput", "SendTaskSuccess") from error
-        waiting = self._answered(taskToken, "SendTaskSuccess")
-        self._service.time.after(0, lambda: waiting.keep(document))
-        return {}
-
-    def send_task_failure(self, taskToken: str, error: str = "", cause: str = "") -> dict[str, Any]:
-        waiting = self._answered(taskToken, "SendTaskFailure")
-        self._service.time.after(0, lambda: waiting.fail(StateFailed(error, cause)))
-        return {}
-
-    def _answered(self, token: str, operation: str) -> Promise:
-        try:
-            return self._service.answered(token)
-        except LookupError as refused:
-            raise _refused(str(refused), operation) from refused
 
     def _row(self, one: Execution) -> dict[str, Any]:
         row = {

@@ -43,12 +43,6 @@ class Integrations(Protocol):
     def invoke(self, walk: Walk, state: str, function: str, payload: Any) -> Promise:
         """The function's answer, or StateFailed."""
 
-    def ask(self, walk: Walk, state: str, function: str, payload: Any, token: str) -> Promise:
-        """The answer that comes with the token, or StateFailed of the function or of the answer."""
-
-    def forget(self, token: str) -> None:
-        """Nobody waits for it any more."""
-
     def start_and_wait(self, walk: Walk, state: str, arguments: Mapping[str, Any]) -> Promise:
         """The child's end, or StateFailed."""
 
@@ -177,8 +171,6 @@ class Walk:
 
     def _task(self, name: str, state: Asl, given: Any, scope: Scope, tried: int) -> Steps:
         resource = state["Resource"]
-        if resource.endswith(".waitForTaskToken"):
-            return (yield from self._asked(name, state, given, scope, tried))
         arguments = self._filled(state["Arguments"], given, scope, name)
         _require_size(arguments)
         if resource.endswith(":lambda:invoke"):
@@ -189,22 +181,6 @@ class Walk:
         else:
             raise NotImplementedError(f"{name}: the integration {resource}")
         result = yield self._within(promise, state.get("TimeoutSeconds"))
-        _require_size(result)
-        return result
-
-    def _asked(self, name: str, state: Asl, given: Any, scope: Scope, tried: int) -> Steps:
-        """Each try has a token of its own, which is worth nothing once the try is over."""
-        token = f"{self.random.getrandbits(256):064x}"
-        own = {"Task": {"Token": token}, "State": {"Name": name, "RetryCount": tried}}
-        arguments = self._filled(state["Arguments"], given, scope, name, context=own)
-        seconds = self._filled(state["TimeoutSeconds"], given, scope, name, context=own)
-        _require_size(arguments)
-        function = _function(arguments["FunctionName"])
-        try:
-            answer = self.integrations.ask(self, name, function, arguments["Payload"], token)
-            result = yield self._within(answer, float(seconds))
-        finally:
-            self.integrations.forget(token)
         _require_size(result)
         return result
 

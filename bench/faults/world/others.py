@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -38,15 +38,12 @@ class FunctionClock:
 
 @dataclass
 class Operators:
-    """Port Operators: what people were sent, and what they do when they get it."""
+    """Port Operators: what people were sent."""
 
     mails: list[tuple[str, str]] = field(default_factory=list)
-    react: Callable[[str], None] | None = None
 
     def tell(self, subject: str, text: str) -> None:
         self.mails.append((subject, text))
-        if self.react is not None:
-            self.react(text)
 
 
 class Clusters:

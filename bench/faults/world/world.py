@@ -13,17 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 import yaml
-from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
 from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.domain.runs.approval import ApprovalRow
 from peaker.ports import Ports
 from peaker.runtime import step as runtime_step
 from peaker.runtime import telemetry, wiring
-from peaker_cli.approval.answer import Reply, send_answer
 
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Body, Functions
@@ -58,7 +55,7 @@ PORTS = (
     "clusters", "compute", "capacity_reservations", "place_records", "storage", "commands", "endpoint", "package",
     "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "past_runs",
     "price_list", "stored_prices", "shared_limits", "account_quotas",
-    "approvals", "operators",
+    "operators",
 )  # fmt: skip
 # What changes AWS, or tells people of what does; and what changes only the ledger's table.
 EFFECTS = frozenset({
@@ -66,7 +63,7 @@ EFFECTS = frozenset({
     "capacity_reservations.cancel", "storage.create_snapshots",
     "storage.name_snapshot", "storage.delete_snapshot", "storage.create_volume", "storage.attach",
     "storage.delete_volume", "commands.send", "commands.cancel", "endpoint.register", "endpoint.promote",
-    "endpoint.deregister", "endpoint.set_share", "run_files.publish", "operators.tell", "approvals.ask",
+    "endpoint.deregister", "endpoint.set_share", "run_files.publish", "operators.tell",
     "executions.start_scale_out",
 })  # fmt: skip
 # After these the log says who still serves.
@@ -77,7 +74,7 @@ WRITES = frozenset({
     "ledger.add_replica", "ledger.claim", "ledger.keep_snapshots",
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member", "ledger.begin_exit",
     "shared_limits.keep_reservations", "shared_limits.keep_start_slots",
-    "approvals.told", "approvals.close", "place_records.keep_places",
+    "place_records.keep_places",
 })  # fmt: skip
 
 
@@ -169,12 +166,6 @@ class World:
         if execution.running:
             self.stops.append(self.time.seconds)
         self.workflows.stop(execution, "Stopped", "by a person")
-
-    def answer(self, run_id: str, refusal: str | None = None) -> ApprovalRow:
-        """As a person types `peaker approve` or `peaker refuse`. Raises ControlPlaneError."""
-        approvals = DynamoDbApprovals(MemoryTable(self.account, self.time))
-        client = StepFunctionsClient(self.workflows)
-        return send_answer(approvals, client, run_id, Reply("a person", refusal), self.time.now)
 
     def run_for(self, seconds: float) -> None:
         """Let so much cloud time pass."""
@@ -269,7 +260,6 @@ class World:
             "stored_prices": prices,
             "account_quotas": others.AccountQuotas(),
             "shared_limits": DynamoDbSharedLimits(table),
-            "approvals": DynamoDbApprovals(table),
             "operators": self.operators,
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}

@@ -120,12 +120,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     for note in plan.get("notes", ()):
         table.add_row("note", note)
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
-    waits = plan.get("approval")
-    asked = (
-        [Text(f"would wait for approval: {reason}", style="yellow") for reason in waits["reasons"]]
-        if waits
-        else []
-    )
+    lifted = [Text(f"passes a limit, {one}", style="yellow") for one in plan.get("lifted", ())]
     verdict = Text(_verdict(members), style="green")
     parts: list[RenderableType] = [table]
     if comparison:
@@ -136,7 +131,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     if plan.get("calls"):
         parts += [Text(), _calls(plan["calls"])]
     return Panel(
-        Group(*parts, Text(), *(refusals or asked or [verdict])),
+        Group(*parts, Text(), *(refusals or [*lifted, verdict])),
         title=f"plan for {plan['cluster']}",
         padding=(0, 1),
     )

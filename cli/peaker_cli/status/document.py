@@ -16,7 +16,6 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.reserved_capacity.places import ReservedPlaces
-from peaker.domain.runs.approval import ApprovalRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
 from peaker_cli.status.reserved_room import RoomStatus, room_status
@@ -51,7 +50,6 @@ class Facts:
     load: Reading
     alarms: tuple[Alarm, ...] | Unknown
     snapshot_sets: tuple[SnapshotSet, ...] | Unknown = ()
-    approval: ApprovalRow | Unknown | None = None
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
     places: ReservedPlaces | Unknown = field(default_factory=ReservedPlaces)
     room_ahead: Check | Unknown | None = None
@@ -115,17 +113,6 @@ class KeptSnapshots:
 
 
 @dataclass(frozen=True)
-class ApprovalWaiting:
-    """A run that waits for a person's yes: what it would do, why it asks, and until when."""
-
-    run_id: str
-    what: str
-    reasons: tuple[str, ...]
-    asked_at: datetime
-    waits_until: datetime
-
-
-@dataclass(frozen=True)
 class ClusterStatus:
     """How one cluster stands at `at`."""
 
@@ -139,7 +126,6 @@ class ClusterStatus:
     decision: DecisionStatus | Unknown
     alarms: tuple[Alarm, ...] | Unknown
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
-    approval: ApprovalWaiting | Unknown | None = None
     reserved_room: RoomStatus | Unknown | None = None
 
 
@@ -156,7 +142,6 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         decision=_decision(facts),
         alarms=facts.alarms,
         kept_snapshots=_kept_snapshots(facts),
-        approval=_approval(facts),
         reserved_room=room_status(facts.places, facts.room_ahead),
     )
 
@@ -172,15 +157,6 @@ def as_document(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [as_document(one) for one in value]
     return value
-
-
-def _approval(facts: Facts) -> ApprovalWaiting | Unknown | None:
-    row = facts.approval
-    if row is None or isinstance(row, Unknown):
-        return row
-    if not row.waits(facts.now):
-        return None
-    return ApprovalWaiting(row.run_id, row.what, row.reasons, row.asked_at, row.waits_until)
 
 
 def _kept_snapshots(facts: Facts) -> tuple[KeptSnapshots, ...] | Unknown:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
-from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
@@ -87,7 +86,6 @@ class StatusReader:
             load=_reading(lambda: self._readings.load(settings, now)),
             alarms=_known(lambda: self._alarms(cluster)),
             snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
-            approval=_known(lambda: self._approvals.newest(cluster)),
             prices=self.prices(settings),
             places=_known(lambda: self._place_records.places(cluster)),
             room_ahead=self.room_ahead(settings, fleet),
@@ -234,10 +232,6 @@ class StatusReader:
     @cached_property
     def _place_records(self) -> DynamoDbPlaceRecords:
         return DynamoDbPlaceRecords(self._table)
-
-    @cached_property
-    def _approvals(self) -> DynamoDbApprovals:
-        return DynamoDbApprovals(self._table)
 
     @cached_property
     def _stored_prices(self) -> ParameterPrices:

@@ -30,8 +30,6 @@ def render_status(status: ClusterStatus) -> RenderableType:
     table.add_row("source", _text(status.source))
     for line in _run_lines(status):
         table.add_row(*line)
-    for line in _approval_lines(status):
-        table.add_row(*line)
     for line in _capacity_lines(status):
         table.add_row(*line)
     table.add_row("last check", decision_line(status.decision, status.at))
@@ -194,29 +192,8 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
     return lines
 
 
-def _approval_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
-    """What waits for a yes, until when, and the two commands."""
-    found = status.approval
-    if found is None:
-        return []
-    if isinstance(found, Unknown):
-        return [("approval", Text(f"unknown ({found.why})", style="yellow"))]
-    left = duration(max(0.0, seconds_between(status.at, found.waits_until)))
-    until = f"{found.run_id} waits until {found.waits_until:%d %b %H:%M:%S} (in {left}) to {found.what}"
-    here = f"--env {status.environment}"
-    return [
-        ("approval", Text(until, style="yellow")),
-        *(("", Text(reason)) for reason in found.reasons),
-        ("", Text(f"peaker approve {found.run_id} {here}")),
-        ("", Text(f"peaker refuse {found.run_id} {here} --reason 'why not'")),
-    ]
-
-
 def _at_work_line(status: ClusterStatus) -> str:
-    """What is at work, and what waits for a person."""
-    waits = "" if status.approval is None or isinstance(status.approval, Unknown) else status.approval.run_id
-    line = run_line(status.run, status.at)
-    return f"{line}; {waits} waits for approval" if waits else line
+    return run_line(status.run, status.at)
 
 
 def _member_line(member: MemberStatus, now: datetime) -> str:

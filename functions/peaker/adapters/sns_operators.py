@@ -23,6 +23,6 @@ class SnsOperators:
 
     def tell(self, subject: str, text: str) -> None:
         if not self._topic_arn:
-            raise OperatorsUnreachable("alarm_email is not set: there is nobody to ask")
+            raise OperatorsUnreachable("alarm_email is not set: there is nobody to tell")
         with translated("sns:Publish"):
             self._sns.publish(TopicArn=self._topic_arn, Subject=subject[:LONGEST_SUBJECT], Message=text)

@@ -8,7 +8,6 @@ from functools import lru_cache
 from peaker.adapters.aws_clients import ASKED_ASIDE_CONFIG, SINGLE_TRY_CONFIG, lazy_client, pricing_client
 from peaker.adapters.aws_price_list import AwsPriceList
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
-from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
@@ -72,6 +71,5 @@ def ports() -> Ports:
         stored_prices=ParameterPrices(ssm, settings.environment),
         shared_limits=DynamoDbSharedLimits(table),
         account_quotas=AwsServiceQuotas(lazy_client("service-quotas", ASKED_ASIDE_CONFIG)),
-        approvals=DynamoDbApprovals(table),
         operators=SnsOperators(lazy_client("sns", SINGLE_TRY_CONFIG), settings.operator_topic_arn),
     )

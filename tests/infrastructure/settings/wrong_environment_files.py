@@ -315,9 +315,7 @@ _LIFE = [
     _wrong("budget that is no number", "c.limits.max_hourly_cost_usd", NAN, "not infinite, got nan"),
     _wrong("budget with its currency", "c.limits.max_hourly_cost_usd", "10 USD", "must be a number, got '10 USD'"),
     _wrong("deadline beyond a command's", "c.limits.prewarm_deadline_minutes", 2881, "must be at most 2880"),
-    _wrong("approval by a word", "c.limits.approval", "sometimes", "must be never, above_limits or always, got 'sometimes'"),
-    _wrong("approval that waits for a minute", "c.limits.approval_minutes", 1, "must be at least 5"),
-    _wrong("approval that waits for a day", "c.limits.approval_minutes", 1440, "must be at most 720"),
+    _wrong("approval, which there is no more", "c.limits.approval", "always", "above_limits"),
     _wrong("limits left empty", "c.limits", None, "must be a mapping of settings, `name: value` per line, got nothing"),
 ]
 _TOGETHER = [
@@ -331,12 +329,6 @@ _TOGETHER = [
         },
         "clusters.orders.limits.max_hourly_cost_usd",
         "must be at least the price of one replica, 0.8568 for r7g.4xlarge in us-east-1",
-    ),
-    WrongFile(
-        "approval that nobody would be asked for",
-        {"alarm_email": None, "clusters.0.limits.approval": "above_limits"},
-        "clusters.orders.limits.approval",
-        "must be never where alarm_email is not set, got above_limits: nobody would be asked",
     ),
     WrongFile(
         "cluster name too long for its target group",

@@ -28,7 +28,6 @@ RefusalCode = Literal[
     "key",
     "image",
     "check",
-    "approval",
 ]
 
 
@@ -178,13 +177,6 @@ class PlannedCall(PlanPart):
     undone_by: str | None
 
 
-class ApprovalNeed(PlanPart):
-    """Why the plan waits for a person's yes. `above_limits`: it passes a ceiling, which is the reason."""
-
-    reasons: tuple[str, ...]
-    above_limits: bool
-
-
 class Way(PlanPart):
     """How one more replica of a batch comes into service, why so, and in what time.
 
@@ -214,7 +206,7 @@ class ScaleOutPlan(RunPart):
     `comparison` has the figures of every method, and why this one; `calls` are all that change anything on AWS.
     `replicas_after` are those that `max_replicas`
     counts once the batch serves, `peak_hourly_usd` is what the budget counts then; None where a price is not known.
-    `approval` is None where nobody needs to be asked.
+    `lifted` are the limits that it passes because a person's start says so, with the reason that was given.
     """
 
     ledger_name = "plan"
@@ -247,7 +239,7 @@ class ScaleOutPlan(RunPart):
     calls: tuple[PlannedCall, ...] = ()
     replicas_after: int | None = None
     peak_hourly_usd: float | None = None
-    approval: ApprovalNeed | None = None
+    lifted: tuple[str, ...] = ()
 
     def of_member(self, number: int) -> ScaleOutPlan:
         """What one member is built or returned by: a plan of its own."""

@@ -12,8 +12,6 @@ from peaker_contract.way_into_service import states_passed
 
 # What a run passes on its way besides the states of its method.
 _RECORDS = frozenset({"RecordReceipt", "RecordMember"})
-# What a run passes before, where its plan waits for a person's yes.
-_QUESTION = frozenset({"AskApproval"})
 
 
 def planned_calls(plan: ScaleOutPlan, endpoint_kind: str) -> tuple[PlannedCall, ...]:
@@ -36,8 +34,6 @@ def planned_calls(plan: ScaleOutPlan, endpoint_kind: str) -> tuple[PlannedCall, 
 def _steps(plan: ScaleOutPlan) -> Iterator[tuple[FunctionDefinition, Step]]:
     methods = {Method.BUILD if one.method is None else Method(one.method.action) for one in plan.members}
     passed = _RECORDS.union(*(states_passed(method) for method in methods))
-    if plan.approval is not None:
-        passed |= _QUESTION
     found = [(one, step) for one in FUNCTIONS for step in one.steps if step.state in passed]
     # The catalogue has what all workflows share first; a run writes its records last.
     yield from sorted(found, key=lambda pair: pair[1].state in _RECORDS)

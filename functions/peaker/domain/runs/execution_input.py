@@ -26,6 +26,7 @@ _LINK_TO_PARENT = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
 _OF_THE_OTHER: Mapping[Operation, Mapping[str, str]] = {
     "scale_in": {
         "ready_by": "only scale_out makes a replica ready",
+        "above_limits": "only scale_out passes a limit",
     },
     "scale_out": {"replica": "only scale_in takes a replica"},
 }
@@ -55,13 +56,17 @@ class Trigger(Contract):
 
 
 class ExecutionInput(Contract):
-    """What a person or a rule gives to the state machine. `ready_by`: when the replica is to serve (ISO 8601)."""
+    """What a person or a rule gives to the state machine. `ready_by`: when the replica is to serve (ISO 8601).
+
+    `above_limits`: the run may pass max_replicas and the budget. Only a person's start may say so, and has to say why.
+    """
 
     cluster: ClusterName
     mode: Mode = "act"
     count: Annotated[int, Field(ge=1, strict=True)] = 1
     replica: Annotated[str, Field(pattern=r"^i-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
     ready_by: Annotated[str, AfterValidator(_instant)] | None = None
+    above_limits: Annotated[bool, Field(strict=True)] = False
     reason: Annotated[Line, Field(max_length=LONGEST_REASON)] | None = None
     trigger: Trigger = Trigger()
 
@@ -85,6 +90,7 @@ _ALLOWED = {
     "count": "a whole number from 1 to the cluster's max_replicas",
     "replica": 'an instance id such as "i-0123456789abcdef0"',
     "ready_by": 'a time with its zone such as "2026-11-27T06:00:00Z"',
+    "above_limits": "true or false",
     "reason": f"one line of text of at most {LONGEST_REASON} characters",
     "trigger": 'an object such as {"kind": "manual"}',
     "trigger.kind": '"alarm", "schedule" or "manual"',
@@ -105,6 +111,7 @@ def execution_input_problems(given: Any, operation: Operation | None = None) -> 
         found |= _of_the_other_workflow(given, operation)
         found |= {name: _not_allowed(name, None) for name in _nulls(given)}
         found |= _more_than_the_named_one(given)
+        found |= _above_limits_without_a_person(given)
     try:
         ExecutionInput.model_validate(given)
     except ValidationError as error:
@@ -159,6 +166,21 @@ def _more_than_the_named_one(given: Mapping[Any, Any]) -> dict[str, str]:
     if given.get("replica") is None or count == 1:
         return {}
     return {"count": f"given {shown(count)}; replica names the one that is to go: leave the field out"}
+
+
+def _above_limits_without_a_person(given: Mapping[Any, Any]) -> dict[str, str]:
+    if given.get("above_limits") is not True:
+        return {}
+    found, trigger = {}, given.get("trigger")
+    kind = trigger.get("kind", "manual") if isinstance(trigger, Mapping) else "manual"
+    if kind != "manual":
+        found["above_limits"] = (
+            f"given true by a start of kind {shown(kind)}; allowed is true only where a person starts"
+        )
+    reason = given.get("reason")
+    if "reason" not in given or (isinstance(reason, str) and not reason.strip()):
+        found["reason"] = f"given none; above_limits needs one: allowed is {_ALLOWED['reason']}"
+    return found
 
 
 def _nulls(given: Mapping[Any, Any]) -> list[str]:

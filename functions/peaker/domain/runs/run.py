@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from peaker.domain.contract import Contract
 from peaker.domain.instants import require_utc
-from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.failure import Failure
 from peaker_contract.metrics import Metric
@@ -138,30 +137,16 @@ class SurplusStep(StepInput):
 
 
 class PlanStep(StepInput):
-    """PlanScaleOut: with a lease in act mode, without one in plan mode. CheckApproval: in act mode, before the lease.
+    """PlanScaleOut: with a lease in act mode, without one in plan mode.
 
-    `approved` is what a person approved of the plan, as CheckApproval wrote it.
+    `above_limits` is a person's word that the run may pass max_replicas and the budget, `reason` why.
     """
 
     count: int = 1
     trigger: Trigger = Trigger()
     ready_by: datetime | None = None
-    approved: ApprovalAsked | None = None
-
-
-class AskStep(StepInput):
-    """AskApproval: what is asked, the token of this try of the state, and the number of the try, 0 for the first."""
-
-    approval: ApprovalAsked
-    task_token: str
-    task_try: int
-
-
-class AnswerStep(StepInput):
-    """TakeAnswer: whatever ended the wait, and what was asked."""
-
-    approval: ApprovalAsked
-    answer: Any = None
+    above_limits: bool = False
+    reason: str | None = None
 
 
 class RoundStep(StepInput):

@@ -20,7 +20,7 @@ from peaker.domain.runs.ledger import LeaseRow, ResourceKind, RunPart, RunRow
 from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
 from peaker.domain.runs.run_memory import RunReplica
 
-# The longest execution (prewarm and approval included) ends after three and a half days: what is not listed then is
+# The longest execution (prewarm included) ends after three and a half days: what is not listed then is
 # over.
 LONGEST_EXECUTION = timedelta(days=3, hours=13)
 # After that the sweep takes over: roll_back gives its lease back sooner, or something keeps it from that.

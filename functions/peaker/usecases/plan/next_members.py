@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from peaker.domain.instants import from_iso
-from peaker.domain.planning.approval import held_against
+from peaker.domain.planning.above_limits import passing_limits
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import (
     TRIES,
     Batch,
@@ -107,8 +106,8 @@ def _due(
     donor = run.part(Donor)
     taken = None if donor is None else donor.instance_id
     plan = decided(ports, step, settings, fleet, missing, by, account, taken)
-    # What was approved holds for all tries of its run.
-    plan = held_against(plan, run.part(ApprovalAsked))
+    if run.request.above_limits:
+        plan = passing_limits(plan, run.request.why)
     if plan.refusals:
         return None, f"{serving} of {batch.wanted} serve; {plan.refusal_text}"
     if plan.all_ready_at is None or plan.all_ready_at > batch.deadline:

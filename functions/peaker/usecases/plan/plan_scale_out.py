@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from peaker.domain.limits.account_use import AccountUse
-from peaker.domain.planning.approval import held_against, with_approval
+from peaker.domain.planning.above_limits import above_limits_page, passing_limits, refused_by_limits_alone
 from peaker.domain.planning.capacity_order import Promises
 from peaker.domain.planning.first_snapshots import first_set_note
 from peaker.domain.planning.lead_time import predict_lead_time
@@ -19,9 +19,7 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.report.planned_calls import planned_calls
-from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import MOST_WANTED
-from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
@@ -36,7 +34,13 @@ from peaker.usecases.plan.shared_limits import admitted_ways, initialization_rat
 from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
+from peaker_contract.errors import (
+    AwsCallRejected,
+    NoShortage,
+    OperatorsUnreachable,
+    ResourceNotFound,
+    ScaleOutRefused,
+)
 from peaker_contract.metrics import Metric
 
 
@@ -53,56 +57,68 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     """
     settings = ports.clusters.settings(step.cluster)
     fleet = possible_donors(ports, settings)
-    approved = step.approved
-    plan = as_many_as_missing(ports, step, settings, fleet, approved)
+    plan = _as_many_as_missing(ports, step, settings, fleet)
     plan = _with_first_set(ports, settings, plan)
     if step.fencing_token is None:
-        return Planned(text=plan_text(plan) + _waiting_text(plan), plan=as_document(plan))
+        return Planned(text=plan_text(plan), plan=as_document(plan))
     if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, fleet)):
         raise NoShortage(why)
-    plan = held_against(plan, approved)
     if plan.refusals:
-        raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
-    parts: list[RunPart] = [plan] if approved is None else [plan, approved]
-    ports.ledger.settle(holder_of(step), *parts)
+        raise ScaleOutRefused(
+            f"{step.cluster}: {plan.refusal_text}{_told(ports, step, settings, fleet, plan)}"
+        )
+    ports.ledger.settle(holder_of(step), plan)
     return Planned(text=plan_text(plan), plan=as_document(plan), numbers=_numbers(plan))
 
 
-def as_many_as_missing(
-    ports: Ports,
-    step: PlanStep,
-    settings: ClusterSettings,
-    fleet: FleetState,
-    approved: ApprovalAsked | None = None,
-) -> ScaleOutPlan:
-    """As many as a person asked for. An automatic start takes all that the forecast misses, as far as rules allow.
+def _told(
+    ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState, plan: ScaleOutPlan
+) -> str:
+    """Pages the operators with the input that starts the run above its limits; the same in words for the refusal.
 
-    Fewer that pass no ceiling go before more that wait for a person's yes. Of what no rule allows one is planned all
-    the same: its refusals say why.
+    Empty where a person reads the refusal, or where another rule refuses too: above_limits would not help.
     """
-    waiting, account = None, account_use(ports, settings, fleet)
-    for count in range(_wanted(ports, step, settings, fleet, approved), step.count - 1, -1):
+    if step.trigger.kind == "manual" or not refused_by_limits_alone(plan):
+        return ""
+    page = above_limits_page(plan, _missing(ports, step, settings, fleet), ports.environment)
+    try:
+        ports.operators.tell(page.subject, page.text)
+    except (OperatorsUnreachable, AwsCallRejected) as unreachable:
+        return f". A person may start it with {page.input} (nobody was paged: {unreachable})"
+    return f". A person may start it with {page.input}"
+
+
+def _as_many_as_missing(
+    ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState
+) -> ScaleOutPlan:
+    """The plan of as many replicas as a person asked for, or of all that an automatic start misses and rules allow.
+
+    Of what no rule allows the smallest is planned all the same: its refusals say why.
+    """
+    account = account_use(ports, settings, fleet)
+    for count in range(_wanted(ports, step, settings, fleet), step.count - 1, -1):
         plan = decided(ports, step, settings, fleet, count, step.ready_by, account)
-        lifts = plan.approval is not None and plan.approval.above_limits
-        if not plan.refusals and (approved is not None or not lifts):
+        if step.above_limits:
+            plan = passing_limits(plan, step.reason or "")
+        if not plan.refusals:
             return plan
-        waiting = waiting or (plan if lifts else None)
-    return waiting or plan
+    return plan
 
 
-def _wanted(
-    ports: Ports,
-    step: PlanStep,
-    settings: ClusterSettings,
-    fleet: FleetState,
-    approved: ApprovalAsked | None,
-) -> int:
+def _wanted(ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState) -> int:
+    if step.trigger.kind == "manual":
+        return step.count
+    missing = _missing(ports, step, settings, fleet)
+    return max(step.count, min(missing, settings.max_replicas - len(fleet.under_ceiling)))
+
+
+def _missing(ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState) -> int:
+    """How many replicas the forecast misses, as many as one run brings at most; `count` where that is not known."""
     required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, ports.clock.now())
-    if step.trigger.kind == "manual" or not isinstance(required, Known):
+    if not isinstance(required, Known):
         return step.count
     missing = int(required.value) - len(fleet.serving) - len(fleet.coming)
-    wanted = max(step.count, min(missing, settings.max_replicas - len(fleet.under_ceiling), MOST_WANTED))
-    return wanted if approved is None else max(step.count, min(wanted, approved.count))
+    return max(step.count, min(missing, MOST_WANTED))
 
 
 def decided(
@@ -115,7 +131,7 @@ def decided(
     account: AccountUse,
     taken_donor: str | None = None,
 ) -> ScaleOutPlan:
-    """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
+    """The plan of so many replicas more, with its refusals.
 
     Parked ones return first, the others are built. With `ready_by` each of them comes by the cheapest method that is in
     time. `taken_donor` is the run's own, once it has chosen.
@@ -160,7 +176,7 @@ def decided(
         if one.refuses
     ]
     plan = plan.model_copy(update={"checks": checks, "refusals": (*plan.refusals, *refused)})
-    plan = with_approval(_with_keys(ports, settings, fleet, plan), settings.limits)
+    plan = _with_keys(ports, settings, fleet, plan)
     return plan.model_copy(update={"calls": planned_calls(plan, settings.read_endpoint.kind)})
 
 
@@ -262,12 +278,9 @@ def plan_text(plan: ScaleOutPlan) -> str:
         for one in plan.members
         if not one.method or one.method.action == "build"
     )
+    above = f"; passes {' and '.join(plan.lifted)}" if plan.lifted else ""
     anew = f"build {plan.builds} x {plan.instance_type} in {zones} from {plan.donor}" if plan.builds else ""
-    return f"{' and '.join(filter(None, (back, anew)))} at {_at(plan)}"
-
-
-def _waiting_text(plan: ScaleOutPlan) -> str:
-    return "" if plan.approval is None else f"; would wait for approval: {'; '.join(plan.approval.reasons)}"
+    return f"{' and '.join(filter(None, (back, anew)))} at {_at(plan)}{above}"
 
 
 def _at(plan: ScaleOutPlan) -> str:

@@ -70,6 +70,9 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     undo = None if step.undo is None else step.undo.innermost()
     if undo is not None:
         notes.append(f"the undo is incomplete: {undo.sentence}")
+    plan = run.part(ScaleOutPlan)
+    if plan is not None and step.batch is None:
+        notes += [f"passed a limit: {one}" for one in plan.lifted]
     receipt = _assemble(ports, step, run, failure, notes)
     ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
     ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)

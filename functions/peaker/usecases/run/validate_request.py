@@ -13,7 +13,7 @@ from peaker_contract.errors import InvalidRequest, UnknownCluster
 
 
 class ValidatedRequest(Summary):
-    """The run's identity and the request with its defaults filled in. `asks`: its plan may wait for a person's yes."""
+    """The run's identity and the request with its defaults filled in."""
 
     run_id: str
     cluster: str
@@ -21,7 +21,6 @@ class ValidatedRequest(Summary):
     mode: Mode
     mode_reason: str
     automatic: bool
-    asks: bool
     request: ExecutionInput
 
 
@@ -38,7 +37,6 @@ def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
         mode="plan" if observing else request.mode,
         mode_reason=f"{settings.name} is in mode observe" if observing else "as requested",
         automatic=request.trigger.kind != "manual",
-        asks=given.operation == "scale_out" and settings.limits.approval != "never",
         request=request,
     )
 
@@ -55,7 +53,8 @@ def _checked(ports: Ports, given: ExecutionRequest) -> tuple[ExecutionInput, Clu
             raise
         raise InvalidRequest("\n".join((str(unknown), as_lines(problems)))) from unknown
     count = given.input.get("count", 1)
-    if "count" not in problems and count > settings.max_replicas:
+    above_limits = given.input.get("above_limits", False)
+    if "count" not in problems and not above_limits and count > settings.max_replicas:
         problems["count"] = (
             f"given {shown(count)}; allowed is a whole number from 1 to {settings.max_replicas}, "
             f"max_replicas of {settings.name}"

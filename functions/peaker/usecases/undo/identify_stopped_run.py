@@ -32,8 +32,6 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
     """
     given = _given(stopped)
     clusters = ports.clusters.names() if given is None else [given.cluster]
-    for name in clusters:
-        _close_approval(ports, stopped, name)
     lease = next((one for name in clusters if (one := _held(ports, stopped, name)) is not None), None)
     if lease is None:
         raise NothingToUndo(
@@ -81,17 +79,6 @@ def _held(ports: Ports, stopped: StoppedExecution, cluster: str) -> LeaseRow | N
     first = run_id(stopped.operation, cluster, stopped.started_at, stopped.execution_name)
     lease = ports.lease.current(cluster, ports.clock.now())
     return lease if lease is not None and is_run_of(lease.run_id, first) else None
-
-
-def _close_approval(ports: Ports, stopped: StoppedExecution, cluster: str) -> None:
-    """One that was stopped while it waited for a yes waits no more: the next start may ask."""
-    first, now = (
-        run_id(stopped.operation, cluster, stopped.started_at, stopped.execution_name),
-        ports.clock.now(),
-    )
-    row = ports.approvals.newest(cluster)
-    if row is not None and row.run_id == first and row.answer == "waiting":
-        ports.approvals.close(cluster, first, "stopped", now, stopped.cause or "")
 
 
 def _opened(ports: Ports, run: str) -> RunRow | None:

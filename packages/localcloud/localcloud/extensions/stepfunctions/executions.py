@@ -1,6 +1,6 @@
 """Step Functions on moto's state machine interpreter, with what keeps it from behaving as AWS put right.
 
-Scaled by the cloud clock: Wait states, Retry intervals and waits for a task token. Real seconds: TimeoutSeconds of
+Scaled by the cloud clock: Wait states and Retry intervals. Real seconds: TimeoutSeconds of
 machines and of other tasks, because they guard work that takes real time here.
 """
 
@@ -22,7 +22,6 @@ from botocore.exceptions import ClientError
 
 from localcloud.extensions.stepfunctions import jsonata
 from localcloud.extensions.stepfunctions.integrations import install_integrations
-from localcloud.extensions.stepfunctions.task_tokens import install_task_tokens
 from localcloud.iam.identities import CannotAssume
 from localcloud.open_cloud import LATEST_ANSWER_REAL_SECONDS
 
@@ -51,7 +50,6 @@ def install(cloud: OpenCloud) -> None:
     _install_map(cloud)
     _install_nested(cloud)
     install_integrations(cloud)
-    install_task_tokens(cloud)
     _install_executions(cloud)
     cloud.on_close(lambda: _abort_running(cloud))
 
