@@ -35,7 +35,6 @@ STANDARD_PAYLOAD = frozenset(
         "batch",
         "member_token",
         "step",
-        "task_token",
         "task_try",
     }
 )
