@@ -18,7 +18,6 @@ class Permission(Enum):
     FOLLOW_EXECUTIONS = auto()
     LIST_EXECUTIONS = auto()
     START_SCALE_OUT = auto()
-    LIST_SCALE_OUTS = auto()
     KEEP_FORECASTS = auto()
     DESCRIBE_INSTANCES = auto()
     DESCRIBE_INSTANCE_TYPES = auto()

@@ -113,10 +113,6 @@ def start_scale_out(deployment: Deployment) -> list[Statement]:
     return [Statement(("states:StartExecution",), (deployment.names.state_machine_arn("scale_out"),))]
 
 
-def list_scale_outs(deployment: Deployment) -> list[Statement]:
-    return [Statement(("states:ListExecutions",), (deployment.names.state_machine_arn("scale_out"),))]
-
-
 def tell_operators(deployment: Deployment) -> list[Statement]:
     """Nothing where the environment names no address: there is no topic then."""
     names = deployment.names

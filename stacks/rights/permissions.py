@@ -30,8 +30,6 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.list_executions
         case Permission.START_SCALE_OUT:
             return data.start_scale_out
-        case Permission.LIST_SCALE_OUTS:
-            return data.list_scale_outs
         case Permission.KEEP_FORECASTS:
             return data.keep_forecasts
         case Permission.DESCRIBE_INSTANCES:
