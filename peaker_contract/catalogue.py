@@ -215,13 +215,6 @@ SCALE_OUT = (
     ),
     F(
         Phase.CREATE,
-        "reserve_limits",
-        "Reserves what the run takes of limits that all runs share, and waits for its turn",
-        (*RECORDED, P.READ_QUOTAS),
-        steps=(S("ReserveLimits", Part.RESERVATION, BUILD),),
-    ),
-    F(
-        Phase.CREATE,
         "await_snapshots",
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
@@ -250,7 +243,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "create_volumes",
         "Creates the volumes from the snapshots, in the instance's zone",
-        (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.CREATE_VOLUMES, P.READ_QUOTAS),
+        (*RECORDED, P.DESCRIBE_VOLUMES, P.CREATE_VOLUMES),
         steps=(S("CreateVolumes", Part.STORAGE, BUILD),),
     ),
     F(

@@ -67,12 +67,6 @@ class StorageProofOpen(NotYet):
     remedy = "It looked as often as it may: read each look's numbers in the receipt, then start again."
 
 
-class ReservationNotDue(NotYet):
-    """Other runs use what the account has of a limit that all share; the message says of which, and until when."""
-
-    remedy = "It was due and was not found so: look at the ledger's item `limits`, then start again."
-
-
 class SnapshotsPending(NotYet):
     """Blocks of the snapshots are still being copied."""
 

@@ -45,7 +45,6 @@ class Part(StrEnum):
 
     DONOR = "donor"
     SNAPSHOT = "snapshot"
-    RESERVATION = "reservation"
     INSTANCE = "instance"
     STORAGE = "storage"
     HYDRATION = "hydration"

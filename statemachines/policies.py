@@ -183,13 +183,6 @@ WAITS: Mapping[str, Retrier] = {
         first_seconds=10,
         most_seconds=15,
     ),
-    "reservation": _growing(
-        ("ReservationNotDue",),
-        8,
-        "8 hours: at a start every four seconds 7,200 runs have begun before one that waits for so long.",
-        first_seconds=10,
-        most_seconds=600,
-    ),
     "lost_snapshots": Retrier(
         ("SnapshotsPending",), 30, 60, "30 minutes: an answer was lost, or earlier snapshots complete first."
     ),

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from peaker.domain.limits.start_slots import next_slot
-
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import AtCall, Raises, Watches
@@ -129,14 +127,6 @@ def _two_serving(world: World) -> None:
     world.run_for(2 * 3600)
 
 
-def _others_start(world: World) -> None:
-    """Fifty runs of other clusters have their turn before the next one."""
-    world.load(250, 2)
-    for _ in range(50):
-        _, slots = next_slot(world.ports.shared_limits.start_slots(), world.ports.clock.now())
-        world.ports.shared_limits.keep_start_slots(slots)
-
-
 def _peak_of_three(world: World) -> None:
     world.load(350, 4)
 
@@ -166,7 +156,7 @@ SCHEDULE = {"trigger": {"kind": "schedule"}}
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
 SITUATIONS: Mapping[str, Situation] = {
-    "build": Situation("scale_out", changes=RATE, prepare=_others_start),
+    "build": Situation("scale_out", changes=RATE),
     "build by schedule": Situation("scale_out", SCHEDULE),
     "build stopped": Situation("scale_out", stopped_at="LoadBufferPool"),
     "build above limits": Situation("scale_out", ABOVE_LIMITS, changes={"max_replicas": 1}),

@@ -8,8 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from peaker.domain.limits.account_limits import Quota
-from peaker.domain.limits.reservations import Reservations
-from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.agent import Agent
@@ -480,22 +478,6 @@ class StoredPrices(Protocol):
         """Store them; the last call counts."""
 
 
-class SharedLimits(Protocol):
-    """What all runs of the environment share of the account's limits in its region. No lease covers it."""
-
-    def reservations(self) -> Reservations:
-        """All of the initialization rate as they were written last, those that have ended among them."""
-
-    def keep_reservations(self, changed: Reservations) -> bool:
-        """Write them over those of the same version; False, and nothing written, where another run was first."""
-
-    def start_slots(self) -> StartSlots:
-        """As they were written last."""
-
-    def keep_start_slots(self, changed: StartSlots) -> bool:
-        """Write them over those of the same version; False, and nothing written, where another run was first."""
-
-
 class AccountQuotas(Protocol):
     """What AWS lets the account have in its region."""
 
@@ -527,7 +509,6 @@ class Ports:
     past_runs: PastRuns
     price_list: PriceList
     stored_prices: StoredPrices
-    shared_limits: SharedLimits
     account_quotas: AccountQuotas
     operators: Operators
 

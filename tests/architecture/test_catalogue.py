@@ -14,7 +14,7 @@ from tests.support.workflows import MACHINES
 
 # By workflow the first state; a batch of builds has a donor before its members.
 WAYS = {
-    Method.BUILD: (("scale_out", "ChooseDonor"), ("add_replica", "ReserveLimits")),
+    Method.BUILD: (("scale_out", "ChooseDonor"), ("add_replica", "LaunchBesideSnapshots")),
     Method.RETURN: (("add_replica", "StartParkedReplica"),),
 }
 

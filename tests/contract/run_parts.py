@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.planning.parking import Disposal, ParkingFigures
 from peaker.domain.planning.plan import Price, ScaleOutPlan
 from peaker.domain.runs.batch import Batch, Member
@@ -21,6 +20,7 @@ from peaker.domain.runs.run_memory import (
     Removal,
     RunReplica,
     Source,
+    VolumeRates,
     Waking,
 )
 from peaker.domain.service.draining import Quiet
@@ -104,15 +104,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
         gtid_set="a:1-9",
         volumes={"data": "vol-1"},
     ),
-    Admission(
-        asked_at=NOON,
-        begins_at=LATER,
-        rate_mib_per_s=600,
-        rate_ends_at=LATER,
-        waits_for="initialization rate",
-        notes=("no rate",),
-    ),
-    VolumeRates(rates={"data": 300, "log": None}, notes=("at the default rate",)),
+    VolumeRates(rates={"data": 300, "log": None}),
     Batch(wanted=2, deadline=LATER, rounds=(("run-1", "run-1-2"), ("run-1-3",))),
     Member(
         batch="run-1",

@@ -9,7 +9,7 @@ from peaker.adapters.ec2 import compute, storage
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.service_quotas import AwsServiceQuotas
-from peaker.domain.limits.account_limits import INITIALIZATION_RATE, INITIALIZATION_RATE_QUOTA, Quota
+from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, INITIALIZATION_RATE_QUOTA, Quota
 from peaker.domain.reading import Unknown
 from peaker.ports import AccountQuotas
 
@@ -24,14 +24,14 @@ def quotas(request: pytest.FixtureRequest) -> AccountQuotas:
     """An account that was never given more."""
     if request.param == "fake":
         fake = FakeAccountQuotas()
-        fake.values[INITIALIZATION_RATE_QUOTA.code] = INITIALIZATION_RATE.capacity
+        fake.values[INITIALIZATION_RATE_QUOTA.code] = DEFAULT_REGION_RATE.mib_per_s
         return fake
     aws: Adapters = request.getfixturevalue("aws")
     return AwsServiceQuotas(aws.cloud.client("service-quotas"))
 
 
 def test_an_account_that_was_given_nothing_has_the_default(quotas: AccountQuotas) -> None:
-    assert quotas.value(INITIALIZATION_RATE_QUOTA) == INITIALIZATION_RATE.capacity
+    assert quotas.value(INITIALIZATION_RATE_QUOTA) == DEFAULT_REGION_RATE.mib_per_s
 
 
 def test_a_quota_that_there_is_not_has_no_value(quotas: AccountQuotas) -> None:

@@ -131,7 +131,7 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
             "download_url", "held", "changed", "current", "run", "steps", "resources", "replicas", "snapshot_sets",
             "receipt", "load", "load_points", "published", "lag_seconds", "why_not_usable", "past_steps", "that_began",
             "being_rolled_back", "quote", "read", "write", "require_lease", "unfinished_runs", "volumes_of_environment",
-            "instances_of_environment", "member_token", "reservations", "start_slots", "newest", "value",
+            "instances_of_environment", "member_token", "newest", "value",
             "of_environment", "platform", "places", "of_account", "on_demand_instances", "default_vcpus",
             "volumes_of_type",
         }  # fmt: skip
@@ -159,8 +159,7 @@ def type_of_port(name: str) -> type:
         "snapshot_blocks": ports.SnapshotBlocks, "run_files": ports.RunFiles, "lease": ports.Lease,
         "ledger": ports.Ledger, "readings": ports.LoadReadings, "executions": ports.Executions,
         "volume_keys": ports.VolumeKeys, "past_runs": ports.PastRuns, "price_list": ports.PriceList,
-        "stored_prices": ports.StoredPrices, "shared_limits": ports.SharedLimits,
-        "account_quotas": ports.AccountQuotas,
+        "stored_prices": ports.StoredPrices,         "account_quotas": ports.AccountQuotas,
         "operators": ports.Operators,
     }[name]  # fmt: skip
 

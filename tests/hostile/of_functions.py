@@ -17,7 +17,6 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
-from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
@@ -371,13 +370,6 @@ def _ledger() -> Iterator[EntryPoint]:
         ("peaker.adapters.dynamodb.lease.DynamoDbLease.current",), lease,
     )  # fmt: skip
     document = "peaker.adapters.dynamodb.versioned_documents.read_document"
-    shared, mine = "peaker.adapters.dynamodb.shared_limits.DynamoDbSharedLimits", {
-        "run_id": RUN_ID, "cluster": "orders", "amount": 600.0, "begins_at": at, "ends_at": "2026-11-21T12:09:00.000Z",
-    }  # fmt: skip
-    yield of(
-        "reservations of a limit", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).reservations(),
-        (f"{shared}.reservations", document), {"document": json.dumps({"version": 3, "made": [mine]})},
-    )  # fmt: skip
     place = {
         "name": "orders-place-1", "zone": "us-east-1a", "instance_type": "r6i.large", "platform": "Linux/UNIX",
         "event": "winter sale", "asked_at": at, "ends_at": at, "hourly_usd": 0.126, "reservation_id": "cr-1",
@@ -385,12 +377,8 @@ def _ledger() -> Iterator[EntryPoint]:
     }  # fmt: skip
     yield of(
         "reserved places", lambda wire: DynamoDbPlaceRecords(LedgerTable(wire, "t")).places("orders"),
-        ("peaker.adapters.dynamodb.place_records.DynamoDbPlaceRecords.places",),
+        ("peaker.adapters.dynamodb.place_records.DynamoDbPlaceRecords.places", document),
         {"document": json.dumps({"version": 3, "asked": 7, "places": [place]})},
-    )  # fmt: skip
-    yield of(
-        "starts in turn", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).start_slots(),
-        (f"{shared}.start_slots",), {"document": json.dumps({"version": 3, "idle_at": at})},
     )  # fmt: skip
     room = "peaker.adapters.dynamodb.forecast_records.DynamoForecastRecords"
     state = {"low_checks": 2, "source_id": BASE, "safe_rate": 1.5, "first_check_seconds": 1795225200.0}

@@ -127,7 +127,7 @@ def test_plan_mode_returns_the_plan_and_writes_nothing(cloud: WorkflowCloud) -> 
     assert plan["price"]["hourly"] > 0.126
     assert plan["lead_time"]["seconds"] > 0
     assert plan["refusals"] == []
-    [shared] = [one for one in plan["checks"] if one["name"] == "shared limits"]
+    [shared] = [one for one in plan["checks"] if one["name"] == "initialization rate"]
     assert "of 5,000, the account's quota" in shared["detail"], "Service Quotas was asked, and may be"
     assert cloud.rows(f"cluster#{cluster.name}") == []
     assert_untouched(cloud, cluster)

@@ -13,8 +13,6 @@ from typing import Any
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.instants import to_iso
 from peaker.domain.limits.account_limits import Quota
-from peaker.domain.limits.reservations import Reservations
-from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import EbsPrices
@@ -304,7 +302,13 @@ class FakeStorage:
             self.specs.append(spec)
             self.add(
                 Volume(
-                    volume_id, "available", spec.size_gib, spec.volume_type, spec.zone, tags=dict(spec.tags)
+                    volume_id,
+                    "available",
+                    spec.size_gib,
+                    spec.volume_type,
+                    spec.zone,
+                    tags=dict(spec.tags),
+                    initialization_rate_mib_per_s=spec.initialization_rate_mib_per_s,
                 )
             )
         return self.volumes[self._by_token[client_token]]
@@ -822,40 +826,6 @@ class FakeAccountQuotas:
         return self.values.get(quota.code)
 
 
-class FakeSharedLimits:
-    """`before_a_write` is another run that gets in between a look and the write after it, once."""
-
-    def __init__(self) -> None:
-        self._reservations = Reservations()
-        self._slots = StartSlots()
-        self.before_a_write: Callable[[], None] | None = None
-
-    def reservations(self) -> Reservations:
-        return self._reservations
-
-    def keep_reservations(self, changed: Reservations) -> bool:
-        self._interrupted()
-        if changed.version != self._reservations.version:
-            return False
-        self._reservations = changed.model_copy(update={"version": changed.version + 1})
-        return True
-
-    def start_slots(self) -> StartSlots:
-        return self._slots
-
-    def keep_start_slots(self, changed: StartSlots) -> bool:
-        self._interrupted()
-        if changed.version != self._slots.version:
-            return False
-        self._slots = changed.model_copy(update={"version": changed.version + 1})
-        return True
-
-    def _interrupted(self) -> None:
-        other, self.before_a_write = self.before_a_write, None
-        if other is not None:
-            other()
-
-
 @dataclass
 class FakeOperators:
     """What was sent; `refused` is raised instead."""
@@ -889,7 +859,6 @@ class FakePorts(Ports):
     price_list: FakePriceList
     stored_prices: FakeStoredPrices
     volume_keys: FakeVolumeKeys
-    shared_limits: FakeSharedLimits
     account_quotas: FakeAccountQuotas
     operators: FakeOperators
 
@@ -921,7 +890,6 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         past_runs=FakePastRuns(),
         price_list=FakePriceList(),
         stored_prices=FakeStoredPrices(),
-        shared_limits=FakeSharedLimits(),
         account_quotas=FakeAccountQuotas(),
         operators=FakeOperators(),
     )

@@ -87,6 +87,7 @@ class HostileStorage:
         volume_id = self._account.next_id("vol")
         self._account.tokens[client_token] = (asked, volume_id)
         record = self.made(volume_id, spec.zone, spec.size_gib, spec.tags, spec.snapshot_id)
+        record["rate"] = spec.initialization_rate_mib_per_s
         return self._volume(record, now)
 
     def made(
@@ -184,6 +185,7 @@ class HostileStorage:
             attachment_state=None
             if held is None
             else ("attached" if second >= held["attached"] else "attaching"),
+            initialization_rate_mib_per_s=record.get("rate"),
             tags=dict(record["tags"]),
         )
 

@@ -16,7 +16,6 @@ import yaml
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
-from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports import Ports
 from peaker.runtime import step as runtime_step
@@ -54,7 +53,7 @@ ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
 PORTS = (
     "clusters", "compute", "capacity_reservations", "place_records", "storage", "commands", "endpoint", "package",
     "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "past_runs",
-    "price_list", "stored_prices", "shared_limits", "account_quotas",
+    "price_list", "stored_prices", "account_quotas",
     "operators",
 )  # fmt: skip
 # What changes AWS, or tells people of what does; and what changes only the ledger's table.
@@ -73,7 +72,6 @@ WRITES = frozenset({
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica",
     "ledger.add_replica", "ledger.claim", "ledger.keep_snapshots",
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member", "ledger.begin_exit",
-    "shared_limits.keep_reservations", "shared_limits.keep_start_slots",
     "place_records.keep_places",
 })  # fmt: skip
 
@@ -259,7 +257,6 @@ class World:
             "price_list": prices,
             "stored_prices": prices,
             "account_quotas": others.AccountQuotas(),
-            "shared_limits": DynamoDbSharedLimits(table),
             "operators": self.operators,
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}

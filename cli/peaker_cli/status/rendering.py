@@ -199,9 +199,7 @@ def _at_work_line(status: ClusterStatus) -> str:
 def _member_line(member: MemberStatus, now: datetime) -> str:
     """`build, LaunchReplica for 40.0 s`, or where it stands once it has ended."""
     if member.state == "at_work":
-        return "; ".join(
-            filter(None, (f"{member.method}, {progress_line(member.progress, now)}", member.waits))
-        )
+        return f"{member.method}, {progress_line(member.progress, now)}"
     return f"{member.method}, {member.state.replace('_', ' ')}"
 
 
@@ -209,8 +207,7 @@ def _step_line(run: RunStatus, now: datetime) -> tuple[str, RenderableType]:
     if run.ended:
         return ("ended", Text(ended_line(run, run.ended), style="red"))
     unknown = f"; execution unknown ({run.execution.why})" if isinstance(run.execution, Unknown) else ""
-    waits = f"; {run.waits}" if run.waits else ""
-    return ("step", Text(progress_line(run.progress, now) + waits + unknown))
+    return ("step", Text(progress_line(run.progress, now) + unknown))
 
 
 def _bar(prewarm: PrewarmState) -> str:

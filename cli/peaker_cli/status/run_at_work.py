@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.report.run_progress import RunProgress, run_progress
@@ -49,15 +48,13 @@ class MemberStatus:
     method: str
     state: str
     progress: RunProgress | Unknown
-    waits: str = ""
 
 
 @dataclass(frozen=True)
 class RunStatus:
     """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step.
 
-    `undone_by_roll_back`: the execution ended, and a step has begun since. `waits`: for which of the limits that all
-    runs share, and until when; empty where it waits for none of them.
+    `undone_by_roll_back`: the execution ended, and a step has begun since.
     """
 
     run_id: str
@@ -70,7 +67,6 @@ class RunStatus:
     ready_at_by_plan: datetime | None
     lease_until: datetime
     members: tuple[MemberStatus, ...] = ()
-    waits: str = ""
 
     @property
     def ended(self) -> RunExecution | None:
@@ -95,7 +91,6 @@ def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Ru
         ready_at_by_plan=plan.all_ready_at if plan else None,
         lease_until=found.lease.held_until,
         members=tuple(_members(found, settings, now)),
-        waits=_awaited(run, now),
     )
 
 
@@ -110,14 +105,7 @@ def _members(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Iter
                 "remove" if member.method is None else member.method.value,
                 member.state,
                 progress,
-                _awaited(one.run, now),
             )
-
-
-def _awaited(run: RunRow | None, now: datetime) -> str:
-    """What the run waits for, of the limits that all runs share, and until when; empty where it has begun."""
-    found = None if run is None else run.part(Admission)
-    return found.text if found is not None and found.begins_at > now else ""
 
 
 def ended_execution(execution: RunExecution | Unknown) -> RunExecution | None:

@@ -13,7 +13,6 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
-from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
@@ -69,7 +68,6 @@ def ports() -> Ports:
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
         price_list=AwsPriceList(pricing_client),
         stored_prices=ParameterPrices(ssm, settings.environment),
-        shared_limits=DynamoDbSharedLimits(table),
         account_quotas=AwsServiceQuotas(lazy_client("service-quotas", ASKED_ASIDE_CONFIG)),
         operators=SnsOperators(lazy_client("sns", SINGLE_TRY_CONFIG), settings.operator_topic_arn),
     )

@@ -18,15 +18,14 @@ from peaker.adapters.dynamodb.items import to_json
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
 from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.learning.reading import rate_of_all
-from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Member, batch_of
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
+from peaker.domain.runs.run_memory import VolumeRates
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.domain.storage.storage_looks import first_look_seconds
@@ -333,12 +332,10 @@ def _method(run: RunRow) -> Method | None:
 def _paid_rate(run: RunRow) -> float | None:
     """The initialization rate that each volume was made with; None where they differ, or the run does not say."""
     try:
-        plan, made = run.part(ScaleOutPlan), run.part(VolumeRates)
+        made = run.part(VolumeRates)
     except LedgerInconsistent:
         return None
-    if made is not None:
-        return rate_of_all(list(made.rates.values()))
-    return None if plan is None else rate_of_all(list(rates_of(plan.volumes).values()))
+    return None if made is None else rate_of_all(list(made.rates.values()))
 
 
 def _add_seconds(

@@ -215,6 +215,7 @@ def _volume(raw: Any) -> Volume:
         device=attachment.get("Device"),
         attachment_state=attachment.get("State"),
         kms_key_id=raw.get("KmsKeyId"),
+        initialization_rate_mib_per_s=raw.get("VolumeInitializationRate"),
         tags=tag_dict(raw.get("Tags")),
     )
 

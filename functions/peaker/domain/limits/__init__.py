@@ -1,4 +1,4 @@
-"""What all runs of an account and region share, and who has how much of it when: reservations, and starts in turn.
+"""What AWS lets the account have in its region, and what of it is in use.
 
-All pure: the time is an argument. Imports what runs and their memory are made of, and nothing else of the domain.
+All pure. Imports readings, and nothing else of the domain.
 """

@@ -1,8 +1,8 @@
-"""The limits of AWS that all runs of an account and region share, with their sources. Pure."""
+"""The quotas of AWS that a plan looks at, with their sources. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from peaker.domain.reading import Reading, Unknown
 
@@ -17,12 +17,10 @@ class Quota:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """`capacity` in `unit` may be in use at a time; `basis` says who says so."""
+class RegionRate:
+    """The cumulative initialization rate that a region's volumes may be made with; `basis` says who says so."""
 
-    name: str
-    unit: str
-    capacity: float
+    mib_per_s: float
     basis: str
 
 
@@ -30,23 +28,13 @@ class Limit:
 # refused beyond it fails the call of CreateVolume.
 INITIALIZATION_RATE_QUOTA = Quota("ebs", "L-A37D9CF3")
 _NAMED = "Service Quotas, ebs, L-A37D9CF3"
-INITIALIZATION_RATE = Limit("initialization rate", "MiB/s", 5_000.0, f"AWS's default for a region ({_NAMED})")
+DEFAULT_REGION_RATE = RegionRate(5_000.0, f"AWS's default for a region ({_NAMED})")
 # botocore, ec2:CreateVolume: VolumeInitializationRate, of one volume.
 LEAST_RATE, MOST_RATE = 100, 300
 
-# EC2 developer guide, "Request throttling for the Amazon EC2 API": each call has a bucket of an account and region that
-# refills by so much a second. Of all that a build calls DescribeInstances is the narrowest, before RunInstances, which
-# allows two a second. A third of it goes to builds: the scheduled looks, plans and others need it too.
-DESCRIBE_INSTANCES_PER_SECOND = 20.0
-# tests/faults/test_calls_of_a_build.py counts them.
-DESCRIBE_INSTANCES_OF_A_BUILD = 25
-STARTS_PER_SECOND = 0.25
-# So many begin at once where nobody began for a while: RunInstances' bucket of requests holds five.
-STARTS_AT_ONCE = 5
 
-
-def initialization_rate(told: Reading) -> Limit:
+def region_rate(told: Reading) -> RegionRate:
     """The region's initialization rate with the quota that the account has; AWS's default where nobody tells it."""
     if isinstance(told, Unknown):
-        return replace(INITIALIZATION_RATE, basis=f"{INITIALIZATION_RATE.basis}; {told.why}")
-    return replace(INITIALIZATION_RATE, capacity=told.value, basis=f"the account's quota ({_NAMED})")
+        return RegionRate(DEFAULT_REGION_RATE.mib_per_s, f"{DEFAULT_REGION_RATE.basis}; {told.why}")
+    return RegionRate(told.value, f"the account's quota ({_NAMED})")

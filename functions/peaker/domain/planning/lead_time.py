@@ -156,7 +156,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     counted = [part for name, part in parts.items() if name not in _SIDE_BY_SIDE or name == slower]
     hydration = parts[Part.HYDRATION].p50_seconds
     overlap = Overlap(inputs.hot_share, parts[Part.RECOVERY].p50_seconds, parts[Part.BENCHMARK].p50_seconds)
-    waits = (slower, Part.RESERVATION, Part.STORAGE, Part.RECOVERY)
+    waits = (slower, Part.STORAGE, Part.RECOVERY)
     behind = sum(parts[name].p50_seconds for name in waits) + inputs.hot_share * hydration
     catch_up = _learned_catch_up(inputs, behind, overlap, hydration, history)
     counted.append(catch_up)
@@ -205,7 +205,6 @@ def _first_principles(inputs: LeadTimeInputs, elsewhere: Elsewhere) -> list[Comp
         _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
         _predicted(Part.DONOR, 30.0, 1.0, "usual time to prepare a donor"),
         _snapshot(inputs, copied),
-        _predicted(Part.RESERVATION, 0.0, 0.0, "nobody else needs what the account has"),
         _predicted(Part.INSTANCE, inputs.instance_start_seconds, 1.0, "usual instance start"),
         _predicted(Part.STORAGE, inputs.attach_seconds, 1.0, "usual time to attach"),
         _hydration(inputs, read if inputs.hydration is Hydration.DEFAULT else None),

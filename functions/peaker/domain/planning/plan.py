@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.methods.choice import MethodChoice
 from peaker.domain.planning.parking import Method
@@ -134,7 +133,6 @@ class PlannedMember(PlanPart):
     """One replica of a batch: built in the first of `zones` that has room, or a parked one that returns.
 
     `choice` has the figures of its own method alone; None where it is the plan's `comparison`, which has those of all.
-    `admission` is what it would wait for, of the limits that all runs share, and go without.
     """
 
     number: int
@@ -145,7 +143,6 @@ class PlannedMember(PlanPart):
     ready_at: datetime | None
     price: Price
     choice: MethodChoice | None = None
-    admission: Admission | None = None
 
 
 class BatchPrice(PlanPart):
@@ -188,7 +185,6 @@ class Way(PlanPart):
     lead_time: LeadTimeEstimate | None = None
     choice: MethodChoice | None = None
     rates_mib_per_s: dict[str, int | None] = {}
-    admission: Admission | None = None
 
     @property
     def returns(self) -> str | None:
@@ -244,7 +240,7 @@ class ScaleOutPlan(RunPart):
     def of_member(self, number: int) -> ScaleOutPlan:
         """What one member is built or returned by: a plan of its own."""
         own = dict(self.members[number - 1])
-        del own["number"], own["admission"]
+        del own["number"]
         own["comparison"] = _compared(self.comparison, own.pop("choice"))
         return self.model_copy(update={**own, "count": 1, "members": (), "batch_price": None})
 

@@ -148,7 +148,6 @@ def _members(
                 ready_at=_later(now, way.lead_time),
                 price=_price(volumes, _type_of(returned, settings), prices, kept_gib),
                 choice=_own_figures(way.choice) if way.choice != ways[0].choice else None,
-                admission=way.admission,
             )
         )
     return tuple(members)

@@ -45,6 +45,7 @@ class Volume:
     device: str | None = None
     attachment_state: str | None = None
     kms_key_id: str | None = None
+    initialization_rate_mib_per_s: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property

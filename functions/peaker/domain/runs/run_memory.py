@@ -49,6 +49,14 @@ class Removal(RunPart):
     replicas: tuple[RunReplica, ...]
 
 
+class VolumeRates(RunPart):
+    """The initialization rates in MiB/s that EBS made the volumes with, by their names; None is the default rate."""
+
+    ledger_name = "volume_rates"
+
+    rates: dict[str, int | None]
+
+
 class Placement(RunPart):
     """Where the run builds: the zone that had room for the instance, and the type. Volumes follow the zone."""
 

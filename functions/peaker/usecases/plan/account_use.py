@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from peaker.domain.limits.account_limits import Quota
+from peaker.domain.limits.account_limits import INITIALIZATION_RATE_QUOTA, Quota, RegionRate, region_rate
 from peaker.domain.limits.account_use import (
     GIB_PER_TIB,
     IOPS,
@@ -81,6 +81,15 @@ def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> A
         return replace(lists.use, in_flight_unknown=found.why)
     quotas = {code: replace(one, in_flight=found.get(code, 0.0)) for code, one in lists.use.quotas.items()}
     return replace(lists.use, quotas=quotas)
+
+
+def initialization_rate_of_region(ports: Ports) -> RegionRate:
+    """As Service Quotas has it; AWS's default holds, whatever keeps Service Quotas from answering."""
+    try:
+        value = ports.account_quotas.value(INITIALIZATION_RATE_QUOTA)
+    except PeakerError as error:
+        return region_rate(Unknown(f"the account's own is unknown: {error}"))
+    return region_rate(Unknown("Service Quotas does not have it") if value is None else Known(value))
 
 
 def ask_account(sources: Sources, settings: ClusterSettings, types: Iterable[str], ask: Ask) -> AccountLists:

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
-from peaker.domain.limits.account_limits import MOST_RATE, Limit
+from peaker.domain.limits.account_limits import MOST_RATE, RegionRate
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.methods.situation import (
@@ -31,7 +31,6 @@ from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.ports import Ports
 from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
-from peaker.usecases.plan.shared_limits import rate_free
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, Retryable
 from peaker_contract.steps import Part
@@ -58,9 +57,9 @@ def method_situation(
     promise: InstancePromise | Unknown,
     history: SnapshotHistory | None,
     ready_by: datetime | None,
-    limit: Limit,
+    region: RegionRate,
 ) -> Situation:
-    """`build` is the plan of a build by the settings; `limit` is the initialization rate that all runs share."""
+    """`build` is the plan of a build by the settings; `region` is what the account may have of the rate."""
     now = ports.clock.now()
     lead = predict_lead_time(inputs, past)
     hourly = build.price.hourly
@@ -82,7 +81,7 @@ def method_situation(
         default_rate=default,
         provisioned_rate=provisioned,
         rate_ceiling_mib_per_s=settings.initialization_rate_mib_per_s,
-        rate_free_mib_per_s=rate_free(ports, limit, lead.p90_seconds),
+        rate_quota_mib_per_s=region.mib_per_s,
         instance_mib_per_s=_baseline(promise),
         instance_burst_mib_per_s=_burst(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peaker.domain.limits.account_limits import Limit
+from peaker.domain.limits.account_limits import RegionRate
 from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
@@ -10,7 +10,7 @@ from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwid
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
-    shared_limits,
+    initialization_rate,
     zones_in_order,
 )
 from peaker.domain.planning.checks.verdict import Check
@@ -35,12 +35,12 @@ def plan_checks(
     past: PastSteps,
     prices: PriceTable,
     promise: InstancePromise | Unknown,
-    limit: Limit,
+    region: RegionRate,
     account: AccountUse,
 ) -> tuple[Check, ...]:
     """In the order in which they are shown. Nothing is asked of the hosts.
 
-    `limit` is the region's initialization rate, `account` what else the account may have, and has.
+    `region` is the region's initialization rate, `account` what else the account may have, and has.
     """
     volumes = [
         SizedVolume(one.name, one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
@@ -61,8 +61,8 @@ def plan_checks(
         )
     built = [one for one in copied if one.method is None or one.method.action == "build"]
     if built:
-        admissions = [one.admission for one in built if one.admission is not None]
-        found.append(shared_limits(admissions, limit, settings.initialization_rate_mib_per_s))
+        rates = [one.initialization_rate_mib_per_s or 0 for member in built for one in member.volumes]
+        found.append(initialization_rate(float(sum(rates)), region, settings.initialization_rate_mib_per_s))
         found.append(zones_in_order(built[0].zones, fleet.by_zone))
         found += [types_in_order(plan.types)] if len(plan.types) > 1 else []
     if settings.capacity_reservations.for_events:

@@ -23,15 +23,14 @@ from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
-from peaker.usecases.plan.account_use import account_use
+from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region
 from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.method_situation import instance_promise, method_situation
 from peaker.usecases.plan.plan_checks import plan_checks
-from peaker.usecases.plan.shared_limits import admitted_ways, initialization_rate_of_region
-from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
+from peaker.usecases.plan.ways import beside, best_method, estimated, way_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
@@ -147,7 +146,7 @@ def decided(
     prices = prices_for_plan(ports, settings)
     lead = predict_lead_time(inputs, past)
     build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises, donor)
-    limit = initialization_rate_of_region(ports)
+    region = initialization_rate_of_region(ports)
     whole = method_situation(
         ports,
         settings,
@@ -159,7 +158,7 @@ def decided(
         promise,
         history,
         ready_by,
-        limit,
+        region,
     )
     ways: list[Way] = []
     while len(ways) < count and (not ways or ways[-1].returns is not None):
@@ -167,9 +166,9 @@ def decided(
         situation = beside(whole, taken, count - len(ways))
         method = best_method(ports, fleet, inputs, past, lead, prices, situation, taken)
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
-    ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
+    ways += [ways[-1]] * (count - len(ways))
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, donor, count)
-    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit, account)
+    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, region, account)
     refused = [
         Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
         for one in checks

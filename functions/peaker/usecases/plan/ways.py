@@ -52,7 +52,7 @@ def beside(situation: Situation, taken: Collection[str], members: int) -> Situat
     return replace(
         situation,
         parked=tuple(one for one in situation.parked if one.instance_id not in taken),
-        rate_free_mib_per_s=situation.rate_free_mib_per_s / members,
+        rate_quota_mib_per_s=situation.rate_quota_mib_per_s / members,
     )
 
 
@@ -82,18 +82,6 @@ def way_of(
         lead_time=estimated(lead, situation.frame, taken),
         choice=choice,
         rates_mib_per_s={} if situation.ready_by is None else taken.rates_mib_per_s,
-    )
-
-
-def unrated_way(situation: Situation, method: Method, lead: LeadTime) -> Way:
-    """A build without initialization rates: the region's are other runs' for longer than it is worth waiting."""
-    unpaid = replace(situation, rate_ceiling_mib_per_s=None, parked=())
-    choice = by_settings(unpaid, None) if situation.ready_by is None else choose(unpaid)
-    return Way(
-        method=method.model_copy(update={"action": "build"}),
-        lead_time=estimated(lead, situation.frame, choice.taken),
-        choice=choice,
-        rates_mib_per_s=dict.fromkeys((one.name for one in situation.volumes), None),
     )
 
 

@@ -18,7 +18,6 @@ from peaker.ports import Ports
 from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.plan.gather_fleet import source_of
-from peaker.usecases.plan.shared_limits import give_back_rate
 from peaker.usecases.run.batch_members import members_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import builder_of
@@ -115,7 +114,6 @@ def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
     waiting = tear_down(TearDown(ports, holder, settings, step.run_id, shares_snapshots=not alone))
     if waiting:
         raise UndoInProgress(f"{step.run_id}: waiting for {', '.join(waiting)}")
-    give_back_rate(ports, step.run_id)
     for row in ports.ledger.replicas(step.cluster).values():
         if row.run_id == step.run_id and row.state is not ReplicaState.RETIRED:
             retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
-from peaker.domain.limits.account_limits import INITIALIZATION_RATE, initialization_rate
-from peaker.domain.limits.admission import Admission
+from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, region_rate
 from peaker.domain.planning.checks.bandwidth import SizedVolume, cheaper_equal, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
-    shared_limits,
+    initialization_rate,
     zones_in_order,
 )
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.storage.io_findings import InstancePromise
-
-from tests.support.fakes import NOON
 
 # 1 Gbit/s in MiB/s; EC2 names no IOPS for the type of the article.
 ONE_GBIT = InstancePromise(baseline_mib_per_s=119.21)
@@ -27,7 +23,6 @@ ONE_GBIT = InstancePromise(baseline_mib_per_s=119.21)
 R7G_LARGE = InstancePromise(3600, 75.1, 40_000, 1192.09)
 GP3 = SizedVolume("data", "gp3", 500, 16_000, 500)
 FREE = SizedVolume("log", "gp3", 100, 3_000, 125)
-RAISED = initialization_rate(Known(8_000))
 
 
 def verdicts(volumes: list[SizedVolume], promise: InstancePromise | Unknown) -> dict[str, str]:
@@ -114,31 +109,17 @@ def test_what_is_not_known_of_the_memory_is_no_pass() -> None:
     assert buffer_pool(Known(1), Unknown("EC2"), "r7g.large").verdict == "unknown"
 
 
-def test_what_a_run_would_go_without_is_told_with_the_remedy() -> None:
-    admission = Admission(
-        asked_at=NOON, begins_at=NOON, notes=("no initialization rate: 5,100 are too many",)
-    )
-    found = shared_limits([admission], INITIALIZATION_RATE, 300)
-    assert (found.verdict, found.numbers["without_a_rate"]) == ("warn", 1)
-    assert "5,100 are too many" in found.detail
+def test_rates_above_the_quota_of_the_region_are_told_with_the_remedy() -> None:
+    found = initialization_rate(5_100, DEFAULT_REGION_RATE, 300)
+    assert (found.verdict, found.numbers["wanted_mib_per_s"]) == ("warn", 5_100)
+    assert "are made at the default rate" in found.detail
     assert "L-A37D9CF3" in found.remedy
 
 
-def test_what_a_run_would_wait_for_is_told_with_the_time() -> None:
-    later = NOON + timedelta(minutes=4)
-    waiting = Admission(asked_at=NOON, begins_at=later, rate_mib_per_s=600, waits_for="initialization rate")
-    found = shared_limits(
-        [Admission(asked_at=NOON, begins_at=NOON, rate_mib_per_s=600), waiting], RAISED, 300
-    )
-    assert (found.verdict, found.numbers["wait_seconds"], found.numbers["wanted_mib_per_s"]) == (
-        "pass",
-        240,
-        1200,
-    )
-    assert "waits for initialization rate until 12:04:00" in found.detail
-    assert found.detail.startswith(
-        "1,200 MiB/s of 8,000, the account's quota (Service Quotas, ebs, L-A37D9CF3)"
-    )
+def test_an_account_with_a_larger_quota_may_have_more() -> None:
+    found = initialization_rate(5_100, region_rate(Known(8_000)), 300)
+    assert found.verdict == "pass"
+    assert found.detail == "5,100 MiB/s of 8,000, the account's quota (Service Quotas, ebs, L-A37D9CF3)"
 
 
 def test_one_zone_has_no_second_try() -> None:

@@ -114,7 +114,7 @@ def test_the_hot_set_could_be_ready_where_the_settings_wait_for_all() -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "why"),
     [
-        (MethodName.PROVISIONED_RATE, {"rate_free_mib_per_s": 99.0}, "99 MiB/s left"),
+        (MethodName.PROVISIONED_RATE, {"rate_quota_mib_per_s": 99.0}, "99 MiB/s for each replica"),
         (MethodName.PROVISIONED_RATE, {"local_zones": True}, "local and Wavelength"),
         (MethodName.RETURN, {}, "no replica is parked"),
     ],

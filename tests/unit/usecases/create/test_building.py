@@ -14,7 +14,7 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Targ
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, PrewarmStep, StepInput
-from peaker.domain.runs.run_memory import Donor, Source
+from peaker.domain.runs.run_memory import Donor, Source, VolumeRates
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
@@ -434,6 +434,9 @@ def test_volumes_whose_rate_is_refused_hydrate_at_the_default_rate(refusal: type
     found = create_volumes(ports, step(ports, "CreateVolumes"))
     assert [spec.initialization_rate_mib_per_s for spec in ports.storage.specs] == [None, None]
     assert len(found.numbers["notes"]) == 2
+    # Later plans learn from this run how fast the default rate was.
+    made = ports.ledger.run(RUN_ID).required(VolumeRates, "test")
+    assert made.rates == {"data": None, "log": None}
 
 
 def test_volumes_are_attached_and_seen_attached(ports: FakePorts) -> None:

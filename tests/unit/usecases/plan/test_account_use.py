@@ -159,3 +159,17 @@ class TestInFlight:
         another_run(ports, 1, unreadable=True)
         found = check(planned(ports))
         assert (found.verdict, "in flight is unknown" in found.detail) == ("pass", True)
+
+
+@pytest.mark.parametrize(
+    "error", [Throttled("slow down"), AwsCallRejected("servicequotas:GetServiceQuota: denied")]
+)
+def test_service_quotas_that_do_not_answer_keep_nobody_from_building(
+    ports: FakePorts, error: PeakerError
+) -> None:
+    """AWS's default of the initialization rate holds, and the plan says why."""
+    ports.account_quotas.error = error
+    plan = planned(ports)
+    rate = check(plan, "initialization rate")
+    assert (rate.verdict, rate.numbers["quota_mib_per_s"], plan.refusals) == ("pass", 5_000, ())
+    assert str(error) in rate.detail

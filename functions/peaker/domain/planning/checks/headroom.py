@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from peaker.domain.limits.account_limits import LEAST_RATE, Limit
-from peaker.domain.limits.admission import Admission
+from peaker.domain.limits.account_limits import LEAST_RATE, RegionRate
 from peaker.domain.planning.checks.verdict import Check, Number
 from peaker.domain.reading import Reading, Unknown
 
@@ -48,29 +47,24 @@ def binary_logs(lead_p90_seconds: float | None, kept_seconds: Reading) -> Check:
     return Check(name=name, verdict="pass", detail=detail, numbers=numbers)
 
 
-def shared_limits(admissions: Sequence[Admission], limit: Limit, rate_mib_per_s: int | None) -> Check:
-    """What the members would wait for, of the limits that all runs share, and what they go without.
+def initialization_rate(wanted_mib_per_s: float, region: RegionRate, rate_mib_per_s: int | None) -> Check:
+    """Whether the batch's volumes ask for more initialization rate than the region's quota allows.
 
-    `limit` is the region's initialization rate, `rate_mib_per_s` the settings' initialization rate of one volume.
+    `rate_mib_per_s` is the settings' rate of one volume. It refuses nothing: a volume whose rate EBS refuses is made at
+    the default rate.
     """
-    name = "shared limits"
-    reserved = sum(one.rate_mib_per_s for one in admissions)
-    longest = max((one.wait_seconds for one in admissions), default=0.0)
-    notes = list(dict.fromkeys(note for one in admissions for note in one.notes))
+    name = "initialization rate"
     numbers: dict[str, Number] = {
-        "wanted_mib_per_s": reserved,
-        "quota_mib_per_s": limit.capacity,
-        "wait_seconds": round(longest, 1),
-        "without_a_rate": sum(bool(one.notes) for one in admissions),
+        "wanted_mib_per_s": wanted_mib_per_s,
+        "quota_mib_per_s": region.mib_per_s,
     }
-    waits = max(admissions, key=lambda one: one.wait_seconds).text if longest > 0 else "nothing is waited for"
-    detail = f"{reserved:,.0f} MiB/s of {limit.capacity:,.0f}, {limit.basis}; {waits}"
-    if not notes:
+    detail = f"{wanted_mib_per_s:,.0f} MiB/s of {region.mib_per_s:,.0f}, {region.basis}"
+    if wanted_mib_per_s <= region.mib_per_s:
         return Check(name=name, verdict="pass", detail=detail, numbers=numbers)
     return Check(
         name=name,
         verdict="warn",
-        detail="; ".join((detail, *notes)),
+        detail=f"{detail}; volumes whose rate is refused are made at the default rate",
         remedy="ask AWS for more (Service Quotas, ebs, L-A37D9CF3), or lower initialization_rate_mib_per_s "
         f"({rate_mib_per_s or 0} MiB/s a volume; {LEAST_RATE} is the least)",
         numbers=numbers,

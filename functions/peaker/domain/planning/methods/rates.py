@@ -110,7 +110,7 @@ def cheapest_rates(situation: Situation) -> RatedBuild | None:
     """
     best: RatedBuild | None = None
     for rates in _candidates(situation):
-        if sum(rate or 0 for rate in rates) > situation.rate_free_mib_per_s:
+        if sum(rate or 0 for rate in rates) > situation.rate_quota_mib_per_s:
             continue
         build = built_with(situation, rates)
         if best is None or better(build, best, situation.seconds_left):

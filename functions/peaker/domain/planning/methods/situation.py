@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, field_serializer
 
 from peaker.domain.instants import seconds_between
-from peaker.domain.limits.account_limits import INITIALIZATION_RATE
+from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE
 from peaker.domain.planning.methods.timing import LeadTimeFrame
 from peaker.domain.planning.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
@@ -78,8 +78,8 @@ class Situation:
     """All that the choice depends on. Rates in MiB/s, sizes in bytes, times in seconds.
 
     `serve_when` is the settings' prewarm.serve_when. `rate_ceiling_mib_per_s` is their initialization rate: None pays
-    for none. `rate_free_mib_per_s` is what the region's quota has left. `instance_mib_per_s` is the baseline of the
-    instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
+    for none. `rate_quota_mib_per_s` is its part of the region's quota. `instance_mib_per_s` is the baseline of
+    the instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
     `local_zones`: the zone is no regular one of the region.
     """
 
@@ -93,7 +93,7 @@ class Situation:
     default_rate: ReadingRate = ReadingRate(1.0, 0.5)
     provisioned_rate: ReadingRate = ReadingRate(1.0, 0.06)
     rate_ceiling_mib_per_s: int | None = None
-    rate_free_mib_per_s: float = INITIALIZATION_RATE.capacity
+    rate_quota_mib_per_s: float = DEFAULT_REGION_RATE.mib_per_s
     instance_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
     instance_burst_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
     local_zones: bool = False

@@ -69,10 +69,10 @@ def provisioned_rate(situation: Situation) -> MethodEstimate:
         )
     build = cheapest_rates(situation)
     if build is None:
-        free = situation.rate_free_mib_per_s
+        quota = situation.rate_quota_mib_per_s
         return estimate(
             name,
-            why_not=f"the region's quota has {max(0.0, free):g} MiB/s left, the least rate is {LEAST_RATE}",
+            why_not=f"the region's quota is {quota:g} MiB/s for each replica, the least rate is {LEAST_RATE}",
         )
     rates = dict(zip((one.name for one in situation.volumes), build.rates, strict=True))
     shown = ", ".join(f"{key} {_rate(rate)}" for key, rate in rates.items())
