@@ -209,6 +209,7 @@ def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
         "from aws_lambda_powertools.utilities.parser import parse\n"
         "from peaker_contract.cluster import ClusterSettings\n"
         f"for service in {sorted(AWS_SERVICES)}: boto3.client(service, region_name='eu-west-1')\n"
+        "import zoneinfo; zoneinfo.reset_tzpath(()); zoneinfo.ZoneInfo('Europe/Berlin')\n"
         "print(boto3.__version__)\n"
         "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])\n"
     )

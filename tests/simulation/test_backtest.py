@@ -209,7 +209,8 @@ def test_a_deployed_clusters_load_comes_from_cloudwatch(monkeypatch: pytest.Monk
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     with mock_aws():
-        settings = orders(load_metric={**orders().load_metric.model_dump(), "period_seconds": 3600})
+        hourly = {**orders().load_metric.model_dump(), "period_seconds": 3600}
+        settings = orders(load_metric=hourly, time_zone="Europe/Berlin")
         ssm = boto3.client("ssm", region_name="us-east-1")
         ssm.put_parameter(Name="/peaker/dev/clusters/orders", Value=settings.model_dump_json(), Type="String")
         values = daily(10, 3600)
@@ -231,7 +232,7 @@ def test_a_deployed_clusters_load_comes_from_cloudwatch(monkeypatch: pytest.Monk
         absent = CliRunner().invoke(app, ["--cluster", "payments", *deployed])
     assert found.exit_code == 0, found.output
     assert "orders: Too short to judge: 10.0 days" in found.output
-    assert "from the cluster's settings" in found.output
+    assert "of the hours of Europe/Berlin (from the cluster's settings)" in " ".join(found.output.split())
     assert absent.exit_code == 2
     assert "/peaker/dev/clusters/payments" in absent.output
 
