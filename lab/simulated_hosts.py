@@ -359,4 +359,4 @@ def document_of(script: str) -> str | None:
         return found.group(1)
     if "SSM_Command" in script:
         return "report_work"
-    return "install_host_package" if "SSM_PackageSha256" in script else None
+    return "install_host_package" if "SSM_PackageUrl" in script else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -161,15 +162,19 @@ class Document(_Closed):
         return self
 
 
-def load_document(path: str | Path) -> dict[str, Any]:
+def load_document(path: str | Path, values: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Read and check one document; its name is the file's name without the ending.
 
-    Raises InvalidDocument with the file, the field and the reason.
+    Each of `values` is written where the file has `{% name %}`. Raises InvalidDocument with the file, the field and
+    the reason.
     """
     source = Path(path)
     try:
         _require_safe_name(source.stem)
-        content = yaml.safe_load(source.read_text(encoding="utf-8"))
+        text = source.read_text(encoding="utf-8")
+        for name, value in (values or {}).items():
+            text = text.replace(f"{{% {name} %}}", value)
+        content = yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
         raise InvalidDocument(f"{source}: {error}") from error
     check_document(content, str(source))

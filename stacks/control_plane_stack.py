@@ -81,7 +81,13 @@ class ControlPlaneStack(Stack):
         self._prices()
         for path in sorted(DOCUMENTS.glob("*.yaml")):
             name = path.stem
-            RunCommandDocument(self, f"{pascal_case(name)}Document", name=names.document(name), path=path)
+            RunCommandDocument(
+                self,
+                f"{pascal_case(name)}Document",
+                name=names.document(name),
+                path=path,
+                values={"package_sha256": host_package.sha256},
+            )
 
         self._run_files_bucket()
         deployment = Deployment(

@@ -19,7 +19,7 @@ from tests.support.fakes import NOON, FakeCommands, FakeCompute, FakeStorage
 from tests.support.workflow_cloud import WorkflowCloud
 
 DOCUMENT = "install_host_package"
-PARAMETERS: Mapping[str, str] = {"PackageUrl": "https://packages.test/p.pyz", "PackageSha256": "ab" * 32}
+PARAMETERS: Mapping[str, str] = {"PackageUrl": "https://packages.test/p.pyz"}
 LONGEST_SECONDS = 900
 UNKNOWN_HOST, UNKNOWN_VOLUME = "i-0123456789abcdef0", "vol-0123456789abcdef0"
 UNKNOWN_SNAPSHOT = "snap-0123456789abcdef0"

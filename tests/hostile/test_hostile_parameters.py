@@ -18,7 +18,7 @@ from tests.hostile.payloads import CANARY, INJECTIONS, TEXTS
 from tests.ssm_documents.test_documents import VALUES
 
 DOCUMENTS = {path.stem: load_document(path) for path in document_paths()}
-GOOD = {"PackageUrl": VALUES["BlockListUrl"], "PackageSha256": "a" * 64, **VALUES}
+GOOD = {"PackageUrl": VALUES["BlockListUrl"], **VALUES}
 # What a shell would take as more than a word. Addresses have some of them, as query strings do.
 OBEYED = set("`$\\\"'<>|;&(){}*?[]#~! \t\n\r\x00")
 # Parameters that hold JSON or a presigned address; in double quotes these are letters.

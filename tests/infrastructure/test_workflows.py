@@ -180,3 +180,15 @@ def test_documents_are_command_documents_of_this_environment(assembly: Assembly)
         assert document["DocumentType"] == "Command"
         assert document["UpdateMethod"] == "NewVersion"
         assert document["Content"]["schemaVersion"] == "2.2"
+
+
+def test_whoever_may_run_the_installation_installs_the_deployed_package_alone(assembly: Assembly) -> None:
+    """Its hash is of the document: a parameter had let the set `operate` run any program as root."""
+    [document] = [
+        one
+        for one in assembly.properties("AWS::SSM::Document")
+        if one["Name"].endswith("install_host_package")
+    ]
+    assert set(document["Content"]["parameters"]) == {"PackageUrl"}
+    [step] = document["Content"]["mainSteps"]
+    assert re.search(r'wanted = "[0-9a-f]{64}"', step["inputs"]["runCommand"][0])

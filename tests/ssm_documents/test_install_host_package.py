@@ -20,6 +20,7 @@ from tests.support.old_pythons import TOO_OLD, python_of
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "ssm_documents" / "install_host_package.yaml"
 SHELL = "\n".join(load_document(DOCUMENT)["mainSteps"][0]["inputs"]["runCommand"]) + "\n"
+PLACE = "{% package_sha256 %}"
 CONTENT = b"the package"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 # Read by Python before the program: the pauses are told and not slept through.
@@ -45,14 +46,13 @@ class Installation:
 
     def install(self, url: str, sha256: str = SHA256) -> tuple[int, dict[str, Any]]:
         done = subprocess.run(
-            ["/bin/sh", "-c", SHELL],
+            ["/bin/sh", "-c", SHELL.replace(PLACE, sha256)],
             env={
                 "PATH": self.search_path,
                 "PYTHONPATH": str(self._scratch),
                 "PAUSES": str(self._scratch / "pauses"),
                 "PEAKER_INSTALL_ROOT": str(self.root),
                 "SSM_PackageUrl": url,
-                "SSM_PackageSha256": sha256,
             },
             preexec_fn=self.limit,
             capture_output=True,

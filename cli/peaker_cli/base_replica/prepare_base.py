@@ -142,7 +142,7 @@ def prepare_host(
     """Install the package, run prepare_base; the steps, of which the last may be refused. Both may run twice."""
     given = package()
     say(f"installing the host package on {instance_id}")
-    parameters = {"PackageUrl": given.download_url(), "PackageSha256": given.sha256()}
+    parameters = {"PackageUrl": given.download_url()}
     who = f"peaker prepare-base {settings.name}"
     result = run_document(commands, "install_host_package", instance_id, parameters, who, pause)
     if result.get("ok") is not True:

@@ -11,6 +11,6 @@ from peaker.usecases.run.run_memory import host_id
 def install_host_package(ports: Ports, step: HostStep) -> Summary:
     """Installing what is installed already changes nothing on the host."""
     instance_id = host_id(ports, step, step.host)
-    parameters = {"PackageUrl": ports.package.download_url(), "PackageSha256": ports.package.sha256()}
+    parameters = {"PackageUrl": ports.package.download_url()}
     numbers = run_host_command(ports, step, "install_host_package", instance_id, parameters)
     return Summary(text=f"host package {ports.package.sha256()[:12]} on {instance_id}", numbers=numbers)
