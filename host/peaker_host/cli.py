@@ -47,7 +47,7 @@ def main(argv: List[str], processes: Optional[Processes] = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands."""
+    """Returns the parser of all commands."""
     made = _Parser(
         prog="peaker_host",
         description=__doc__,

@@ -46,7 +46,9 @@ class LeavingRoom:
             self._hold(self._room)
 
     def progress(self) -> Optional[Dict[str, Any]]:
-        """What the engine tells of it; None where it was never held back. Times in seconds and ms, rates in MiB/s."""
+        """Returns the engine's report of held-back reads; None where it was never held back. Times in seconds
+        and ms, rates in MiB/s.
+        """
         room = self._room
         if not room.held_windows:
             return None

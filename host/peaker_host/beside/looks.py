@@ -1,4 +1,4 @@
-"""What a database feels on a volume that is being read: single reads of warm pages, and who else is at the device."""
+"""Looks measure a database's latency on a volume that is being read: single reads of warm pages, and foreign I/O."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class VolumeLooks:
         self._warm_blocks: List[int] = []
 
     def alone_ms(self, warm: Sequence[Range]) -> Optional[float]:
-        """How long a read of a warm page takes now; None where no block is warm yet, or none can be read.
+        """Measures a warm page's read time without the engine; None where no block is warm yet, or none can
+        be read.
 
         The lower quartile: a busy host makes reads longer, never shorter. Later looks read pages of the same blocks,
         some of `warm`. Call it while the engine reads nothing.

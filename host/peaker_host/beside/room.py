@@ -1,4 +1,4 @@
-"""How much of its rate an engine takes while a database is at work on its volume. Pure.
+"""This decision sets the engine's share of its rate while a database works on its volume. Pure.
 
 A volume with a limit answers in turn: what an engine has under way is what each read of the database waits for
 (Little's law: bytes under way / throughput). An engine that asks for a little less than the volume gives leaves nothing
@@ -58,7 +58,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Room:
-    """What holds for the next window. `share` of `full_bytes_per_s`, None for all that the volume gives.
+    """A room is the engine's limit for the next window: `share` of `full_bytes_per_s`, None for all that the
+    volume gives.
 
     `readers`: how many times the readers that the device has rewarded. `recent` and `windows` are of the time since the
     engine last began to take all, or to leave room. `held_windows` and `slowest_ms` are of the whole reading.
@@ -81,12 +82,12 @@ class Room:
 
 
 def slow_above_ms(alone_ms: float) -> float:
-    """From when on a read of a warm page is slow, by how long it takes without the engine."""
+    """Returns the limit above which a warm page's read is slow, from its time without the engine."""
     return max(SLOW_RATIO * alone_ms, alone_ms + _SLOW_BY_AT_LEAST_MS)
 
 
 def decide(room: Room, look: Look, alone_ms: Optional[float]) -> Room:
-    """What holds after this window. Where the look or `alone_ms` is unknown nothing is changed but the reason."""
+    """Decides the room after this window. Where the look or `alone_ms` is unknown only the reason changes."""
     seen = _with(room, look)
     if not look.at_work:
         nobody = "no database is at work"
@@ -165,7 +166,7 @@ def _is_nobody(looks: Sequence[Look]) -> bool:
 
 
 def _writes(looks: Sequence[Look]) -> bool:
-    """Whether somebody does; the engine never writes. False where it is unknown."""
+    """Tells whether somebody writes (the engine never does). False where it is unknown."""
     return sum(one.others_writes_per_s or 0.0 for one in looks) >= _NOBODY_WRITES_PER_S * len(looks)
 
 

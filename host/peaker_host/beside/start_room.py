@@ -33,7 +33,7 @@ class RoomForStart:
         self._now = now
 
     def watch(self, ended: threading.Event) -> None:
-        """Until a database is at work and it is known what the engine gets, or until `ended`."""
+        """Watches until a database works and the engine's share is known, or until `ended`."""
         began, before = self._now(), self._delivered()
         while not ended.wait(_POLL_SECONDS):
             seconds, got = self._now() - began, self._delivered() - before

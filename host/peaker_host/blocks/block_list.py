@@ -63,7 +63,7 @@ def _fetch_once(url: str, path: str) -> None:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another try may end otherwise: an address that has expired stays refused."""
+    """Tells whether another try may succeed: an expired address stays refused."""
     status = getattr(error, "code", None)
     if isinstance(status, int):
         return status >= 500 or status == 429
@@ -93,7 +93,7 @@ def load(path: str) -> Dict[str, List[Range]]:
 
 
 def of_run(settings: Settings, run_id: str) -> Dict[str, List[Range]]:
-    """What start_prewarm fetched for the run; empty where it had none."""
+    """Returns the block list that start_prewarm fetched for the run; empty where it had none."""
     path = settings.run_path(run_id, FILE)
     return load(path) if os.path.exists(path) else {}
 

@@ -1,4 +1,5 @@
-"""How slow the volume is before anything warms it, and how much one slow read warms: a few random blocks.
+"""The cold probe measures a few random blocks before anything warms them: their latency, and how much one
+read warms.
 
 Of each a page of 16 KiB is read, then three others of the same block. The blocks are noted, so that the storage proof
 leaves them out of its sample: a block that was measured cold is warm by that alone.
@@ -45,7 +46,7 @@ class ColdProbe:
 
     @property
     def brings_blocks(self) -> bool:
-        """Whether the read of one page has warmed its whole block on this volume. False where nothing is cold."""
+        """Tells whether one page's read has warmed its whole block on this volume. False where nothing is cold."""
         if self.first_ms is None or self.within_ms is None:
             return False
         return self.first_ms >= max(self.within_ms * _TIMES_FASTER, self.within_ms + _FETCH_MS)
@@ -80,7 +81,7 @@ def keep(settings: Settings, run_id: str, probes: Dict[str, ColdProbe]) -> None:
 
 
 def kept(settings: Settings, run_id: str) -> Dict[str, ColdProbe]:
-    """What this run measured; empty where it never did."""
+    """Returns the probes that this run has kept; empty where it never measured."""
     path = settings.run_path(run_id, _FILE)
     with understood(UnreadableFile, path, "delete it: what was measured is then unknown"):
         content = read_json(path) or {}

@@ -1,4 +1,4 @@
-"""What a database server keeps on an unmounted volume: its files, its tablespaces, the donor's page list."""
+"""This module finds a database server's files on an unmounted volume: its files, tablespaces and page list."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DatabaseFiles:
 
     @property
     def page_list(self) -> FileExtents:
-        """Where the donor's list of hot pages lies; empty where there is none."""
+        """Returns the extents of the donor's page list; empty where there is none."""
         return self.extents.get(PAGE_LIST_FILE, [])
 
 

@@ -1,4 +1,4 @@
-"""Which bytes of an unmounted filesystem are allocated, and where its files lie. XFS and ext4.
+"""Filesystem maps give the allocated bytes of an unmounted XFS or ext4, and the extents of its files.
 
 The filesystem's own debugger reads the maps (xfs_db, dumpe2fs, debugfs), read-only. It does not see what is in the
 log only: log_replay comes first.
@@ -53,7 +53,9 @@ class Listing:
 
 
 class FilesystemMap:
-    """What one unmounted filesystem holds where. `unreadable` counts the answers that the debugger could not give."""
+    """A map lists the contents of one unmounted filesystem. `unreadable` counts the answers that the debugger
+    could not give.
+    """
 
     unreadable = 0
 
@@ -62,7 +64,7 @@ class FilesystemMap:
         raise NotImplementedError
 
     def listings(self, directories: Sequence[str]) -> List[Listing]:
-        """Of each directory, in their order. Many are asked for at once: a server has one for each schema."""
+        """Lists each directory, in their order, many at once: a server has one directory for each schema."""
         found: List[Listing] = []
         for start in range(0, len(directories), _ASKED_PER_CALL):
             found += self._listings(directories[start : start + _ASKED_PER_CALL])
@@ -77,7 +79,7 @@ class FilesystemMap:
         return [*listing.files, *(entry for one in below for entry in one.files)]
 
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
-        """Where the files' data lies, by path. Holes have no extent, nor has a file whose map is not written out."""
+        """Returns the files' extents by path. Holes have no extent, nor has a file whose map is not written out."""
         raise NotImplementedError
 
 
@@ -91,8 +93,9 @@ def open_map(kind: str, path: str, processes: Processes) -> FilesystemMap:
 
 
 def _can_be_asked_for(name: str) -> bool:
-    """Whether a name of the volume can stand in a debugger's command and mean itself. Whoever may write files on the
-    volume chooses it; the debuggers have commands that write files of this host."""
+    """Tells whether a name can stand in a debugger's command and mean itself. The volume's users choose
+    names, and the debuggers have commands that write files of this host.
+    """
     return name.isprintable() and not set(name) & set("\"'\\;|")
 
 

@@ -1,4 +1,4 @@
-"""Which blocks hold the pages of the donor's buffer pool. Pure."""
+"""Hot pages map the donor's buffer pool to blocks of the volume. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which blocks of a volume must be warm: those that the filesystem uses and the snapshot holds.
+"""Live blocks must be warm: the filesystem uses them and the snapshot holds them.
 
 The engine reads by the kernel's map of the filesystem after its log was replayed. The proof draws from that map and
 from the one that the filesystem's debugger shows, and within the snapshot's block list: a block that only one of them
@@ -68,7 +68,9 @@ def live_blocks_of(
     stack: Optional[Stack],
     members: Sequence[Member],
 ) -> Dict[str, LiveBlocks]:
-    """By volume id, of one filesystem; `stack` is None where it lies on one volume. Raises LogNotReplayed."""
+    """Returns the live blocks of one filesystem by volume id; `stack` is None where it lies on one volume.
+    Raises LogNotReplayed.
+    """
     if stack is None:
         return {top.volume_id: live_blocks(settings, processes, run_id, top)}
     return live_blocks_of_set(settings, processes, run_id, top, stack, members)
@@ -89,7 +91,7 @@ def keep_live_blocks(settings: Settings, run_id: str, found: Mapping[str, LiveBl
 
 
 def kept_live_blocks(settings: Settings, run_id: str) -> Dict[str, LiveBlocks]:
-    """What was kept of this run, by volume id; empty where nothing was. Raises UnreadableFile."""
+    """Returns the kept live blocks of this run by volume id; empty where none were kept. Raises UnreadableFile."""
     path = settings.run_path(run_id, _FILE)
     with understood(
         UnreadableFile, path, "build the replica again: what was live before its database is lost"
@@ -108,7 +110,7 @@ def _ranges(stored: Any) -> List[Range]:
 
 
 def live_blocks(settings: Settings, processes: Processes, run_id: str, member: Member) -> LiveBlocks:
-    """What a proof of a single volume must be about. Raises LogNotReplayed like `used_bytes`."""
+    """Returns the live blocks that the proof of a single volume samples. Raises LogNotReplayed like `used_bytes`."""
     held, listed = _held(settings, run_id, member, describe_device(member.path).size_bytes)
     used, unreadable = _used_by_both(settings, processes, run_id, member)
     if unreadable:
@@ -124,7 +126,9 @@ def live_blocks_of_set(
     stack: Stack,
     members: Sequence[Member],
 ) -> Dict[str, LiveBlocks]:
-    """What a proof of each volume of a set must be about, by volume id; `top` is the filesystem on all of them."""
+    """Returns the live blocks that the proof of each volume of a set samples, by volume id; `top` is the
+    filesystem on all of them.
+    """
     used, unreadable = _used_by_both(settings, processes, run_id, top)
     places = {} if unreadable else on_volumes(stack, used)
     found = {}

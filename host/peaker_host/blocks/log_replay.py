@@ -141,7 +141,7 @@ def main(argv: List[str]) -> None:
 
 
 def _enter_own_namespace(place: str) -> None:
-    """Nothing that is mounted here shows outside. What others unmount meanwhile must not stay claimed by copies."""
+    """Enters a mount namespace, so that no mount shows outside and no copy holds on to foreign mounts."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNS) != 0:
         number = ctypes.get_errno()

@@ -1,4 +1,4 @@
-"""Where the bytes of an array or a logical volume lie on its members. Pure.
+"""A member layout maps the bytes of an array or logical volume to its members. Pure.
 
 Linear: LVM's linear segments; one member after the other. Striped: md RAID 0 of equal members and LVM's striped
 segments; chunk after chunk on the members in turn. Mirrored: md RAID 1. RAID 10: near copies, chunk after chunk, each
@@ -30,7 +30,7 @@ class MemberArea:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array spreads its bytes. `copies` are those of `near`, `algorithm` is that of `parity`."""
+    """A layout spreads an array's bytes. `copies` are those of `near`, `algorithm` is that of `parity`."""
 
     kind: str
     areas: Tuple[MemberArea, ...]
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def in_chunks(self) -> bool:
-        """Whether it goes round its members chunk by chunk."""
+        """Tells whether the array goes round its members chunk by chunk."""
         return self.kind in (STRIPED, NEAR, PARITY)
 
     @property
@@ -72,7 +72,7 @@ class Layout:
 
     @property
     def _turn(self) -> Tuple[int, int]:
-        """After so many bytes of the array, and so many of each member, it begins at the first member again."""
+        """Returns the bytes of the array, and of each member, after which it begins at the first member again."""
         members = len(self.areas)
         if self.kind == PARITY:
             return (members - 1) * self.chunk_bytes, self.chunk_bytes
@@ -140,7 +140,7 @@ class Layout:
         return data if data < parity else data + 1
 
     def parity_places(self, start: int, length: int) -> Iterator[Tuple[str, int, int]]:
-        """Where the parity of a range lies: the first write into a stripe reads it."""
+        """Yields the places of a range's parity: the first write into a stripe reads it."""
         end = min(start + length, self.size_bytes)
         if self.kind != PARITY or start >= end:
             return
@@ -160,7 +160,7 @@ def member_ranges(layout: Layout, array_ranges: Iterable[Range]) -> Dict[str, Li
 
 
 def parity_ranges(layout: Layout, array_ranges: Iterable[Range]) -> Dict[str, List[Range]]:
-    """Where the parity of byte ranges lies, by member."""
+    """Returns the parity of byte ranges, by member."""
     found: Dict[str, List[Range]] = {area.member: [] for area in layout.areas}
     for start, length in array_ranges:
         for member, position, size in layout.parity_places(start, length):

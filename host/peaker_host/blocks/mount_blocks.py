@@ -38,7 +38,7 @@ class MountBlocks:
 
 
 def mount_blocks(kind: str, path: str, size_bytes: int) -> MountBlocks:
-    """Of an XFS or ext4 volume; nothing of another kind."""
+    """Returns the blocks that a mount of an XFS or ext4 volume reads; nothing for another kind."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         head = os.pread(descriptor, _HEAD_BYTES, 0).ljust(_HEAD_BYTES, b"\0")

@@ -29,7 +29,7 @@ def merged(ranges: Iterable[Range]) -> List[Range]:
 
 
 def complement(ranges: Iterable[Range], size: int) -> List[Range]:
-    """What of [0, size) the ranges leave out."""
+    """Returns the parts of [0, size) outside the ranges."""
     result: List[Range] = []
     position = 0
     for start, length in merged(ranges):
@@ -44,7 +44,7 @@ def complement(ranges: Iterable[Range], size: int) -> List[Range]:
 
 
 def intersection(left: Iterable[Range], right: Iterable[Range]) -> List[Range]:
-    """What lies in both."""
+    """Returns the parts that lie in both."""
     first, second = merged(left), merged(right)
     result: List[Range] = []
     i = j = 0
@@ -62,7 +62,7 @@ def intersection(left: Iterable[Range], right: Iterable[Range]) -> List[Range]:
 
 
 def difference(left: Iterable[Range], right: Iterable[Range]) -> List[Range]:
-    """What lies in the first and not in the second."""
+    """Returns the parts of the first outside the second."""
     first = merged(left)
     if not first:
         return []
@@ -114,7 +114,7 @@ def coalesced(blocks: Iterable[int]) -> List[Range]:
 
 
 def ordered_intersection(ranges: List[Range], allowed: List[Range]) -> List[Range]:
-    """What of `ranges` is allowed, in the order of `ranges`, each block once."""
+    """Returns the allowed parts of `ranges`, in the order of `ranges`, each block once."""
     if ranges == merged(ranges):
         return intersection(ranges, allowed)
     permitted = set(each_block(intersection(merged(ranges), allowed)))

@@ -1,4 +1,4 @@
-"""Where the bytes of a filesystem lie on the volumes below it, through LVM and md. Pure.
+"""Stack places map a filesystem's bytes to the volumes below it, through LVM and md. Pure.
 
 Snapshots are of volumes, so what is cold is a block of a volume: the reading order of a filesystem becomes one order
 per volume, and all volumes are read side by side. Mirrors are all read: the kernel reads from any of them.
@@ -46,12 +46,12 @@ def array_layout(array: Array) -> Layout:
 
 
 def on_volumes(stack: Stack, byte_ranges: Iterable[Range]) -> ByVolume:
-    """Where ranges of the filesystem's device lie, by volume id, in their order."""
+    """Maps ranges of the filesystem's device to ranges by volume id, in their order."""
     return _mapped(stack, byte_ranges, member_layout.member_ranges)
 
 
 def parity_on_volumes(stack: Stack, byte_ranges: Iterable[Range]) -> ByVolume:
-    """Where the parity of these ranges lies, by volume id; nothing without RAID 5."""
+    """Maps the parity of these ranges to ranges by volume id; nothing without RAID 5."""
     if all(array.level != "raid5" for array in stack.arrays):
         return {volume_id: [] for volume_id in stack.volume_ids}
     return _mapped(stack, byte_ranges, member_layout.parity_ranges)
@@ -73,7 +73,7 @@ def parity_blocks(stack: Stack, array_blocks: Iterable[Range]) -> ByVolume:
 
 
 def head_blocks(stack: Stack) -> ByVolume:
-    """What assembling reads and writes on each volume: superblocks and metadata, at both ends."""
+    """Returns the blocks of each volume that assembling reads and writes: superblocks and metadata, at both ends."""
     return {
         one.volume_id: blocks_of_bytes(
             [
@@ -104,7 +104,7 @@ def _mapped(stack: Stack, byte_ranges: Iterable[Range], of_array: _Mapping) -> B
 
 
 def _on_physical_volumes(logical: LogicalVolume, byte_ranges: Iterable[Range]) -> Dict[str, List[Range]]:
-    """By what each physical volume lies on."""
+    """Groups the ranges by the device below each physical volume."""
     places = {one.uuid: one.on for one in logical.physical_volumes}
     found: Dict[str, List[Range]] = {one.on: [] for one in logical.physical_volumes}
     segments = [(one, _segment_layout(one, places)) for one in logical.segments]

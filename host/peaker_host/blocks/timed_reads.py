@@ -1,4 +1,4 @@
-"""How long single reads take, around every cache."""
+"""Timed reads measure single reads around every cache."""
 
 from __future__ import annotations
 

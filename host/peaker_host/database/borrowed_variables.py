@@ -52,7 +52,7 @@ class BorrowedVariables:
         return True
 
     def _read(self, note: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-        """What was set and what it was before; of no others than `names`, which go into statements."""
+        """Reads the values that were set and those before, of `names` alone, which go into statements."""
         named = " and ".join(self.names)
         with understood(UnreadableFile, self.path, f"put {named} back yourself and delete it"):
             changed, was = note["set"], note["was"]

@@ -1,4 +1,6 @@
-"""Which replication channel a server has. Peaker follows one; what has several is refused with their names."""
+"""This module finds the one replication channel that Peaker follows; a server with several is refused with
+their names.
+"""
 
 from __future__ import annotations
 

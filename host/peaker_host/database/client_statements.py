@@ -1,4 +1,4 @@
-"""What clients over the network make the server do, from its own statement statistics.
+"""This module counts the statements of clients over the network, from the server's own statistics.
 
 performance_schema counts statements per account; those of this host itself are Peaker's, the administrator's and a
 monitoring agent's and are left out, over the socket and over loopback. Replication threads have no account there.
@@ -63,7 +63,7 @@ def read_counters(client: MysqlClient) -> Optional[StatementCounters]:
 def measure_service(
     client: MysqlClient, window_seconds: float, sleep: Callable[[float], None] = time.sleep
 ) -> Dict[str, Any]:
-    """How the server answered in the window: queries, errors, and their mean latency in ms (None without queries)."""
+    """Measures the server's queries, errors and mean latency in ms in the window (None without queries)."""
     before = read_counters(client)
     if before is None:
         return {

@@ -1,4 +1,5 @@
-"""Where a server keeps what a copy of it needs, by the server's own word, and what of that no snapshot would hold.
+"""Data paths are the places that a copy of a server needs, by its own word, and those that no snapshot would
+hold.
 
 Temporary files (tmpdir, innodb_temp_tablespaces_dir) may be anywhere: a copy starts without them.
 """
@@ -116,8 +117,9 @@ def misplaced(
 
 
 def links_in(datadir: str) -> List[str]:
-    """Where symbolic links and .isl files of the data directory and its databases lead (DATA DIRECTORY of MyISAM, and
-    of InnoDB in MariaDB)."""
+    """Follows symbolic links and .isl files of the data directory and its databases (DATA DIRECTORY of
+    MyISAM, and of InnoDB in MariaDB).
+    """
     found = []
     for directory in [datadir, *_subdirectories(datadir)]:
         with os.scandir(directory) as entries:

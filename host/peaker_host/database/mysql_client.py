@@ -39,7 +39,9 @@ class MysqlClient:
     def json_and_rows(
         self, expressions: Dict[str, str], statement: str, timeout_seconds: float = 30.0
     ) -> Tuple[Dict[str, Any], List[Dict[str, Optional[str]]]]:
-        """What `json` and `rows` give, from one connection: half the work where it is asked every second."""
+        """Returns the answers of `json` and `rows` from one connection: half the work where it is asked every
+        second.
+        """
         lines = self._lines(f"{_json_select(expressions)};\n{statement}", timeout_seconds)
         return _content(lines[:2], expressions), _table(lines[2:])
 
@@ -123,8 +125,9 @@ class RemoteLogin:
 
 
 def without_passwords(told: str, statement: str) -> str:
-    """What a server says of a statement, without the password in it: error 1064 quotes the statement from some place
-    on, and what a command says goes to whoever may read its output."""
+    """Removes the password from a server's message: error 1064 quotes the statement from some place on, and
+    people read a command's output.
+    """
     given = _PASSWORDS.findall(statement)
     if not given:
         return told

@@ -136,5 +136,5 @@ def _count(client: MysqlClient, name: str) -> int:
 
 
 def borrowed_capacities(settings: Settings) -> BorrowedVariables:
-    """What is raised until the pages are loaded."""
+    """Returns the variables that are raised until the pages are loaded."""
     return BorrowedVariables(settings.borrowed_paths[0], _CAPACITIES)

@@ -1,4 +1,4 @@
-"""What a replica says about itself, in one form for MySQL 8.4/9.x and MariaDB."""
+"""A replica's status has one form for MySQL 8.4/9.x and MariaDB."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReplicaStatus:
 
     @property
     def awaits_source(self) -> bool:
-        """Nothing is wrong here: the source is away, and the receiver asks for it. Not one that refuses its login."""
+        """Tells whether the receiver only waits for an absent source. A refused login is no such wait."""
         return self.io_connecting and self.sql_running and self.io_error_number in _SOURCE_AWAY
 
     @property

@@ -1,4 +1,4 @@
-"""What a replica must be before it is snapshotted, and what Peaker puts on one that others built.
+"""This room checks a donor before its snapshot, and prepares base replicas.
 
 The topmost room: imports replicate, health, database and what is below.
 """

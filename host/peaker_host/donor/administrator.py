@@ -56,7 +56,7 @@ class Administrator:
         raise Refusal(f"{self.step.detail}, but {self._settings.admin_defaults_file} is not made", PREPARE)
 
     def _to_keep(self, facts: ServerFacts) -> Optional[str]:
-        """What admin.cnf is to hold; None where it is right already."""
+        """Returns the wanted content of admin.cnf; None where it is right already."""
         path = self._settings.admin_defaults_file
         if not self._given and os.path.exists(path):
             return None

@@ -1,4 +1,4 @@
-"""What a server that others built must be before it can be a donor. Nothing here changes anything.
+"""These checks decide whether a server that others built can be a donor. They change nothing.
 
 The rules are those of prepare_donor, asked before the first run instead of in it, and what its copies will need: GTIDs,
 a server_id of its own, binary logs that its source keeps long enough.
@@ -44,7 +44,7 @@ _LOADED_PLUGINS = (
 
 @dataclass(frozen=True)
 class Filesystem:
-    """Where a volume of the cluster is mounted, and as what (xfs or ext4)."""
+    """A filesystem is the mount point and kind (xfs or ext4) of a cluster's volume."""
 
     mount_point: str
     filesystem: str
@@ -52,7 +52,7 @@ class Filesystem:
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What the server says of itself that host.json and admin.cnf need."""
+    """These facts of the server go into host.json and admin.cnf."""
 
     version: str
     datadir: str
@@ -96,7 +96,7 @@ def look_at_server(
 
 
 def look_at_unit(settings: Settings, processes: Processes) -> Step:
-    """Whether systemd knows the server that runs, and starts it again after a reboot."""
+    """Checks that systemd knows the running server and starts it again after a reboot."""
 
     def look() -> "str | Step":
         unit = settings.mysql_service
@@ -121,7 +121,9 @@ def look_at_unit(settings: Settings, processes: Processes) -> Step:
 
 @understood(UnclearAnswer, "what the server says of itself")
 def server_numbers(client: MysqlClient, engine: str) -> Dict[str, Any]:
-    """What servers of one cluster are compared by: server_id, and the source's address; None where it is not told."""
+    """Returns the facts that are compared between a cluster's servers: server_id, and the source's address;
+    None where it is not known.
+    """
     try:
         status = read_status(client, engine)
         own = int(client.json({"server_id": "@@GLOBAL.server_id"})["server_id"])
@@ -254,7 +256,7 @@ def _binary_logs(
 
 
 def _errant_steps(settings: Settings, processes: Processes, client: MysqlClient) -> List[Step]:
-    """None for MariaDB: its replicas join by position, whatever else they hold."""
+    """Checks MySQL for errant transactions; MariaDB's replicas join by position and have no such step."""
     if settings.engine != "mysql":
         return []
     return [looked("errant transactions", lambda: _errant(settings, processes, client))]

@@ -48,7 +48,7 @@ _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
 
 @dataclass(frozen=True)
 class BaseRequest:
-    """What the cluster's settings say, and what the owner of the server allows.
+    """A request holds the cluster's settings and the permissions of the server's owner.
 
     `admin_defaults_file`: an option file of this host with the administrator's login; empty for what is there already,
     or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made.
@@ -208,7 +208,7 @@ def _look_at_policy(settings: Settings, health: Dict[str, Any]) -> "str | Step":
 
 
 def _account(settings: Settings, processes: Processes, account_here: bool) -> "str | Step":
-    """Whether the responder can log in; where it cannot and may not get an account here, what its owner does."""
+    """Checks the responder's login, or makes its account here; else tells the owner's remedy."""
     path = settings.health_defaults_file
     there = os.path.exists(path)
     problem = login_problem(settings, processes) if there else "the file is not there"
@@ -257,7 +257,7 @@ def _store_policy(settings: Settings, health: Dict[str, Any]) -> Step:
 
 
 def _start_responder(settings: Settings, processes: Processes) -> "str | Step":
-    """Nothing that runs as it should is touched."""
+    """Starts the responder, or leaves it alone where it runs as it should."""
     if _responder_runs(settings, processes):
         return f"{UNIT} runs on port {settings.health_port}"
     install_health_service(settings, processes)
@@ -281,7 +281,7 @@ def _responder_runs(settings: Settings, processes: Processes) -> bool:
 
 
 def _await_good(settings: Settings, wait_seconds: float) -> "str | Step":
-    """At the address at which the load balancer and the peers ask."""
+    """Waits for a good answer at the address that the load balancer and the peers ask."""
     address = listening_addresses(settings)[-1].replace("0.0.0.0", "127.0.0.1")
     where = f"{address}:{settings.health_port}"
     deadline = time.monotonic() + wait_seconds

@@ -1,4 +1,4 @@
-"""Before the snapshot: is this a replica that may be snapshotted, and what is hot on it?"""
+"""This command checks a replica before its snapshot and dumps its hot pages."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _refuse_errant(
 
 
 def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
-    """Where the server keeps data, redo log and binary logs."""
+    """Returns the directories of data, redo log and binary logs."""
     facts = client.json(
         {
             "datadir": "@@GLOBAL.datadir",
@@ -103,7 +103,7 @@ def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
 
 
 def refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
-    """Its status. Raises DonorIsSource, DonorNotReplicating, UnsupportedChannels."""
+    """Returns the replica's status, or refuses. Raises DonorIsSource, DonorNotReplicating, UnsupportedChannels."""
     only_channel(client, engine)
     status = read_status(client, engine)
     if status is None:

@@ -54,7 +54,9 @@ def ensure_health_account(settings: Settings, processes: Processes, admin: Mysql
 
 
 def statements_for_the_source(engine: str) -> List[str]:
-    """What the owner of the cluster runs on the source for an account that every replica gets by replication."""
+    """Returns the statements by which the owner makes the account on the source; every replica gets it by
+    replication.
+    """
     name = f"{sql_text(OWNERS_ACCOUNT)}@'localhost'"
     return [
         f"CREATE USER {name} IDENTIFIED BY '<password>' WITH MAX_USER_CONNECTIONS 5",
@@ -97,7 +99,7 @@ def _turn_on(admin: MysqlClient) -> None:
 
 
 def login_problem(settings: Settings, processes: Processes) -> Optional[str]:
-    """Why the responder could not log in; None when it can."""
+    """Returns the reason why the responder cannot log in; None when it can."""
     try:
         health_client(settings, processes).rows("SELECT 1", timeout_seconds=10.0)
     except DatabaseUnreachable as error:
@@ -112,7 +114,7 @@ def health_client(settings: Settings, processes: Processes) -> MysqlClient:
 
 
 def _socket_line(settings: Settings) -> List[str]:
-    """Where the administrator's file names a socket, the responder uses the same."""
+    """Names the socket of the administrator's file for the responder, where that file has one."""
     if not os.path.exists(settings.admin_defaults_file):
         return []
     with open(settings.admin_defaults_file, encoding="utf-8") as file:

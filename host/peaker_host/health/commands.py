@@ -11,7 +11,7 @@ from peaker_host.machine.errors import InvalidArgument
 
 
 def health_policy(text: str) -> Dict[str, Any]:
-    """What the responder goes by, JSON; a wrong field is named."""
+    """Reads the responder's policy from JSON; a wrong field is named."""
     from peaker_host.health.policy import parse_policy
 
     try:

@@ -1,4 +1,4 @@
-"""What the health responder goes by, as start_database and report_health store it on the host."""
+"""The health policy is the responder's rules, which start_database and report_health store on the host."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class _Told:
         self._heard_at: Optional[float] = None
 
     def hear(self, message: bytes, now: float) -> None:
-        """What cannot be read is no news; the last answer soon is too old then."""
+        """Keeps a message as the last answer; an unreadable one is ignored, so that the last answer grows old."""
         try:
             status, body = parsed_json(message)
             heard = (int(status), dict(body))

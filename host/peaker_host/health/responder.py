@@ -54,7 +54,7 @@ class HealthState:
         self._lock = threading.Lock()
 
     def asks_for_floor(self, sample: Sample) -> bool:
-        """Whether this sample leaves lag as the only thing that is, or lately was, wrong."""
+        """Tells whether lag is the only fault, now or lately."""
         if sample.kind == LAG:
             return True
         with self._lock:
@@ -186,7 +186,7 @@ def report_health(settings: Settings, processes: Processes, policy: HealthPolicy
 
 
 def await_responder(settings: Settings, wait_seconds: float) -> Tuple[int, Dict[str, Any]]:
-    """What it answers on this host, whatever that is: HTTP status and JSON body.
+    """Waits for the responder on this host and returns its HTTP status and JSON body, good or bad.
 
     Its unit counts as started before it listens. Raises ResponderUnreachable when it does not answer in time.
     """
@@ -209,7 +209,7 @@ def mark_draining(settings: Settings) -> None:
 
 
 def is_draining(settings: Settings, now: float) -> bool:
-    """Whether drain_replica asked within the last two minutes. `now` in seconds since the epoch."""
+    """Tells whether drain_replica asked within the last two minutes. `now` in seconds since the epoch."""
     try:
         return now - os.path.getmtime(settings.draining_path) < DRAINING_SECONDS
     except FileNotFoundError:

@@ -72,7 +72,7 @@ _MARIADB_FACTS = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What was seen; None is not known. `problem` is empty when it is good, `kind` is then empty too.
+    """A sample is one look at the server; None is unknown. `problem` and `kind` are empty when it is good.
 
     `lag_seconds` is the greater of what the server says (`server_lag_seconds`) and of the age at the source of the
     first transaction that is not applied (`unapplied_seconds`). `staleness_seconds` also counts the silence of the
@@ -98,7 +98,8 @@ class Sample:
 
 
 class SourceSilence:
-    """When anything was last heard of the source, from what changes between samples. Times are monotonic seconds.
+    """Source silence is the time since anything came from the source, from changes between samples. Times are
+    monotonic seconds.
 
     A transaction that takes long to arrive brings no heartbeat and counts as queued only at its end, but it moves the
     position in the source's log.
@@ -109,7 +110,7 @@ class SourceSilence:
         self._changed_at: Optional[float] = None
 
     def silent_seconds(self, status: ReplicaStatus, heartbeats: Any, now: float) -> Optional[float]:
-        """How long nothing arrived; None until something arrived while this looked."""
+        """Returns the seconds in which nothing arrived; None until something arrived while this looked."""
         marker = (status.read_position, status.received_gtids, str(heartbeats))
         if self._marker is not None and marker != self._marker:
             self._changed_at = now
@@ -215,11 +216,11 @@ class _Seen:
         return self.status is not None and self.status.awaits_source
 
     def _must_be_heard(self) -> bool:
-        """How old a replica is whose source is away is known from the last word of it alone."""
+        """Tells whether the source is away, so that only its last word dates the replica."""
         return self._tells_contact() or self._awaits_source()
 
     def _tells_contact(self) -> bool:
-        """Whether this server can tell when its source was heard of last."""
+        """Tells whether this server knows the time of its source's last word."""
         if self.engine == "mariadb":
             return True
         return bool(int(self.facts.get("instruments") or 0)) and self._interval() != 0
@@ -318,7 +319,7 @@ def _lag_problem(lag_seconds: Optional[float], policy: HealthPolicy) -> str:
 
 
 def silence_limit_seconds(heartbeat_interval_seconds: Optional[float]) -> float:
-    """How long a source may be silent, from the interval at which its channel asks for heartbeats."""
+    """Returns the seconds that a source may be silent, from its channel's heartbeat interval."""
     return max(_LEAST_SILENCE_SECONDS, _HEARTBEATS_MISSED * (heartbeat_interval_seconds or 0.0))
 
 

@@ -1,4 +1,5 @@
-"""How many replicas lag may take out of service at once: the least lagging ones go on while too few are good.
+"""The serving floor limits the replicas that lag may take out at once: the least lagging go on while too few
+are good.
 
 Each replica decides for itself, from what its peers' responders answer. Nobody has to be asked for permission, so it
 also holds while the control plane is away.
@@ -28,7 +29,7 @@ _MOST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Standing:
-    """How a peer stands: good, lagging (nothing else is wrong with it), out, or unreachable."""
+    """A peer's standing is good, lagging (nothing else is wrong with it), out, or unreachable."""
 
     instance_id: str
     state: str
@@ -37,7 +38,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class FloorDecision:
-    """Whether a replica that only lags goes on serving, why, and from which numbers."""
+    """The decision says whether a replica that only lags goes on serving, why, and from which numbers."""
 
     keep: bool
     reason: str
@@ -86,7 +87,9 @@ def ask_peers(
 
 
 def standing_from(instance_id: str, body: Dict[str, Any]) -> Standing:
-    """What a responder's body says. A good one whose newest sample shows lag is about to turn: it counts as lagging."""
+    """Reads a peer's standing from its responder's body. A good one whose newest sample shows lag is about to
+    turn: it counts as lagging.
+    """
     staleness = body.get("staleness_seconds")
     if (
         body.get("only_lag") is True

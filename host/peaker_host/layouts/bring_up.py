@@ -56,7 +56,7 @@ class StackDevices:
                 self._stop(name)
 
     def let_resync(self) -> None:
-        """Once the database is at work: what the snapshot's instant left to resynchronise may be."""
+        """Allows the resynchronisation that the snapshot's instant left over, once the database works."""
         for array in self._stack.arrays:
             for name in self._arrays_on(array):
                 _write(f"/sys/block/{name}/md/sync_action", "idle")

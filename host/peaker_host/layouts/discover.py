@@ -1,4 +1,5 @@
-"""What the donor's filesystems stand on, from the kernel's /sys, mdadm and LVM: the set manifest of each.
+"""Discovery reads the layers below the donor's filesystems from /sys, mdadm and LVM: the set manifest of
+each.
 
 Refuses, before anything is snapshotted, what could not be put together again from snapshots, and says why.
 """
@@ -62,7 +63,7 @@ class Discovery:
         self._examined: Dict[str, MdMember] = {}
 
     def stacks(self, mount_points: Sequence[str]) -> List[Stack]:
-        """By mount point. Raises LayoutUnsupported also where two filesystems share a volume."""
+        """Returns the stacks by mount point. Raises LayoutUnsupported also where two filesystems share a volume."""
         mounts = {one.point: one for one in _mounts(self._mountinfo)}
         found = []
         for point in mount_points:
@@ -137,7 +138,7 @@ class Discovery:
         return logical_volume(volume, everything.segments(group), places), bases
 
     def _place(self, base: str, point: str) -> str:
-        """What a physical volume lies on: the uuid of an array, or a volume id."""
+        """Returns the device below a physical volume: the uuid of an array, or a volume id."""
         return self._array(base, point).uuid if self._is_array(base) else self._leaf(base, point).volume_id
 
     def _array(self, name: str, point: str) -> Array:
@@ -248,7 +249,7 @@ class Discovery:
         return os.path.basename(os.path.realpath(link))
 
     def _device(self, name: str) -> BlockDevice:
-        """By a volume's own link where it has one: a host may show no other node of it."""
+        """Finds a device by the volume's own link where it has one: a host may show no other node of it."""
         number = _first_line(f"{self._sys}/class/block/{name}/dev") or ""
         link = self._links.get(number)
         return describe_device(f"/dev/{name}" if link is None else link)

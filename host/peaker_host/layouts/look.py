@@ -13,7 +13,7 @@ from peaker_host.machine.stacks import Stack
 
 
 def look_at(processes: Processes, stack: Stack, devices: Mapping[str, BlockDevice]) -> Dict[str, SeenVolume]:
-    """What is on each volume, by id. A device that is not there is left out."""
+    """Reads the superblocks on each volume, by id. A device that is not there is left out."""
     seen = {}
     for volume in stack.volumes:
         device = devices.get(volume.volume_id)
@@ -33,7 +33,7 @@ def _label(device: BlockDevice) -> str:
 
 
 def _member(processes: Processes, device: BlockDevice) -> Optional[MdMember]:
-    """None where mdadm finds no superblock that it can read."""
+    """Reads a member's superblock; None where mdadm finds none that it can read."""
     try:
         said = processes.run(["mdadm", "--examine", f"/dev/{device.kernel_name}"])
         return parse_examine(device.path, said.stdout)

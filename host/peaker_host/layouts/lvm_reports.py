@@ -1,4 +1,4 @@
-"""What LVM says of volume groups, in its own JSON. The parsing is pure; `Lvm` runs it, restricted to given devices."""
+"""LVM reports are the JSON of volume groups. The parsing is pure; `Lvm` runs LVM, restricted to given devices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lvm:
         ).stdout
 
     def physical_volumes(self) -> List[PvRow]:
-        """Of the given devices."""
+        """Returns the physical volumes of the given devices."""
         return parse_pvs(self._report("pvs", _PV_FIELDS))
 
     def segments(self, group: str) -> List[Dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What `mdadm --examine` says of a member of an array. Pure."""
+"""This module parses the output of `mdadm --examine`. Pure."""
 
 from __future__ import annotations
 

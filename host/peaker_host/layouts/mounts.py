@@ -39,7 +39,7 @@ def take_down(settings: Settings, processes: Processes, manifest: Manifest) -> N
 
 
 def let_resync(settings: Settings, processes: Processes, manifest: Manifest) -> None:
-    """What the snapshot's instant left to resynchronise may be: the filesystems are at work."""
+    """Allows the resynchronisation that the snapshot's instant left over: the filesystems are in use."""
     for stack in manifest.stacks:
         StackDevices(settings, processes, stack).let_resync()
 

@@ -15,8 +15,9 @@ _EVENTS_APART_AT_MOST = 1
 
 @dataclass(frozen=True)
 class SeenVolume:
-    """What is on a volume now. `label` is the uuid of its own superblock, '' without one; `array` is a member's
-    superblock, None where mdadm finds none."""
+    """A seen volume has its present superblocks. `label` is the uuid of its own, '' without one; `array` is a
+    member's, None where mdadm finds none.
+    """
 
     size_bytes: int
     label: str = ""

@@ -1,4 +1,4 @@
-"""What the text of a command's option may be. Each converter raises argparse.ArgumentTypeError with what is wrong."""
+"""Converters parse the text of a command's options. Each raises argparse.ArgumentTypeError with the fault."""
 
 from __future__ import annotations
 

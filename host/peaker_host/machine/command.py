@@ -1,4 +1,4 @@
-"""How a command is declared, once: its name, its parameters and what runs; and what it gets when it runs."""
+"""A command is declared once: its name, its parameters, its function and its context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REQUIRED = object()
 
 @dataclass(frozen=True)
 class Context:
-    """What every command gets: the host's settings, the edge to other programs, and its arguments."""
+    """The context gives every command the host's settings, the edge to other programs, and its arguments."""
 
     settings: Settings
     processes: Processes

@@ -31,8 +31,9 @@ class BlockDevice:
 
 @dataclass(frozen=True)
 class Superblock:
-    """What lies on a device: filesystem kind, its uuid, and the bytes that it takes of its device, 0 where it is no
-    filesystem."""
+    """A superblock names a device's filesystem kind, its uuid, and the bytes that it takes of its device, 0
+    where it is no filesystem.
+    """
 
     kind: str
     uuid: str
@@ -82,7 +83,7 @@ def serial_of(device: BlockDevice) -> Optional[str]:
 
 
 def mount_points(device: BlockDevice) -> List[str]:
-    """Where this process sees the device mounted."""
+    """Returns the places where this process sees the device mounted."""
     wanted = f"{device.major}:{device.minor}"
     points = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
@@ -161,7 +162,7 @@ def read_superblock(path: str) -> Superblock:
 
 
 def _lvm_uuid(label: bytes) -> str:
-    """As LVM prints it: groups of 6, 4, 4, 4, 4, 4 and 6 (struct label_header, struct pv_header)."""
+    """Formats a uuid as LVM prints it: groups of 6, 4, 4, 4, 4, 4 and 6 (struct label_header, struct pv_header)."""
     start = struct.unpack_from("<I", label, 20)[0]
     text = label[start : start + 32].decode("ascii", "replace")
     cuts = (0, 6, 10, 14, 18, 22, 26, 32)

@@ -42,7 +42,7 @@ if os.read(0,1)!=b'x': thaw()
 
 @dataclass(frozen=True)
 class Freeze:
-    """For how long a filesystem stood, in seconds; None and why where it could not be frozen."""
+    """A freeze has the seconds for which a filesystem stood; None and the reason where it could not be frozen."""
 
     seconds: Optional[float]
     why: str = ""

@@ -1,4 +1,4 @@
-"""What host.json comes to say: the cluster's settings, and what an image is found to have.
+"""host.json gets the cluster's settings and the facts that were found in an image.
 
 A peak replica boots from an image that may have no host.json, and an image has its server where its packages put it.
 What cannot become a replica is refused before hours of prewarm.
@@ -51,7 +51,7 @@ def settled(context: Context, mount_points: Sequence[str] = ()) -> Settings:
 
 
 def to_decide(settings: Settings, path: str, names: Sequence[str] = DECIDED) -> Dict[str, Any]:
-    """What host.json is to say, and does not."""
+    """Returns the fields that host.json needs and lacks."""
     written, default = read_json(path) or {}, asdict(Settings())
     return {
         name: value
@@ -152,7 +152,7 @@ def _datadir(settings: Settings, written: Dict[str, Any], given: str) -> str:
 
 
 def _config_dir(settings: Settings, written: Dict[str, Any], server: ImageServer) -> str:
-    """Where a file of Peaker's is read, and by nothing undone. Raises ImageUnfit."""
+    """Returns a directory whose option file the server reads and nothing undoes. Raises ImageUnfit."""
     if "config_dir" in written:
         candidates = [settings.config_dir]
     else:
@@ -169,7 +169,7 @@ def _config_dir(settings: Settings, written: Dict[str, Any], server: ImageServer
 
 
 def _extra_file_serves(server: ImageServer) -> bool:
-    """Whether the server reads a second option file, which the image leaves free; then it is made."""
+    """Tells whether the server reads a second option file that the image lacks; then it is made."""
     if os.path.lexists(EXTRA_FILE):
         return False
     os.makedirs(EXTRA_DIR, exist_ok=True)

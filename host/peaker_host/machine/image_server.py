@@ -61,7 +61,7 @@ def known_units(processes: Processes, names: Sequence[str]) -> List[ServerUnit]:
 
 
 def _unit_shown(said: str) -> Optional[ServerUnit]:
-    """Of what `systemctl show` prints; None for one that is not there, masked or wrong."""
+    """Parses the output of `systemctl show`; None for a unit that is absent, masked or wrong."""
     shown = dict(line.partition("=")[::2] for line in said.splitlines())
     if shown.get("LoadState") != "loaded" or not shown.get("Id"):
         return None
@@ -84,7 +84,7 @@ class ImageServer:
 
     @property
     def engine(self) -> str:
-        """Which of the two it is, by its version."""
+        """Returns the engine, by the server's version."""
         return "mariadb" if "mariadb" in self.version.lower() else "mysql"
 
     @property
@@ -98,7 +98,8 @@ class ImageServer:
         return [*self._of_option_files(), *self._of_unit]
 
     def reads(self, directory: str) -> Optional[List[str]]:
-        """What undoes options in Peaker's file in this directory; None where the server does not read that file.
+        """Returns the options that undo Peaker's file in this directory; None where the server does not read
+        that file.
 
         The file is as it was afterwards.
         """

@@ -63,7 +63,7 @@ class Manifest:
     stacks: List[Stack] = field(default_factory=list)
 
     def stack_at(self, mount_point: str) -> Optional[Stack]:
-        """What the filesystem there stands on; None for one that lies on its volume itself."""
+        """Returns the stack below the filesystem there; None for one that lies on its volume itself."""
         return next((one for one in self.stacks if one.mount_point == mount_point), None)
 
     @property
@@ -102,7 +102,7 @@ def parse_stacks(text: str) -> List[Stack]:
 
 
 def write_manifest(settings: Settings, manifest: Manifest) -> None:
-    """For the commands that follow."""
+    """Writes the manifest for the commands that follow."""
     write_json(
         settings.manifest_path,
         {

@@ -15,7 +15,7 @@ _ERROR_TAIL_CHARACTERS = 600
 
 @dataclass(frozen=True)
 class Completed:
-    """How a program ended."""
+    """A completed program has its status and its output."""
 
     exit_code: int
     stdout: str
@@ -92,7 +92,9 @@ class Processes:
 
 
 def package_command() -> List[str]:
-    """How to call this very package again: the zip application when run from one, else the module."""
+    """Returns the command line that calls this package again: the zip application when run from one, else the
+    module.
+    """
     entry = os.path.abspath(sys.argv[0])
     if entry.endswith(".pyz"):
         return [sys.executable or "python3", entry]
@@ -100,7 +102,7 @@ def package_command() -> List[str]:
 
 
 def package_place() -> str:
-    """Where this package is imported from: the zip application, or the directory that holds it."""
+    """Returns the place from which this package is imported: the zip application, or its directory."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -1,4 +1,4 @@
-"""Whether the storage proof of a run has said warm: what would disturb it, or be measured by it, waits for that."""
+"""A run's storage is proven once its proof said warm; disturbing work waits for that."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def note_proven(settings: Settings, run_id: str) -> None:
 
 
 def is_proven(settings: Settings, run_id: str) -> bool:
-    """Whether it has ever done so."""
+    """Tells whether the run's proof has ever said warm."""
     return os.path.exists(settings.run_path(run_id, _FILE))

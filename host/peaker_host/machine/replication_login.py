@@ -22,7 +22,7 @@ class ReplicationLogin:
 
 
 def read_login(settings: Settings) -> Optional[ReplicationLogin]:
-    """None without the file. Raises InvalidHostSettings, UnreadableFile."""
+    """Reads the image's login; None without the file. Raises InvalidHostSettings, UnreadableFile."""
     return login_in(settings.replication_credentials_file)
 
 
@@ -39,8 +39,8 @@ def login_in(path: str) -> Optional[ReplicationLogin]:
 
 
 def refuse_without_login(settings: Settings) -> None:
-    """Before hours of prewarm: a copy of a MariaDB holds no password of its channel, so the image must bring one; and
-    what an image brings must be understood.
+    """Refuses an image without a usable login before hours of prewarm: a copy of a MariaDB holds no password
+    of its channel.
 
     Raises ReplicationNotConfigured, InvalidHostSettings, UnreadableFile.
     """

@@ -1,4 +1,4 @@
-"""Where things are on this host: defaults, and what /etc/peaker/host.json overrides."""
+"""Settings name the places on this host: defaults, and the overrides of /etc/peaker/host.json."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class Settings:
 
     @property
     def borrowed_paths(self) -> Tuple[str, str]:
-        """What a command that was killed noted of a server's variables: a load of pages, a dump of their list."""
+        """Returns the notes that killed commands left of a server's variables: a load of pages, a dump of
+        their list.
+        """
         names = ("load-settings.json", "donor-settings.json")
         return os.path.join(self.state_dir, names[0]), os.path.join(self.state_dir, names[1])
 

@@ -1,4 +1,4 @@
-"""What a filesystem stands on: volumes, md arrays of them, a logical volume over either. Data, and its JSON.
+"""A stack is the layers below a filesystem: volumes, md arrays, a logical volume. Data, and its JSON.
 
 A stack is the set manifest of one filesystem. It is read from the donor's devices before the snapshot, is kept with
 the snapshot set, and is what a restored set must be again. Volumes are named by their EBS ids: the donor's in the
@@ -58,7 +58,7 @@ class PhysicalVolume:
 
 @dataclass(frozen=True)
 class Stripe:
-    """Where one stripe of a segment begins on its physical volume."""
+    """A stripe begins at this place of its physical volume."""
 
     physical_volume: str
     start_bytes: int
@@ -106,7 +106,7 @@ class Stack:
 
     @property
     def volume_ids(self) -> List[str]:
-        """Of all volumes below the filesystem."""
+        """Returns the ids of all volumes below the filesystem."""
         return [one.volume_id for one in self.volumes]
 
     def array_of(self, volume_id: str) -> Optional[Tuple[Array, ArraySlot]]:
@@ -147,12 +147,12 @@ def layout_kind(levels: List[str], segments: Tuple[Segment, ...]) -> str:
 
 
 def stack_document(stack: Stack) -> Dict[str, Any]:
-    """As it is written."""
+    """Returns the stack as JSON."""
     return asdict(stack)
 
 
 def stack_of(entry: Any) -> Stack:
-    """As `stack_document` wrote it. Raises ValueError, TypeError or KeyError where it does not fit."""
+    """Reads a stack that `stack_document` wrote. Raises ValueError, TypeError or KeyError where it does not fit."""
     found = dict(entry)
     logical = found["logical_volume"]
     stack = Stack(
@@ -173,7 +173,7 @@ def stack_of(entry: Any) -> Stack:
 
 
 def _refuse_loose_ends(stack: Stack) -> None:
-    """Whatever names a volume, an array or a physical volume names one of this stack."""
+    """Refuses names of volumes, arrays or physical volumes that are not in this stack."""
     volumes = set(stack.volume_ids)
     arrays = {array.uuid for array in stack.arrays}
     named = [(slot.volume_id, volumes) for array in stack.arrays for slot in array.slots]

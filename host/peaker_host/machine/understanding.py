@@ -1,4 +1,4 @@
-"""What a file, a program or a server says is understood, or refused by name: it never ends a command unexpectedly."""
+"""Answers of files, programs and servers are understood or refused by name; none ends a command unexpectedly."""
 
 from __future__ import annotations
 

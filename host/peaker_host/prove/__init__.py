@@ -1,4 +1,4 @@
-"""Whether a volume is warm, what load it carries, and where its knee is.
+"""This room proves volumes warm, and measures their load and their knee.
 
 Reads devices, never the journal. Imports warm, blocks and machine; knows no database server.
 """

@@ -133,7 +133,7 @@ def settings_for(seconds: float) -> KneeSettings:
 
 
 def in_short(result: Dict[str, Any]) -> Dict[str, Any]:
-    """What a receipt needs of a search; steps as [concurrency, requests per s, await in ms]."""
+    """Returns the receipt's summary of a search; steps as [concurrency, requests per s, await in ms]."""
     kept = ("crossings", "full_rate", "ended", "warnings", "seconds")
     steps = [[step["concurrency"], step["requests_per_s"], step["await_ms"]] for step in result["steps"]]
     return {"steps": steps, **{name: result[name] for name in kept}}

@@ -20,7 +20,7 @@ _MIX_READS_OF_THREE = 2
 
 @dataclass(frozen=True)
 class Target:
-    """What is measured: a device to read, or a scratch file to read and write and the device under it."""
+    """A target is a device to read, or a scratch file to read and write and the device under it."""
 
     path: str
     size_bytes: int

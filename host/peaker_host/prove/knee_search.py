@@ -77,13 +77,17 @@ def _climb(seen: Dict[int, Step], take: Callable[[int], bool], settings: KneeSet
 
 
 def _generator_is_the_limit(step: Step) -> bool:
-    """No processor time left, or far fewer requests reach the device than there are threads to ask."""
+    """Tells whether the generator is the limit: no processor time left, or far fewer requests reach the
+    device than there are threads to ask.
+    """
     missing = step.concurrency >= _ENOUGH_TO_TELL and step.queue < _REACHES_DEVICE * step.concurrency
     return missing or step.generator_cpu >= _GENERATOR_FULL
 
 
 def _next(step: Step, flat: bool, limits: Sequence[float]) -> int:
-    """At a rate that no longer grows, await = concurrency / rate tells where the next limit lies."""
+    """Returns the next concurrency: where the rate no longer grows, await = concurrency / rate tells the next
+    limit's place.
+    """
     open_limits = [limit for limit in sorted(limits) if limit > step.await_ms]
     if not flat or not open_limits:
         return step.concurrency * 2
@@ -147,7 +151,7 @@ def _interpolated(low: Step, high: Step, limit: float) -> float:
 
 
 def warnings_about(found: Search) -> List[str]:
-    """What makes the figures less certain than they look."""
+    """Returns warnings about figures that are less certain than they look."""
     said = []
     unsettled = [step.concurrency for step in found.steps if not step.settled]
     if unsettled:

@@ -1,4 +1,4 @@
-"""What a search for the knee is asked and what it measures. Pure."""
+"""Knee steps are the settings and the measurements of a search for the knee. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Tuple
 
 @dataclass(frozen=True)
 class KneeSettings:
-    """How to search. Seconds per step are settle + 2 to `max_windows` windows."""
+    """These settings bound a search. Seconds per step are settle + 2 to `max_windows` windows."""
 
     max_concurrency: int = 256
     settle_seconds: float = 2.0
@@ -53,7 +53,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where await reaches a limit. `concurrency` is interpolated between the two steps around it."""
+    """A crossing is the place where await reaches a limit. `concurrency` is interpolated between the two
+    steps around it.
+    """
 
     await_limit_ms: float
     concurrency: Optional[float]

@@ -112,7 +112,7 @@ def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
 
 
 def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Tuple[Dict[str, Any], float]:
-    """What it says, and for how many seconds it read: fewer than it should where all was read before."""
+    """Runs fio and returns its report and its seconds of reading: fewer than asked for where all was read before."""
     argv = ["fio", "--name=proof", f"--read_iolog={log_path}", "--replay_no_stall=1"]
     argv += ["--direct=1", "--thread", f"--iodepth={depth}", f"--runtime={seconds}", "--output-format=json"]
     # No state file of its own in the working directory.
@@ -178,7 +178,7 @@ def nvme_counters(processes: Processes, kernel_name: str) -> Optional[Dict[str, 
 
 
 def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]) -> Optional[Dict[str, int]]:
-    """What was added between two readings; None where there are no statistics."""
+    """Returns the difference of two readings; None where there are no statistics."""
     if before is None or after is None:
         return None
     return {name: after[name] - before[name] for name in after if name in before}

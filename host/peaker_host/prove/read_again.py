@@ -1,4 +1,4 @@
-"""What the storage proof may have warmed again before it looks once more.
+"""This module chooses the blocks that the storage proof may warm again before it looks once more.
 
 cold: the neighbourhoods of the blocks that were slow at the last look. all: every block that must be warm; when that
 was done to the end, all of them are warm whatever the noise of the machine hides.
@@ -31,7 +31,7 @@ def keep_slow_blocks(settings: Settings, run_id: str, slow: Dict[str, List[int]]
 def blocks_to_read(
     settings: Settings, run_id: str, volume_id: str, remedy: str, live: List[Range]
 ) -> List[Range]:
-    """What of the live blocks is to be read again."""
+    """Returns the live blocks that are read again."""
     if remedy == "all":
         return live
     if remedy == "none":

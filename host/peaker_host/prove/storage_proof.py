@@ -48,7 +48,7 @@ _DRAWN_UNKNOWN = 200_000
 
 @dataclass(frozen=True)
 class Warmth:
-    """What the sample says. Latencies in ms; shares between 0 and 1."""
+    """Warmth is the sample's result. Latencies in ms; shares between 0 and 1."""
 
     verdict: str
     reason: str

@@ -31,7 +31,8 @@ from peaker_host.warm.plan import urgent_blocks
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """What is to be proven, and how long the loads may take. `scope`: used or hot; `remedy`: none, cold or all.
+    """A request names the volumes to prove and the loads' seconds. `scope`: used or hot; `remedy`: none, cold
+    or all.
 
     A load or a search of 0 s is left out; `knee_seconds` are for all volumes together.
     """
@@ -95,13 +96,13 @@ class _Verification:
         return {**found, "mounted": mounted}
 
     def _proven(self, made: Manifest, mounted: bool) -> None:
-        """From now on nothing is disturbed by what the snapshot's instant left to resynchronise."""
+        """Records the proof and allows the resynchronisation that it held back."""
         note_proven(self._settings, self._request.run_id)
         if mounted:
             let_resync(self._settings, self._processes, made)
 
     def _live(self, mounts: List[Mount]) -> Dict[str, LiveBlocks]:
-        """By volume id: as it was kept before the database began, or as it is now."""
+        """Returns the live blocks by volume id: as kept before the database began, or as they are now."""
         run_id = self._request.run_id
         found = kept_live_blocks(self._settings, run_id)
         if found:
@@ -116,7 +117,9 @@ class _Verification:
         return {key: replace(one, urgent=urgent.get(key, [])) for key, one in found.items()}
 
     def _urgent_blocks(self, mounts: List[Mount]) -> Dict[str, List[Range]]:
-        """What a database needs before it may serve, by volume; nothing where the files cannot be found."""
+        """Returns the blocks that a database needs before it may serve, by volume; nothing where the files
+        cannot be found.
+        """
         try:
             return urgent_blocks(self._settings, self._processes, mounts)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:

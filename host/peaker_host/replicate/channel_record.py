@@ -1,4 +1,4 @@
-"""What the donor's channel was like, written into its data directory so that it comes with every copy.
+"""The channel record describes the donor's channel in its data directory, so that every copy has it.
 
 A copy cannot know otherwise: MariaDB's master.info is not crash-safe, and replication filters are in no file of the
 data directory. No password is in it.
@@ -33,7 +33,7 @@ _OF_THE_CHANNEL = ("Host", "Port")
 
 
 def write_record(client: MysqlClient, engine: str, datadir: str) -> None:
-    """On the donor, before its snapshot."""
+    """Writes the record on the donor, before its snapshot."""
     rows = client.rows(DIALECTS[engine].show_status)
     prefix = DIALECTS[engine].prefix
     kept = [*_FILTERS, *(f"{prefix}_{name}" for name in _OF_THE_CHANNEL)]

@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class ErrantLook:
-    """What a server holds that its source lacks, as a GTID set; None where the source could not be asked.
+    """A look holds the server's errant transactions as a GTID set; None where the source could not be asked.
 
     `own`: transactions that it wrote itself, under its server_uuid. A server that once was a source has such, and its
     replicas have them too: alone they prove nothing.
@@ -54,7 +54,9 @@ def look_for_errant(
 
 
 def errant_of(here: str, position: SourcePosition, ask: Callable[[], Optional[SourcePosition]]) -> str:
-    """What of `here`, read before `position` was, the source does not get within seconds either; empty when nothing."""
+    """Returns the transactions of `here`, read before `position`, that the source does not get within seconds
+    either; empty without one.
+    """
     found: Optional[SourcePosition] = position
     for look in range(_LOOKS):
         if look:
@@ -76,7 +78,7 @@ def refuse_errant(here: str, position: SourcePosition, ask: Callable[[], Optiona
 
 
 def told(errant: str) -> str:
-    """What is said of them."""
+    """Describes errant transactions in a sentence."""
     return f"this replica holds {count_missing(errant, '')} transactions that the source does not: {errant[:500]}"
 
 

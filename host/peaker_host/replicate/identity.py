@@ -57,7 +57,8 @@ def replica_options(engine: str, server_id: int) -> str:
 
 
 def stop_server(settings: Settings, processes: Processes, client: MysqlClient) -> None:
-    """Nothing may run on the data directory when the volumes are mounted over it: images often enable the service.
+    """Stops the server, so that nothing runs on the data directory when the volumes are mounted over it:
+    images often enable the service.
 
     Raises DatabaseStillRunning.
     """
@@ -81,7 +82,8 @@ def uuid_of_copy(settings: Settings) -> Optional[str]:
 
 
 def take_identity(settings: Settings, server_id: int) -> List[str]:
-    """On the mounted copy, before its first start: no uuid and no persisted settings of the donor, our own options.
+    """Removes the donor's uuid and persisted settings from the mounted copy, and writes our options, before
+    its first start.
 
     Returns the names that were persisted. A copy with its donor's server_uuid would end the donor's replication
     (error 1236).
@@ -112,7 +114,7 @@ def without_own_variables(text: str) -> Tuple[str, List[str]]:
 
 @understood(UnclearAnswer, "what the server says of itself")
 def read_identity(client: MysqlClient, settings: Settings) -> Dict[str, Any]:
-    """What the server says of itself; sets of GTIDs in one line."""
+    """Reads the server's identity; sets of GTIDs in one line."""
     dialect = DIALECTS[settings.engine]
     facts = client.json(
         {
@@ -162,7 +164,7 @@ def refuse_wrong_identity(
 
 
 def _places(client: MysqlClient, engine: str, names: List[str]) -> List[str]:
-    """Where the server got these variables from, by its own word."""
+    """Returns the places from which the server got these variables, by its own word."""
     if engine != "mysql":
         return []
     listed = ", ".join(sql_text(name) for name in names)

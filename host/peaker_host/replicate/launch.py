@@ -1,4 +1,4 @@
-"""From restored volumes to a running, read-only server with an identity of its own."""
+"""This module starts a read-only server with its own identity on restored volumes."""
 
 from __future__ import annotations
 
@@ -109,8 +109,9 @@ def start_database(
 def _await_answer(
     settings: Settings, processes: Processes, client: MysqlClient, deadline: float, log_offset: int
 ) -> None:
-    """Until the server answers; `deadline` in monotonic seconds. A unit that has ended is not waited for, one that is
-    still starting, or that systemd starts once more, is `activating`."""
+    """Waits until the server answers; `deadline` in monotonic seconds. A unit that has ended is not waited
+    for, one that is still starting, or that systemd starts once more, is `activating`.
+    """
     unit = settings.mysql_service
     while not client.wait_until_up(_LOOK_SECONDS):
         state = processes.run(["systemctl", "is-active", unit], check=False).stdout.strip()

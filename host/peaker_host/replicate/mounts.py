@@ -1,4 +1,4 @@
-"""Whether the volumes of the proof are what the database's places are mounted from, right now and writable."""
+"""This check compares the mounts of the database's places with the proven volumes, right now and writable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peaker_host.machine.settings import Settings
 
 @dataclass(frozen=True)
 class Mount:
-    """What a line of /proc/self/mountinfo says: the device's number, and whether it takes writes."""
+    """A mount is a line of /proc/self/mountinfo: the device's number, and whether it takes writes."""
 
     device: str
     read_only: bool
@@ -37,7 +37,7 @@ def check_mounts(settings: Settings, run_id: str) -> Dict[str, Any]:
 
 
 def read_mounts(path: str) -> Dict[str, Mount]:
-    """By place. Of several mounts at one place the last one counts, which covers the others (proc(5))."""
+    """Reads the mounts by place. The last one at a place counts, because it covers the others (proc(5))."""
     found = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:

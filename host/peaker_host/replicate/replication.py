@@ -230,7 +230,7 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
 def source_binlog_expire_seconds(
     settings: Settings, processes: Processes, client: MysqlClient
 ) -> Optional[int]:
-    """How long the source keeps its binary logs, in seconds (0: for ever); None when that cannot be known now."""
+    """Returns the seconds that the source keeps its binary logs (0: for ever); None when that cannot be known now."""
     try:
         found = followed_source(settings, client)
         if found is None:

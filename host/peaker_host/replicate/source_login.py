@@ -1,4 +1,4 @@
-"""How a replica logs in at its source, and what the source says of its position.
+"""This module logs in at the replica's source and reads the source's position.
 
 The donor's channel came with the copy, and its encryption is kept: nothing here sends the password over a connection
 that the channel itself would not use.
@@ -38,8 +38,10 @@ _TLS_FILES = (
 
 @dataclass(frozen=True)
 class Encryption:
-    """Of the channel: is it encrypted, is the source's certificate verified, with which files (by client option); may
-    the password's public key come from the source itself (`gets_public_key`), which nothing vouches for."""
+    """Encryption describes the channel: is it encrypted, is the source's certificate verified, with which
+    files (by client option); may the password's public key come from the source itself (`gets_public_key`),
+    which nothing vouches for.
+    """
 
     encrypted: bool = False
     verified: bool = False
@@ -67,7 +69,9 @@ class Encryption:
 
 @dataclass(frozen=True)
 class Credentials:
-    """How the channel logs in at the source; `host` is the name or address that the donor used, empty if unknown."""
+    """Credentials log the channel in at the source; `host` is the name or address that the donor used, empty
+    if unknown.
+    """
 
     user: str
     password: str
@@ -88,7 +92,9 @@ class Credentials:
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """What the source has executed, and what of it is no longer in its binary logs; None where it does not tell."""
+    """A position has the source's executed transactions, and those purged from its binary logs; None where it
+    does not tell.
+    """
 
     executed: str
     purged: Optional[str]
@@ -171,7 +177,7 @@ def one_line(value: Any) -> str:
 
 
 def _purged_of_mariadb(source: MysqlClient, say: Callable[[str], None]) -> Optional[str]:
-    """Where the oldest binary log begins. Its list needs the right BINLOG MONITOR."""
+    """Returns the beginning of the oldest binary log. Its list needs the right BINLOG MONITOR."""
     try:
         logs = source.rows("SHOW BINARY LOGS", timeout_seconds=_ASK_SECONDS)
         if not logs:
@@ -187,7 +193,9 @@ def _purged_of_mariadb(source: MysqlClient, say: Callable[[str], None]) -> Optio
 
 
 def _stored(settings: Settings, client: MysqlClient, channel: str) -> Dict[str, str]:
-    """What came with the copy: MySQL's own table, or for MariaDB the record that prepare_donor wrote."""
+    """Reads the login that came with the copy: MySQL's own table, or for MariaDB the record that
+    prepare_donor wrote.
+    """
     if settings.engine == "mysql":
         rows = client.rows(
             f"SELECT * FROM mysql.slave_master_info WHERE Channel_name = {sql_text(channel)} AND User_name <> ''"

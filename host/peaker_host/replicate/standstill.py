@@ -1,4 +1,4 @@
-"""How long replication may stand still before the wait for it is over. Pure: times are arguments (seconds)."""
+"""Standstill limits the seconds for which the catch-up may make no progress. Pure: times are arguments (seconds)."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _await_end(settings: Settings, run_id: str, finished: Dict[str, Any]) -> Opt
 
 
 def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> str:
-    """Why there is no list, or nothing. Only an order that needs the list cannot do without one and raises."""
+    """Fetches the block list, or returns the reason why there is none. Raises for an order that needs the list."""
     path = settings.run_path(request.run_id, block_list.FILE)
     missing = "" if os.path.exists(path) else "none was given"
     if url:

@@ -29,7 +29,7 @@ _LOG_SECONDS = 10.0
 
 
 class Stoppable(Protocol):
-    """What ends in order when it is told to."""
+    """A stoppable ends in order when it is told to."""
 
     def stop(self) -> None:
         """End soon."""
@@ -97,15 +97,15 @@ class Engine:
         return progress
 
     def _plan(self) -> List[PlannedVolume]:
-        """What is warmed. Raises what the checks raise."""
+        """Plans the volumes to warm. Raises what the checks raise."""
         return self._planner.plan(load_manifest(self._settings, self._request.run_id))
 
     def _work(self, volume: PlannedVolume, depth: Optional[int]) -> VolumeWork:
-        """How it is warmed."""
+        """Returns the work of one volume."""
         return VolumeWork(self._settings, volume, self._request, self._stop, depth)
 
     def _finish(self) -> None:
-        """What is still to be done when every block was."""
+        """Finishes after the last block."""
 
     def _close(self) -> None:
         for volume in self._planned:

@@ -46,7 +46,7 @@ def holder(settings: Settings, run_id: str) -> Optional[int]:
 
 
 def _open(settings: Settings) -> IO[str]:
-    """For root alone: whoever could open the file could keep every engine from starting."""
+    """Opens the lock's file for root alone: another user who could open it could keep every engine from starting."""
     os.makedirs(settings.state_dir, exist_ok=True)
     path = os.path.join(settings.state_dir, "prewarm.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -22,7 +22,7 @@ READERS = 32
 
 
 class FirstTouch:
-    """Of one volume; blocks for which `is_done` are left out. Only `run` changes it."""
+    """A first touch reads a page of each block of one volume that is not `is_done`. Only `run` changes it."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class FirstTouch:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a page could not be read: the whole reads find out what is wrong with its block."""
+        """Tells whether a page could not be read: the whole reads find out what is wrong with its block."""
         return bool(self._failed)
 
     def rate_mib_per_s(self, now: float) -> float:
-        """What was touched, as whole blocks, per second since the start."""
+        """Returns the touched bytes, as whole blocks, per second since the start."""
         return self.touched * BLOCK_BYTES / MIB / max(now - self._began, 0.001)
 
     def run(self) -> None:

@@ -92,7 +92,9 @@ def _write_all(device: BlockDevice, journal: Journal, rate_limit_mib_per_s: floa
 
 
 def _refuse_signature(device: BlockDevice) -> None:
-    """Whatever a filesystem, array, LVM or partition table begins or ends with, before the first write."""
+    """Refuses a device with the signature of a filesystem, array, LVM or partition table at either end,
+    before the first write.
+    """
     descriptor = os.open(device.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for offset in (0, max(0, device.size_bytes - MIB)):

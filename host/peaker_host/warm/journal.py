@@ -1,4 +1,4 @@
-"""Which blocks of one volume have been read: a bitmap in a file that is mapped into memory.
+"""The journal records the blocks of one volume that were read: a bitmap in a file that is mapped into memory.
 
 Setting a bit costs no system call and survives SIGKILL, because the page cache holds it; `sync` bounds what a
 power loss costs. A bit is set only after its block was read, so that any mixture of old and new pages after a
@@ -105,7 +105,7 @@ class Journal:
 
 
 def is_journal_of(path: str, volume_id: str, uuid: str, blocks: int) -> bool:
-    """Whether there is a journal of just this volume."""
+    """Tells whether the journal is of just this volume."""
     header, size = _form(volume_id, uuid, blocks)
     try:
         with open(path, "rb") as file:

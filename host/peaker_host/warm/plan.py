@@ -1,4 +1,6 @@
-"""What a prewarm reads, volume by volume, before the first block is read: devices, maps, journals, tiers."""
+"""The plan names a prewarm's reads, volume by volume, before the first block is read: devices, maps,
+journals, tiers.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,7 @@ class Planner:
         )
 
     def _keep_live_blocks(self, filesystems: List[PlannedFilesystem], live: Mapping[str, LiveBlocks]) -> None:
-        """Before the first read: from then on a database may begin at any moment, and then nobody can look again."""
+        """Keeps the live blocks before the first read: once a database has begun, nobody can list them again."""
         found = dict(live)
         for volume in [volume for one in filesystems for volume in one.volumes]:
             urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
@@ -185,7 +187,7 @@ class Planner:
             self._say(f"{top.name}: everything in the snapshot is read, because: {unreadable}")
 
     def _find_files(self, filesystem: PlannedFilesystem) -> None:
-        """What the filesystem's debugger says of the files that matter to a server."""
+        """Finds the server's files by the filesystem's debugger."""
         if filesystem.used_unreadable:
             return
         top = filesystem.mount.top
@@ -308,7 +310,9 @@ def with_files(
 def urgent_blocks(
     settings: Settings, processes: Processes, mounts: Sequence[Mount]
 ) -> Dict[str, List[Range]]:
-    """By volume id, what a database needs before it may serve: hot and recovery blocks of all volumes."""
+    """Returns the hot and recovery blocks of all volumes, which a database needs before it may serve, by
+    volume id.
+    """
     maps = [open_map(mount.top.filesystem, mount.device.path, processes) for mount in mounts]
     files = [find_database(one) for one in maps]
     page_list = first_page_list([(mount.device.path, one.page_list) for mount, one in zip(mounts, files)])
@@ -327,7 +331,7 @@ def urgent_blocks(
 
 
 def first_page_list(places: List[Tuple[str, FileExtents]]) -> Optional[PageList]:
-    """Of the first (device, extents) with a list."""
+    """Returns the page list of the first (device, extents) that has one."""
     for path, extents in places:
         if extents:
             return partial(read_in_pieces, path, extents)

@@ -1,4 +1,4 @@
-"""What is planned of a volume and of a filesystem, and how slow each is while it is cold."""
+"""Planned volumes and filesystems hold their plan and the latency of each while it is cold."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PlannedFilesystem:
     files: Optional[DatabaseFiles] = None
 
     def note(self, text: str) -> None:
-        """What the progress of each of its volumes says."""
+        """Adds a note to the progress of each of its volumes."""
         for volume in self.volumes:
             volume.note = text
 
@@ -93,7 +93,7 @@ class Prober:
                 done.result()
 
     def _probe(self, volume: PlannedVolume, blocks: Sequence[Range]) -> None:
-        """Before the first read of the volume's data; blocks that the plan needed are warm."""
+        """Probes a volume before the first read of its data; blocks that the plan needed are warm."""
         volume.probe = volume.probe or self._before.get(volume.member.volume_id)
         if volume.probe is not None or not volume.untouched:
             return

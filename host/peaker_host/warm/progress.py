@@ -1,4 +1,4 @@
-"""How fast an engine is and how long it still takes; what it logged."""
+"""Progress computes an engine's rate and remaining time, and reads its log."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ class FailedRange:
 
 @dataclass
 class PoolProgress:
-    """What one pool has done so far; only the pool writes it. `bytes_delivered` has parts of requests under way too."""
+    """The progress counts one pool's reads; only the pool writes it. `bytes_delivered` has parts of requests
+    under way too.
+    """
 
     bytes_read: int = 0
     bytes_delivered: int = 0
@@ -133,7 +135,7 @@ class RateLimiter:
 
     @property
     def bytes_per_read(self) -> int:
-        """How much is asked for at once under the limit: about a millisecond's worth, a power of two."""
+        """Returns the bytes of one request under the limit: about a millisecond's worth, a power of two."""
         wanted, size = self._rate * _LIMITED_READ_SECONDS, _SMALLEST_LIMITED_READ
         while size < min(wanted, _LARGEST_LIMITED_READ):
             size *= 2
@@ -193,11 +195,11 @@ class ReaderPool:
 
     @property
     def best_depth(self) -> int:
-        """How many readers this device has rewarded."""
+        """Returns the number of readers that this device has rewarded."""
         return self._controller.best_depth
 
     def blocks_per_read(self) -> int:
-        """How large requests should be now; for `requests_of`."""
+        """Returns the blocks of one request for `requests_of`."""
         return self.progress.blocks_per_read
 
     def hold_readers(self, times: Optional[float]) -> None:

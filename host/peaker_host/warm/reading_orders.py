@@ -37,7 +37,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class Volume:
-    """What an order may go by, in blocks of 512 KiB.
+    """A volume gives an order its facts, in blocks of 512 KiB.
 
     `listed`: what the snapshot holds, None where nobody knows; `used`: what the filesystem has allocated. `recovery`:
     of the files that the server reads before it answers. The calls read the device: the headers of all tablespaces,
@@ -58,7 +58,7 @@ class Volume:
 
     @property
     def present(self) -> List[Range]:
-        """What the snapshot holds, or all of the device."""
+        """Returns the blocks that the snapshot holds, or all of the device."""
         return self.everything if self.listed is None else intersection(self.listed, self.everything)
 
 

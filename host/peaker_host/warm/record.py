@@ -1,4 +1,4 @@
-"""What an engine publishes about its run, and what an earlier engine of the run published.
+"""The record publishes an engine's run, and reads an earlier engine's.
 
 In the state directory: prewarm.json (latest progress), prewarm.jsonl (one line per look for the log).
 """
@@ -70,7 +70,7 @@ class Record:
 
     @contextlib.contextmanager
     def _despite_full_disk(self) -> Iterator[None]:
-        """What only informs must not end hours of work."""
+        """Ignores a full disk: progress files must not end hours of work."""
         try:
             yield
         except OSError as error:
@@ -80,7 +80,7 @@ class Record:
 
 
 class RunRecord(Record):
-    """Of volumes that are read, or filled block by block."""
+    """A run's record holds the volumes that are read, or filled block by block."""
 
     def __init__(self, settings: Settings, request: PrewarmRequest, say: Callable[[str], None]) -> None:
         super().__init__(settings, request.run_id, say)
@@ -161,7 +161,7 @@ class RunRecord(Record):
         return [(work.planned.member.name, work.room.told()) for work in self._works]
 
     def _note_ends(self, elapsed_seconds: float) -> None:
-        """When the urgent tiers of every volume were read, and when all but the remainder."""
+        """Notes the ends of the urgent tiers of every volume, and of all but the remainder."""
         if self._hot_warm_now():
             self._hot_warm_seconds = round(elapsed_seconds, 3)
         if self._used_warm_now():

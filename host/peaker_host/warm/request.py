@@ -1,4 +1,4 @@
-"""What a run asks of the prewarm."""
+"""A request is a run's order to the prewarm."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from peaker_host.warm.reading_orders import READING_ORDERS
 
 @dataclass(frozen=True)
 class PrewarmRequest:
-    """What is to be warmed and how; `method` names a reading order. A rate limit of 0 means none; it holds for each
-    volume.
+    """A request names the volumes to warm and the `method`, a reading order. A rate limit of 0 means none; it
+    holds for each volume.
 
     The background rate, when there is one, replaces the rate limit of a volume whose urgent tiers (hot,
     recovery) are read: from then on a database may be at work on it. The remainder is read at its own rate, once the

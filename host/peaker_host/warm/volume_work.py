@@ -68,7 +68,7 @@ class VolumeWork:
 
     @property
     def volume_id(self) -> str:
-        """Of the volume that is warmed."""
+        """Returns the id of the warmed volume."""
         return self.planned.member.volume_id
 
     @property
@@ -78,12 +78,13 @@ class VolumeWork:
 
     @property
     def blocks_done(self) -> int:
-        """Of them, read by this engine or an earlier one."""
+        """Counts the blocks read by this engine or an earlier one."""
         return sum(self._tier_done_before) + self.pool.progress.blocks_read
 
     @property
     def is_touched_first(self) -> bool:
-        """Whether what is urgent is warm by touches, or will be: where the read of one page brings its whole block.
+        """Tells whether urgent blocks are warmed by touches: where the read of one page brings its whole
+        block.
 
         Nothing is touched under a limit that somebody has said: a read of a page brings more than it is counted.
         """
@@ -125,8 +126,9 @@ class VolumeWork:
             self._warm_remainder()
 
     def urgent_rate_mib_per_s(self, now: float, read_mib_per_s: float) -> float:
-        """At which what is urgent gets warm: as it is touched or, without touches, as blocks are read. Before the first
-        of either, what the look at the cold volume lets expect; 0 where that is not known."""
+        """Returns the rate at which urgent blocks get warm: by touches or by whole reads. Before the first of
+        either it follows from the look at the cold volume; 0 where that is not known.
+        """
         await_ms = self._await_cold_ms
         if not self.is_touched_first:
             return read_mib_per_s or rate_by_cold_await(await_ms)
@@ -138,7 +140,7 @@ class VolumeWork:
         return None if self.planned.probe is None else self.planned.probe.await_ms
 
     def progress(self) -> Dict[str, Any]:
-        """What the engine's progress says of this volume."""
+        """Returns this volume's part of the engine's progress."""
         progress = self.pool.progress
         return {
             "name": self.planned.member.name,
@@ -219,7 +221,7 @@ class VolumeWork:
         )
 
     def _await_database(self) -> bool:
-        """Until a database is at work on the proven volume. False when that does not come.
+        """Waits for a database on the proven volume. False when that does not come.
 
         So that the server's start has the volume to itself, and the proof measures no reads of this engine.
         """
@@ -236,7 +238,7 @@ class VolumeWork:
         return self.planned.member.mount_point in mount_points(self.planned.top)
 
     def _requests(self, remainder: bool) -> Iterator[Request]:
-        """What is left to be read, in order; slows down where the tiers stop being urgent."""
+        """Yields the blocks that are left, in order; slows down where the tiers stop being urgent."""
         background = 0.0 if remainder else self._request.background_rate_mib_per_s
         tiers = self.planned.tiers
         ranges = [tier.ranges if (tier.name == REMAINDER) is remainder else [] for tier in tiers]
