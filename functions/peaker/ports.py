@@ -422,6 +422,11 @@ class LoadReadings(Protocol):
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         """A replica's lag as the newest check heard it; Unknown when three checks have passed without one."""
 
+    def reads_per_second(
+        self, settings: ClusterSettings, instance_id: str, start: datetime, end: datetime
+    ) -> list[float]:
+        """A replica's client statements a second by each check from start on and before end, in order of time."""
+
 
 class PastRuns(Protocol):
     """What earlier runs took."""

@@ -193,6 +193,28 @@ def test_a_lag_is_the_replica_s_own_and_unknown_where_no_check_heard_of_it(aws: 
     assert isinstance(readings.lag_seconds(settings, "i-2", now), Unknown)
 
 
+def test_the_reads_of_a_replica_are_its_own_not_its_cluster_s(aws: Adapters) -> None:
+    cloudwatch = aws.cloud.client("cloudwatch")
+    readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
+    of_cluster = {"Cluster": "orders", "service": "peaker"}
+    for dimensions, value, minutes in (
+        (of_cluster, 900.0, 2),
+        ({**of_cluster, "Instance": "i-1"}, 40.0, 3),
+        ({**of_cluster, "Instance": "i-1"}, 25.0, 2),
+        ({**of_cluster, "Instance": "i-1"}, 99.0, 40),
+    ):
+        datum = {
+            "MetricName": "ReadQueriesPerSecond",
+            "Dimensions": [{"Name": name, "Value": one} for name, one in dimensions.items()],
+            "Timestamp": now - timedelta(minutes=minutes),
+            "Value": value,
+        }
+        cloudwatch.put_metric_data(Namespace="Peaker/local", MetricData=[datum])
+    since = now - timedelta(minutes=15)
+    assert readings.reads_per_second(settings, "i-1", since, now) == [40.0, 25.0]
+    assert readings.reads_per_second(settings, "i-2", since, now) == []
+
+
 ERRORS = [
     ("RequestLimitExceeded", 503, errors.Throttled),
     ("PriorRequestNotComplete", 400, errors.Throttled),

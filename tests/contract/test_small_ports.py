@@ -446,7 +446,8 @@ def records(request: pytest.FixtureRequest) -> ForecastRecords:
 
 def test_what_a_check_leaves_is_its_clusters_own(records: ForecastRecords) -> None:
     assert records.check_state("orders") == CheckState()
-    for state in (CheckState(2, 1.5), CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5)):
+    whole = CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5, {"i-2": 2, "i-3": 1}, 7.5)
+    for state in (CheckState(2, 1.5), whole):
         records.save_check_state("orders", state)
         assert records.check_state("orders") == state
     assert records.check_state("payments") == CheckState()

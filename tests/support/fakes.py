@@ -725,6 +725,7 @@ class FakeReadings:
     metrics: dict[str, float] = field(default_factory=dict)
     points: list[tuple[datetime, float]] = field(default_factory=list)
     lags: dict[str, Reading] = field(default_factory=dict)
+    reads: dict[str, list[float]] = field(default_factory=dict)
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
         return self.measured
@@ -743,6 +744,12 @@ class FakeReadings:
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         return self.lags.get(instance_id, Unknown("no check has heard of it"))
+
+    def reads_per_second(
+        self, settings: ClusterSettings, instance_id: str, start: datetime, end: datetime
+    ) -> list[float]:
+        """Those of the last 15 checks."""
+        return self.reads.get(instance_id, [])
 
 
 @dataclass

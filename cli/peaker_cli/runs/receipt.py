@@ -13,6 +13,7 @@ from rich.text import Text
 from peaker_cli.durations import duration
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
+from peaker_contract.way_into_service import serving_state
 
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
@@ -178,7 +179,11 @@ def _standing(receipt: dict[str, Any]) -> str:
     line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
     if replica.get("parked_until"):
         line += f", until {_clock(replica['parked_until'])} ({replica['until_reason']})"
-    return line
+    ramp: dict[str, Any] = next(
+        (one["numbers"] for one in receipt["steps"] if one["step"] == serving_state()), {}
+    )
+    taken = ramp.get("share_of_a_peer")
+    return line if taken is None else f"{line}; at the end of its ramp it took {taken:.0%} of a peer's reads"
 
 
 def _spent(receipt: dict[str, Any]) -> str:

@@ -57,7 +57,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """One replica. `role`: base or peak. `state`: the ledger's of a peak replica, EC2's of others. Share 0 to 1."""
+    """One replica. `role`: base or peak. `state`: the ledger's of a peak replica, EC2's of others. Shares 0 to 1.
+
+    `share_of_reads` is what the endpoint deals to it; `share_of_a_peer` what it answers over what the busiest replica
+    does, and `counts_less` whether the decision counts it as no more than that.
+    """
 
     instance_id: str
     role: str
@@ -67,11 +71,16 @@ class ReplicaStatus:
     serves: bool | Unknown
     lag_seconds: Reading
     share_of_reads: Reading
+    share_of_a_peer: Reading
+    counts_less: bool
 
 
 @dataclass(frozen=True)
 class CapacityStatus:
-    """The load and its forecast in units of the load metric, against what the serving replicas can take."""
+    """The load and its forecast in units of the load metric, against what the serving replicas can take.
+
+    A replica that gets few reads counts in `capacity` as the share of a peer's reads that it takes.
+    """
 
     load: Reading
     load_source: str
@@ -190,10 +199,11 @@ def _source(fleet: FleetState | Unknown) -> str | Unknown:
 def _replicas(facts: Facts) -> tuple[ReplicaStatus, ...] | Unknown:
     if isinstance(facts.fleet, Unknown):
         return facts.fleet
-    return tuple(_replica(one, facts) for one in facts.fleet.replicas)
+    report = _known_report(facts)
+    return tuple(_replica(one, facts, report) for one in facts.fleet.replicas)
 
 
-def _replica(replica: Replica, facts: Facts) -> ReplicaStatus:
+def _replica(replica: Replica, facts: Facts, report: Mapping[str, Any] | Unknown) -> ReplicaStatus:
     running = replica.instance.state == "running"
     lag = facts.lags.get(replica.instance_id, Unknown("it was not asked for"))
     return ReplicaStatus(
@@ -205,7 +215,19 @@ def _replica(replica: Replica, facts: Facts) -> ReplicaStatus:
         serves=replica.health if isinstance(replica.health, Unknown) else replica.is_serving,
         lag_seconds=lag if running else Unknown(f"its instance is {replica.instance.state}"),
         share_of_reads=_share(replica.instance_id, facts.read_shares),
+        share_of_a_peer=_share_of_a_peer(replica.instance_id, report),
+        counts_less=not isinstance(report, Unknown) and replica.instance_id in report.get("few_reads", ()),
     )
+
+
+def _share_of_a_peer(instance_id: str, report: Mapping[str, Any] | Unknown) -> Reading:
+    if isinstance(report, Unknown):
+        return report
+    share = report.get("read_shares", {}).get(instance_id)
+    if share is not None:
+        return Known(float(share), from_iso(str(report["at"])))
+    why = report.get("read_shares_unknown", {}).get(instance_id, "the newest check did not compare it")
+    return Unknown(str(why))
 
 
 def _state(replica: Replica) -> str:
@@ -237,6 +259,12 @@ def _capacity(facts: Facts) -> CapacityStatus:
     serving: Reading = (
         facts.fleet if isinstance(facts.fleet, Unknown) else Known(float(len(facts.fleet.serving)), facts.now)
     )
+    counted = serving
+    if not isinstance(facts.fleet, Unknown):
+        replicas = (_replica(one, facts, report) for one in facts.fleet.serving)
+        shares = [one.share_of_a_peer for one in replicas if one.counts_less]
+        missing = sum(1.0 - share.value for share in shares if isinstance(share, Known))
+        counted = Known(len(facts.fleet.serving) - missing, facts.now)
     return CapacityStatus(
         load=facts.load,
         load_source="measured by Peaker"
@@ -244,9 +272,9 @@ def _capacity(facts: Facts) -> CapacityStatus:
         else f"{settings.load_metric.namespace} {settings.load_metric.name}",
         forecast=_number(report, "forecast_upper"),
         forecast_for_seconds=_number(report, "lead_time_p90_seconds"),
-        capacity=serving
-        if isinstance(serving, Unknown)
-        else Known(serving.value * per_replica, serving.measured_at),
+        capacity=counted
+        if isinstance(counted, Unknown)
+        else Known(counted.value * per_replica, counted.measured_at),
         capacity_per_replica=per_replica,
         capacity_basis=basis,
         serving=serving,
@@ -284,8 +312,11 @@ def _is_readable(report: Mapping[str, Any]) -> bool:
     try:
         from_iso(str(report["at"]))
         figures = [report["capacity_per_replica"], report["required"], *dict(report["numbers"]).values()]
+        figures += [*dict(report.get("read_shares", {})).values()]
         known = [float(figure) for figure in figures if figure is not None]
-        return set(_SHOWN) <= set(report) and None not in figures[:2] and all(map(math.isfinite, known))
+        told = (list(report.get("few_reads", ())), dict(report.get("read_shares_unknown", {})))
+        shown = set(_SHOWN) <= set(report) and all(None not in one for one in told)
+        return shown and None not in figures[:2] and all(map(math.isfinite, known))
     except MISFITS:
         return False
 

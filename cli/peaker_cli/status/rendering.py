@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from peaker.domain.instants import seconds_between
+from peaker.domain.planning.taken_reads import WHOLE_SHARE
 from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.report.run_progress import PrewarmState, RunProgress
 from peaker.domain.runs.run_execution import RunExecution
@@ -145,7 +146,18 @@ def _replica_table(status: ClusterStatus) -> RenderableType:
         table.add_row(*_replica_row(one))
     if not status.replicas:
         return Text("replicas: none")
-    return Group(table, *(Text(line, style="yellow") for line in _unknown_lines(status.replicas)))
+    lines = [*_unknown_lines(status.replicas), *_few_reads_lines(status.replicas)]
+    return Group(table, *(Text(line, style="yellow") for line in lines))
+
+
+def _few_reads_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
+    """Which replicas take few of the reads, and what they count as; of the others there is nothing to say."""
+    return [
+        f"{one.instance_id} takes {one.share_of_a_peer.value:.0%} of a peer's reads"
+        + (", and counts as that (docs/read-endpoint.md, Clients)" if one.counts_less else "")
+        for one in replicas
+        if isinstance(one.share_of_a_peer, Known) and one.share_of_a_peer.value < WHOLE_SHARE
+    ]
 
 
 def _unknown_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,9 @@ class CheckState:
     """What earlier checks leave behind.
 
     Low checks in a row; when the last level shift was seen; when the cluster was first checked; which instance
-    was the source, and when another one took its place; the highest load that a replica served without trouble.
-    Times in seconds since the epoch, loads in units of the load metric.
+    was the source, and when another one took its place; the highest load that a replica served without trouble. In
+    how many looks in a row each replica took few reads, of those that did in the last one, and when that was. Times in
+    seconds since the epoch, loads in units of the load metric.
     """
 
     low_checks: int = 0
@@ -43,3 +44,5 @@ class CheckState:
     failover_seconds: float | None = None
     safe_rate: float | None = None
     safe_rate_seconds: float | None = None
+    few_reads: Mapping[str, int] = field(default_factory=dict)
+    few_reads_seconds: float | None = None

@@ -83,6 +83,29 @@ def test_the_forecast_stands_against_the_capacity_that_the_check_found() -> None
     )
 
 
+def test_a_replica_that_gets_few_reads_is_told_and_counts_as_what_comes() -> None:
+    fleet = fleet_with(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=ReplicaState.IN_SERVICE))
+    report = {**REPORT, "read_shares": {BASE: 1.0, PEAK: 0.34}, "few_reads": [PEAK]}
+    facts = gathered(fleet=fleet, report=report)
+    assert f"{PEAK} takes 34% of a peer's reads, and counts as that" in shown(facts)
+    capacity = cluster_status(facts).capacity
+    assert (capacity.serving, capacity.capacity) == (Known(2.0, NOON), Known(1.34 * 80.0, NOON))
+    seen_once = gathered(fleet=fleet, report={**report, "few_reads": []})
+    assert f"{PEAK} takes 34% of a peer's reads\n" in "\n".join(
+        line.strip("│ ") for line in shown(seen_once).splitlines()
+    )
+    assert cluster_status(seen_once).capacity.capacity == Known(160.0, NOON)
+
+
+def test_a_share_of_a_peer_that_nobody_compared_is_unknown_with_its_reason() -> None:
+    why = {BASE: "there is no other to compare it with"}
+    base, peak = as_document(cluster_status(gathered(report={**REPORT, "read_shares_unknown": why})))[
+        "replicas"
+    ]
+    assert base["share_of_a_peer"] == {"unknown": "there is no other to compare it with"}
+    assert peak["share_of_a_peer"] == {"unknown": "the newest check did not compare it"}
+
+
 def test_nothing_that_is_unknown_becomes_a_number() -> None:
     why = Unknown("ec2:DescribeInstances: AccessDenied")
     facts = gathered(fleet=why, read_shares=why, lags={}, at_work=why, report=None, load=why, alarms=why)

@@ -68,12 +68,20 @@ class CloudWatchReadings:
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.health.check_minutes * STALE_AFTER_PERIODS)
-        dimensions = {
-            CLUSTER_DIMENSION: settings.name,
-            INSTANCE_DIMENSION: instance_id,
-            SERVICE_DIMENSION: SERVICE,
-        }
+        dimensions = _of_replica(settings, instance_id)
         return self._own(settings, Metric.REPLICA_LAG_SECONDS, dimensions, oldest, now)
+
+    def reads_per_second(
+        self, settings: ClusterSettings, instance_id: str, start: datetime, end: datetime
+    ) -> list[float]:
+        query = metric_query(
+            namespace(settings.environment),
+            Metric.READ_QUERIES_PER_SECOND.value,
+            _of_replica(settings, instance_id),
+            "Average",
+            PUBLISHED_PERIOD_SECONDS,
+        )
+        return [value for _, value in read_points(self._cloudwatch, query, start, end)]
 
     def _own(
         self,
@@ -88,6 +96,14 @@ class CloudWatchReadings:
             namespace(settings.environment), metric.value, dimensions, "Maximum", PUBLISHED_PERIOD_SECONDS
         )
         return _newest(read_points(self._cloudwatch, query, now - oldest, now), metric, oldest, now)
+
+
+def _of_replica(settings: ClusterSettings, instance_id: str) -> dict[str, str]:
+    return {
+        CLUSTER_DIMENSION: settings.name,
+        INSTANCE_DIMENSION: instance_id,
+        SERVICE_DIMENSION: SERVICE,
+    }
 
 
 def _newest(points: list[tuple[datetime, float]], name: str, oldest: timedelta, now: datetime) -> Reading:

@@ -51,6 +51,7 @@ _OF_BATCH = states_of(Part.DONOR)
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
     "shift_seen_seconds", "first_check_seconds", "failover_seconds", "safe_rate", "safe_rate_seconds",
+    "few_reads_seconds",
 )  # fmt: skip
 
 
@@ -74,6 +75,9 @@ class DynamoForecastRecords:
             return CheckState(
                 low_checks=int(_number(item, "low_checks") or 0),
                 source_id=item["source_id"]["S"] if "source_id" in item else None,
+                few_reads={
+                    name: int(looks["N"]) for name, looks in item.get("few_reads", {"M": {}})["M"].items()
+                },
                 **{name: _number(item, name) for name in _STATE_NUMBERS},
             )
 
@@ -82,6 +86,7 @@ class DynamoForecastRecords:
             "pk": {"S": f"cluster#{cluster}"},
             "sk": {"S": _STATE},
             "low_checks": {"N": str(state.low_checks)},
+            "few_reads": {"M": {name: {"N": str(looks)} for name, looks in state.few_reads.items()}},
         }
         numbers = {name: getattr(state, name) for name in _STATE_NUMBERS}
         item |= {name: {"N": repr(float(value))} for name, value in numbers.items() if value is not None}

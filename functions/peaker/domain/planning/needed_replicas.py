@@ -16,12 +16,23 @@ from peaker.domain.planning.scaling_policy import ScalingPolicy, replicas_for
 
 @dataclass(frozen=True)
 class FleetCounts:
-    """Replicas now. `serving` includes the base replicas; None means that it is not known (I4)."""
+    """Replicas now. `serving` includes the base replicas; None means that it is not known (I4).
+
+    `few_reads` are those that count as less than a whole replica, with the share that they count as; `read_shares` are
+    the shares of the newest look, of those that have one.
+    """
 
     serving: int | None
     building: int = 0
     draining: int = 0
     peak_in_service_since: Mapping[str, float] = field(default_factory=dict)
+    few_reads: Mapping[str, float] = field(default_factory=dict)
+    read_shares: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> float:
+        """Whole replicas that those which serve are worth by the reads that come to them."""
+        return (self.serving or 0) - sum(1.0 - share for share in self.few_reads.values())
 
 
 @dataclass(frozen=True)
@@ -61,12 +72,16 @@ class DecisionInputs:
 
 @dataclass(frozen=True)
 class Need:
-    """Replicas wanted in time, before and after the limits, and the loads behind them."""
+    """Replicas wanted in time, before and after the limits, and the loads behind them.
+
+    `load_replicas` is what the greatest of the loads takes, before it is rounded up to whole replicas.
+    """
 
     wanted: int
     unlimited: int
     by: str
     numbers: dict[str, float]
+    load_replicas: float = 0.0
 
 
 def need_of(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy) -> Need:
@@ -78,19 +93,34 @@ def need_of(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, pol
         "serving": float(inputs.fleet.serving if inputs.fleet.serving is not None else -1),
         "building": float(inputs.fleet.building),
     }
-    wanted = [
-        (policy.min_replicas, "the floor min_replicas"),
+    wanted: _Wanted = [
+        _Asked(policy.min_replicas, "the floor min_replicas"),
         *_by_load(inputs, forecast, lead_time, policy, numbers),
         *_by_forecast(inputs, forecast, lead_time, policy, numbers),
         *_by_calendar(inputs, lead_time, policy, numbers),
     ]
-    wanted += _by_turn(inputs, forecast, lead_time, policy, max(wanted)[0], numbers)
-    unlimited, by = max(wanted, key=lambda each: each[0])
-    numbers["unlimited"] = float(unlimited)
-    return Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
+    most = max(one.replicas for one in wanted)
+    wanted += _by_turn(inputs, forecast, lead_time, policy, most, numbers)
+    first = max(wanted, key=lambda each: each.replicas)
+    numbers["unlimited"] = float(first.replicas)
+    limited = min(first.replicas, policy.max_replicas)
+    return Need(limited, first.replicas, first.by, numbers, max(one.exact for one in wanted))
 
 
-_Wanted = list[tuple[int, str]]
+@dataclass(frozen=True)
+class _Asked:
+    """Replicas that something asks for; `exact` is the load that asks, in replicas, 0 where it is no load."""
+
+    replicas: int
+    by: str
+    exact: float = 0.0
+
+
+_Wanted = list[_Asked]
+
+
+def _asked_by_load(load: float, capacity: float, by: str) -> _Asked:
+    return _Asked(replicas_for(load, capacity), by, load / capacity)
 
 
 def _by_load(
@@ -108,13 +138,13 @@ def _by_load(
     reaction = react(inputs.load_now, forecast, lead)
     if reaction.is_burst:
         numbers["burst_load"] = reaction.load
-    wanted = [(replicas_for(reaction.load, capacity), reaction.text)]
+    wanted = [_asked_by_load(reaction.load, capacity, reaction.text)]
     factor = calendar_factor(inputs, 0.0, lead + policy.period_seconds)
     if forecast.standing is Standing.DEGRADED and factor > 1:
         numbers["calendar_factor"] = factor
         load = factor * inputs.load_now
         text = f"the load of {load_text(inputs.load_now)} now with the calendar's factor {factor:g}, {load_text(load)}"
-        wanted.append((replicas_for(load, capacity), text))
+        wanted.append(_asked_by_load(load, capacity, text))
     return wanted
 
 
@@ -148,7 +178,7 @@ def _by_forecast(
         name += f" with the calendar's factor {factor:g}"
     if forecast.standing is Standing.DEGRADED:
         return []
-    return [(replicas_for(upper, policy.capacity.per_replica), name)]
+    return [_asked_by_load(upper, policy.capacity.per_replica, name)]
 
 
 def _by_turn(
@@ -166,7 +196,7 @@ def _by_turn(
         begins = later.begins(coming, wanted_now)
         if begins > 0:
             numbers["needed_later"] = max(numbers.get("needed_later", 0.0), float(later.replicas))
-            wanted.append((coming + begins, later.text))
+            wanted.append(_Asked(coming + begins, later.text))
     return wanted
 
 
@@ -177,7 +207,8 @@ def _by_calendar(
     wanted = []
     for override in active_overrides(inputs, 0.0, lead_time.p90_seconds + policy.period_seconds):
         if asked := override.asked(policy.capacity.per_replica):
-            wanted.append((asked, f"the calendar: {override.reason}"))
+            exact = override.load / policy.capacity.per_replica
+            wanted.append(_Asked(asked, f"the calendar: {override.reason}", exact))
             numbers["calendar"] = max(numbers.get("calendar", 0.0), float(asked))
     return wanted
 

@@ -30,6 +30,7 @@ from peaker.domain.planning.needed_replicas import (
 )
 from peaker.domain.planning.reaction import load_text, patient_checks
 from peaker.domain.planning.scaling_policy import ScalingPolicy, keep_seconds, replicas_for
+from peaker.domain.planning.taken_reads import Uncovered, kept_for_reads, uncovered_load
 
 
 class Action(StrEnum):
@@ -109,20 +110,38 @@ def _decide(
             need, 0, 0, replace(state, low_checks=0),
         )  # fmt: skip
     coming = fleet.serving + fleet.building
-    missing = need.wanted - coming
+    missing = max(0, need.wanted - coming)
+    uncovered = uncovered_load(inputs, need, missing, policy)
+    if uncovered is not None:
+        return _uncovered(need, missing, coming, uncovered, policy, replace(state, low_checks=0))
     if missing > 0:
-        return _scale_out(need, missing, coming, policy, replace(state, low_checks=0))
+        reason = _shortage_text(need, coming, policy)
+        return _decision(
+            Action.SCALE_OUT, Outcome.ACT, reason, need, missing, 0, replace(state, low_checks=0)
+        )
     return _scale_in(inputs, forecast, lead_time, policy, state, need)
 
 
-def _scale_out(
-    need: Need, missing: int, coming: int, policy: ScalingPolicy, state: CheckState
-) -> ScalingDecision:
+def _shortage_text(need: Need, coming: int, policy: ScalingPolicy) -> str:
     reason = f"{need.by}, takes {need.unlimited} replicas; {coming} serve or are being built"
     if need.unlimited > policy.max_replicas:
         short = need.unlimited - policy.max_replicas
         reason += f"; max_replicas {policy.max_replicas} is the ceiling (I12), {short} short"
-    return _decision(Action.SCALE_OUT, Outcome.ACT, reason, need, missing, 0, state)
+    return reason
+
+
+def _uncovered(
+    need: Need, missing: int, coming: int, uncovered: Uncovered, policy: ScalingPolicy, state: CheckState
+) -> ScalingDecision:
+    """What is missing by number is added all the same; what is missing by the reads that come, where it would help."""
+    reason = f"{_shortage_text(need, coming, policy)}; {uncovered.reason}"
+    added = missing + uncovered.added
+    numbers = {**need.numbers, **uncovered.numbers}
+    need = replace(need, wanted=max(need.wanted, coming + added), numbers=numbers)
+    if added:
+        return _decision(Action.SCALE_OUT, Outcome.ACT, reason, need, added, 0, state)
+    outcome = Outcome.ALARM if uncovered.is_alarm else Outcome.HOLD
+    return _decision(Action.NONE, outcome, reason, need, 0, 0, state)
 
 
 def _scale_in(
@@ -154,6 +173,9 @@ def _scale_in(
             Action.NONE, Outcome.HOLD, f"no scale-in: {objection}", need, 0, 0, replace(state, low_checks=0)
         )
     keep, why = _keep(inputs, forecast, lead_time, policy, need)
+    by_reads, why_reads = kept_for_reads(inputs.fleet, need)
+    if by_reads > keep:
+        keep, why = by_reads, why_reads
     # Replicas in flight count as coming, never as serving: only what serves may leave (I8).
     surplus = min(serving - keep, _old_enough(inputs, policy), serving - policy.min_replicas)
     if serving - keep <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,9 +16,8 @@ from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
+from peaker.domain.planning.needed_replicas import DecisionInputs
 from peaker.domain.planning.parking import parked_seconds, returnable
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.planning.scaling import Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
@@ -28,9 +27,9 @@ from peaker.domain.planning.scaling_policy import (
     served_quantile,
     with_headroom,
 )
-from peaker.domain.replicas.fleet import FleetState, ReplicaState
-from peaker.domain.runs.batch import Batch
-from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.planning.taken_reads import with_few_reads
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.fleet import FleetState
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.batch_ahead import batch_lead_time
 from peaker.usecases.forecast.decision_inputs import (
@@ -42,17 +41,19 @@ from peaker.usecases.forecast.decision_inputs import (
     troubles,
     with_safe_rate,
 )
+from peaker.usecases.forecast.fleet_now import fleet_now
 from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
+from peaker.usecases.forecast.reads_taken import reads_taken, with_shares
 from peaker.usecases.forecast.scoring import LEAST_SCORED, Score, score_issued
 from peaker.usecases.forecast.told_figures import told_figures
 from peaker.usecases.plan.cluster_prices import cluster_prices
-from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import LedgerInconsistent, Retryable
 from peaker_contract.metrics import Metric
 
 _SCORED_FOR = timedelta(days=7)
+# Numbers of a decision that a person must see, also where it adds what can be added.
+_PAGING = frozenset({"horizon_seconds", "uncovered_replicas"})
 
 
 class ForecastReport(BaseModel):
@@ -91,6 +92,10 @@ class ForecastReport(BaseModel):
     forecast_error: float | None
     numbers: dict[str, float]
     reasons: tuple[str, ...]
+    # By replica: its reads over those of the busiest, why that is not known, and which count as no more than that.
+    read_shares: dict[str, float]
+    read_shares_unknown: dict[str, str]
+    few_reads: tuple[str, ...]
 
     def rules_in_force(self) -> dict[Metric, float]:
         """By which figures it was decided, as metrics that nobody alarms on."""
@@ -111,8 +116,13 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     now = ports.common.clock.now()
     settings = ports.common.clusters.settings(cluster)
     past = ports.records.past_steps(cluster)
-    counts, fleet = _fleet(ports, settings, now)
+    counts, fleet = fleet_now(ports, settings, now)
     state = carried_over(ports.records.check_state(cluster), fleet, now)
+    shares: dict[str, Reading] = {}
+    if fleet is not None:
+        shares = reads_taken(ports.common, settings, fleet)
+        state = with_few_reads(state, shares, now.timestamp(), 60.0 * settings.forecast.schedule_minutes)
+        counts = with_shares(counts, state, shares)
     history = snapshot_history(ports.common, settings, fleet)
     lead_inputs = lead_time_inputs(settings, fleet, past, history)
     lead_time = predict_lead_time(lead_inputs, past)
@@ -153,6 +163,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
         lead_time=lead_time,
         policy=policy,
         decision=decision,
+        shares=shares,
         score=score_issued(ports.records.issued(cluster, now - _SCORED_FOR), series),
         observation=observation(settings, state, now),
     )
@@ -177,6 +188,7 @@ class _Check:
     lead_time: LeadTime
     policy: ScalingPolicy
     decision: ScalingDecision
+    shares: Mapping[str, Reading]
     score: Score
     observation: Observation
 
@@ -226,62 +238,6 @@ def return_lead_time(
     return predict_return(replace(inputs, members=shortage), behind, past)
 
 
-def _fleet(
-    ports: ForecastPorts, settings: ClusterSettings, now: datetime
-) -> tuple[FleetCounts, FleetState | None]:
-    """The fleet as the decision counts it. When AWS does not answer, serving is unknown, which means hold (I4)."""
-    try:
-        fleet = gather_fleet(ports.common, settings, with_volumes=True)
-        lease = ports.common.lease.current(settings.name, now)
-        building = _building(ports, fleet, lease)
-    except Retryable:
-        return FleetCounts(serving=None), None
-    rows = {one.instance_id: one.ledger_row for one in fleet.replicas if one.ledger_row is not None}
-    serving = fleet.serving
-    in_service_since = {
-        one.instance_id: row.changed_at.timestamp()
-        for one in serving
-        if (row := rows.get(one.instance_id)) is not None and row.state is ReplicaState.IN_SERVICE
-    }
-    counts = FleetCounts(
-        serving=len(serving),
-        building=building + len(fleet.returning),
-        draining=_draining(fleet, lease),
-        peak_in_service_since=in_service_since,
-    )
-    return counts, fleet
-
-
-def _draining(fleet: FleetState, lease: LeaseRow | None) -> int:
-    """Replicas that a live scale_in takes away: those that drain by the ledger, one from its first moment on."""
-    if lease is None or lease.operation != "scale_in":
-        return 0
-    return max(1, sum(one.is_draining for one in fleet.replicas))
-
-
-def _building(ports: ForecastPorts, fleet: FleetState, lease: LeaseRow | None) -> int:
-    """Replicas that a live scale_out will add: all that it is to bring, from its first moment, until each serves.
-
-    A row left behind by a dead run does not count: nobody works on it.
-    """
-    if lease is None or lease.operation != "scale_out":
-        return 0
-    served = sum(one.instance_id in fleet.at_work for one in fleet.serving)
-    return max(0, _asked_of(ports, lease.run_id) - served)
-
-
-def _asked_of(ports: ForecastPorts, run_id: str) -> int:
-    """The replicas of its batch, of its plan, or of its request; 1 where no row can be read."""
-    try:
-        run = ports.common.ledger.run(run_id)
-        batch, plan = run.part(Batch), run.part(ScaleOutPlan)
-    except LedgerInconsistent:
-        return 1
-    if batch is not None:
-        return batch.wanted
-    return run.request.count if plan is None else plan.count
-
-
 def _publish(ports: ForecastPorts, check: _Check) -> None:
     decision, forecast = check.decision, check.forecast
     acts = not check.observation.observing
@@ -291,7 +247,7 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
         Metric.REPLICA_SURPLUS: float(decision.surplus if acts else 0),
         Metric.SCALING_DECISION: float(decision.shortage - decision.surplus),
         Metric.DECISION_ALARM: float(
-            decision.outcome is Outcome.ALARM or "horizon_seconds" in decision.numbers
+            decision.outcome is Outcome.ALARM or bool(_PAGING & decision.numbers.keys())
         ),
         Metric.LEAD_TIME_SECONDS: check.lead_time.p90_seconds,
         Metric.FORECAST_DEGRADED: float(_is_degraded(forecast)),
@@ -375,6 +331,9 @@ def _report(check: _Check) -> ForecastReport:
         forecast_error=check.score.error50,
         numbers=dict(decision.numbers),
         reasons=(*reasons, lead_time.reason),
+        read_shares=dict(check.inputs.fleet.read_shares),
+        read_shares_unknown={name: one.why for name, one in check.shares.items() if isinstance(one, Unknown)},
+        few_reads=tuple(sorted(check.inputs.fleet.few_reads)),
     )
 
 

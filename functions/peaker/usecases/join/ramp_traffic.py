@@ -59,8 +59,16 @@ def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
         ramp = _climb(ports, step, settings, instance_id, ramp)
     require_healthy(ports, settings, instance_id)
     _record_in_service(ports, step, instance_id)
-    numbers = {"target": instance_id, "backs": ramp.backs, "windows": list(ramp.history)}
-    return Summary(text=f"{instance_id} serves, after {len(ramp.history)} comparisons", numbers=numbers)
+    taken = next((one["measured_ratio"] for one in reversed(ramp.history) if "measured_ratio" in one), None)
+    numbers = {
+        "target": instance_id,
+        "backs": ramp.backs,
+        "share_of_a_peer": taken,
+        "windows": list(ramp.history),
+    }
+    text = f"{instance_id} serves, after {len(ramp.history)} comparisons"
+    text += "" if taken is None else f", and takes {taken:.0%} of a peer's reads"
+    return Summary(text=text, numbers=numbers)
 
 
 def _standing(ports: Ports, step: StepInput, settings: ClusterSettings) -> Ramp:

@@ -26,7 +26,7 @@ from peaker_contract.errors import AwsUnavailable, UnknownCluster
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG
-from tests.support.builders import RUN_ID, SOURCE, instance, orders, with_cluster
+from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.domain.forecasting.loads import daily
@@ -471,3 +471,93 @@ def test_an_accepted_cluster_acts_at_once() -> None:
     here = world(1.0, observation={"days": 7, "accepted": True})
     assert not here.check().observing
     assert here.published.values["ReplicaShortage"] >= 1
+
+
+class TestClientsThatKeepTheirConnections:
+    """200 connections on two old replicas never close; two newcomers get 5 % of a peer's reads. The load takes 3.6."""
+
+    newcomers = ("i-000000000000f0001", "i-000000000000f0002")
+
+    def here(self, **settings: Any) -> World:
+        flat = ScriptedHistory(np.full(28 * 48, 300.0))
+        here = World(with_cluster(fake_ports(orders(max_replicas=8, **settings))), flat)
+        second = "i-000000000000b0002"
+        here.common.compute.add(instance(second))
+        here.common.endpoint.set(second, TargetState.HEALTHY)
+        for instance_id in self.newcomers:
+            here.serve(instance_id)
+        self.old = (BASE, second)
+        self.answer(here, old=145.0, new=7.0)
+        return here
+
+    def answer(self, here: World, old: float, new: float) -> None:
+        here.common.readings.reads = {
+            **{one: [old] * 15 for one in self.old},
+            **{one: [new] * 15 for one in self.newcomers},
+        }
+
+    def look(self, here: World) -> ForecastReport:
+        here.common.clock.advance(minutes=orders().forecast.schedule_minutes)
+        return here.check()
+
+    def test_the_peak_is_not_called_covered_and_no_third_one_is_built_for_it(self) -> None:
+        here = self.here()
+        here.history.values[-6:] = 360.0
+        assert [self.look(here).outcome for _ in range(3)] == ["hold", "hold", "alarm"]
+        report = self.look(here)
+        assert (report.action, report.serving, report.shortage) == ("none", 4, 0)
+        assert report.read_shares[self.newcomers[0]] == pytest.approx(7 / 145)
+        assert report.few_reads == self.newcomers
+        assert f"{self.newcomers[0]} takes 5% of a peer's reads" in report.reason
+        assert here.published.values["DecisionAlarm"] == 1.0
+        assert here.published.values["ReplicaShortage"] == 0.0
+
+    def test_once_the_pools_make_their_connections_anew_one_look_counts_all_of_them(self) -> None:
+        here = self.here()
+        for _ in range(4):
+            self.look(here)
+        self.answer(here, old=80.0, new=70.0)
+        report = self.look(here)
+        assert (report.few_reads, here.published.values["DecisionAlarm"]) == ((), 0.0)
+
+    def test_an_idle_night_says_nothing_of_anybody(self) -> None:
+        here = self.here()
+        self.answer(here, old=2.0, new=0.1)
+        report = [self.look(here) for _ in range(4)][-1]
+        assert (report.few_reads, report.read_shares) == ((), {})
+        assert report.read_shares_unknown[BASE] == "the busiest answers 2 reads a second, 10 are needed"
+
+    def test_an_unheard_newcomer_counts_whole_and_why_is_told(self) -> None:
+        here = self.here()
+        here.common.readings.reads[self.newcomers[1]] = [7.0]
+        report = [self.look(here) for _ in range(3)][-1]
+        assert report.few_reads == self.newcomers[:1]
+        (why,) = report.read_shares_unknown.items()
+        assert why[0] == self.newcomers[1]
+        assert why[1].startswith("its reads are known of 1 of the last ")
+
+    def test_one_in_its_ramp_has_no_share_and_its_few_reads_make_no_peer_busier(self) -> None:
+        here = self.here()
+        ramping = "i-000000000000f0003"
+        here.common.compute.add(instance(ramping, tags={LOAD_TAG: "peak", OWNER_TAG: "local"}))
+        here.common.endpoint.set_warming(ramping, TargetState.HEALTHY)
+        here.common.readings.reads[ramping] = [3.0] * 15
+        assert ramping not in self.look(here).read_shares
+
+    def test_one_that_has_just_come_is_not_compared_yet(self) -> None:
+        here = self.here()
+        holder = here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
+        row = ReplicaRow(
+            "orders", self.newcomers[0], RUN_ID, ReplicaState.IN_SERVICE, NOON + timedelta(minutes=5)
+        )
+        here.common.ledger.set_replica(holder, row)
+        here.common.lease.release(holder, NOON)
+        why = self.look(here).read_shares_unknown
+        assert why == {self.newcomers[0]: "it serves for 10 min and is compared after 15"}
+
+    def test_a_replica_alone_is_whole(self) -> None:
+        here = world(0.3)
+        here.common.readings.reads = {BASE: [50.0] * 15}
+        report = here.check()
+        assert report.read_shares_unknown == {BASE: "there is no other to compare it with"}
+        assert (report.outcome, report.few_reads) == ("hold", ())
