@@ -2,8 +2,8 @@
 
 Runs on the local cloud's cold volumes (3000 IOPS, 125 MiB/s, 30 ms per fetched block, 32 at once); needs root. The
 methods are compared on one machine in one run: medians and their ratios, printed as tables. Each part is written to
-build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; all take about an hour.
---quick (one repeat, 4 GiB XFS only, fewer methods, small database) writes prewarm-quick.json.
+build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; all take about half an hour.
+--quick (one repeat, small volumes and database) writes prewarm-quick.json.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from peaker_host.blocks.ranges import total
@@ -36,15 +36,14 @@ from bench.prewarm.figures import (
     beside_figures,
     cpu_figures,
     database_figures,
-    figure_of,
     headline_figures,
     kill_figures,
     provisioned_figures,
     verdict_figures,
 )
-from bench.prewarm.knee import knee_errors, samples_rightly_diagnosed
-from bench.prewarm.methods import ONE_AT_A_TIME, Warming, warm
-from bench.prewarm.scope import FULL, HEADLINE, HEADLINE_METHODS, QUICK, Scope
+from bench.prewarm.knee import knee_errors
+from bench.prewarm.methods import METHODS, Warming, warm
+from bench.prewarm.scope import FULL, HEADLINE, QUICK, Scope
 from bench.prewarm.tables import (
     print_beside,
     print_cpu,
@@ -57,7 +56,6 @@ from localcloud.dataplane import VolumeLimits
 
 RESULTS = ROOT / "build" / "bench"
 PROVISIONED = VolumeLimits(throughput_mib_per_s=PROVISIONED_MIB_PER_S)
-SLOW_LANE, FAST_LANE = 8, 3
 NICENESS = -10
 
 
@@ -84,7 +82,7 @@ class Bench:
 def main(argv: Sequence[str]) -> int:
     """Measure, print, write; 1 when a figure does not hold."""
     parser = argparse.ArgumentParser(prog="python -m bench.prewarm", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one repeat, 4 GiB only")
+    parser.add_argument("--quick", action="store_true", help="one repeat, small volumes")
     parser.add_argument(
         "--only", nargs="+", choices=tuple(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}"
     )
@@ -134,7 +132,7 @@ def _ratios(bench: Bench) -> Figures:
         snapshot = lab.fill(HEADLINE)
         say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
         used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
-        found: dict[str, list[Warming]] = {name: [] for name in HEADLINE_METHODS}
+        found: dict[str, list[Warming]] = {name: [] for name in METHODS}
         for number in range(bench.scope.repeats):
             for method in ("fio line", "used only"):
                 found[method].append(_one(lab, snapshot, HEADLINE, method, number, say))
@@ -146,25 +144,16 @@ def _ratios(bench: Bench) -> Figures:
             ]
             for method, job in jobs:
                 found[method].append(job.result())
-        provisioned = {
-            method: [_one(lab, snapshot, HEADLINE, method, 0, say, PROVISIONED)]
-            for method in ("dd direct", "used only")
-        }
+        provisioned = {"used only": [_one(lab, snapshot, HEADLINE, "used only", 0, say, PROVISIONED)]}
     print_methods(bench.console, HEADLINE.name, found)
     print_methods(bench.console, f"{HEADLINE.name}, {PROVISIONED_MIB_PER_S} MiB/s", provisioned)
-    return headline_figures(found, used_bytes) | provisioned_figures(provisioned)
+    return headline_figures(found, used_bytes) | provisioned_figures(provisioned, used_bytes)
 
 
 def _verdicts(bench: Bench) -> Figures:
     with Laboratory() as lab:
         snapshot = lab.fill(HEADLINE)
         return verdict_figures(verdicts(lab, snapshot, bench.scope.verdict_volumes, bench.say))
-
-
-def _matrix_of_methods(bench: Bench) -> Figures:
-    with Laboratory() as lab:
-        _matrix_tables(lab, bench.scope, bench.console, bench.say)
-    return {}
 
 
 def _kills(bench: Bench) -> Figures:
@@ -194,46 +183,15 @@ def _beside(bench: Bench) -> Figures:
     return beside_figures(found, idle)
 
 
-def _samples(bench: Bench) -> Figures:
-    right, samples = samples_rightly_diagnosed()
-    return {"recorded iostat samples rightly diagnosed": figure_of(right, f"{samples}", right == samples)}
-
-
 PARTS: dict[str, Callable[[Bench], Figures]] = {
     "cpu": _cpu,
-    "samples": _samples,
     "ratios": _ratios,
     "knee": _knee,
     "kills": _kills,
     "beside": _beside,
     "verdicts": _verdicts,
     "database": _mysql,
-    "matrix": _matrix_of_methods,
 }
-
-
-def _matrix_tables(lab: Laboratory, scope: Scope, console: Console, say: Progress) -> None:
-    """Every method on every content, each run on a volume of its own.
-
-    Several that wait for the store run beside a few that the volume's cap bounds; the machine has room for both.
-    """
-    snapshots = {}
-    for content, _ in scope.contents:
-        snapshots[content] = lab.fill(content)
-        say(f"{content.name}: {lab.describe(snapshots[content], content.filesystem)}")
-    jobs: dict[Content, dict[str, list[Future[Warming]]]] = {}
-    with ThreadPoolExecutor(SLOW_LANE) as slow, ThreadPoolExecutor(FAST_LANE) as fast:
-        for content, repeats in scope.contents:
-            jobs[content] = {name: [] for name in scope.methods}
-            for number in range(repeats):
-                for method in scope.methods:
-                    lane = slow if method in ONE_AT_A_TIME else fast
-                    job = lane.submit(_one, lab, snapshots[content], content, method, number, say)
-                    jobs[content][method].append(job)
-    for content, methods in jobs.items():
-        found = {method: [job.result() for job in waiting] for method, waiting in methods.items()}
-        print_methods(console, content.name, found)
-        lab.store.delete_snapshot(snapshots[content])
 
 
 def _one(

@@ -85,12 +85,6 @@ class Laboratory:
 
     def fill(self, content: Content) -> str:
         """Make the volume as described and snapshot it; returns the snapshot's id."""
-        volume_id, snapshot_id = self.fill_volume(content)
-        self.store.delete_volume(volume_id)
-        return snapshot_id
-
-    def fill_volume(self, content: Content) -> tuple[str, str]:
-        """The same with the volume, which stays: (volume id, snapshot id)."""
         volume_id, snapshot_id = self.new_id("vol"), self.new_id("snap")
         self.store.create_volume(volume_id, content.size_gib * GIB, UNLIMITED)
         device = self.store.attach(volume_id).path
@@ -99,7 +93,8 @@ class Laboratory:
         with mounted(device, STATE / f"mount-{volume_id}") as point:
             _write_files(point, content)
         self.store.create_snapshots({volume_id: snapshot_id})
-        return volume_id, snapshot_id
+        self.store.delete_volume(volume_id)
+        return snapshot_id
 
     @contextlib.contextmanager
     def restored(self, snapshot_id: str, limits: VolumeLimits | None = None) -> Iterator[Restored]:

@@ -17,10 +17,8 @@ from localcloud.dataplane import DataPlaneError, VolumeLimits
 
 RUN_ID = "bench-prewarm"
 HOST_PACKAGES = ROOT / "host"
-ENGINE_METHODS = {"block list": "blocks", "used only": "used", "hot first": "hot"}
-METHODS = ("dd buffered", "dd direct", "cat", "fio line", "fio 4 jobs", *ENGINE_METHODS)
-# One read at a time, so that the store's latency sets the pace and several may run beside each other.
-ONE_AT_A_TIME = ("dd buffered", "dd direct", "cat")
+USED_ONLY = "used only"
+METHODS = ("dd buffered", "dd direct", "fio line", USED_ONLY)
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class Warming:
     bytes_read: int
     blocks_cold_after: int
     cpu_seconds: float
-    hot_warm_seconds: float | None
     engine_mib_per_s: float | None
 
 
@@ -96,11 +93,6 @@ class EngineHost:
         settings = ("--settings", str(self.root / "host.json"))
         return [sys.executable, "-m", "peaker_host", *settings, name, "--run-id", RUN_ID, *arguments]
 
-    def fill(self, snapshots: dict[str, str], *arguments: str) -> list[str]:
-        """The fill engine in the foreground; snapshots by the volumes' names."""
-        named = ("--volumes", self._volumes, "--snapshots", json.dumps(snapshots))
-        return self.command("fill_volumes", *named, *arguments)
-
     def prewarm(self, method: str, *arguments: str) -> list[str]:
         """The engine in the foreground."""
         return self.command("prewarm", "--method", method, *arguments)
@@ -145,17 +137,10 @@ def fio_line(path: str) -> list[str]:
 
 def command_line(method: str, volume: Restored) -> list[str]:
     """The command of one of the methods that are not the engine."""
-    path = volume.path
     if method == "fio line":
-        return fio_line(path)
-    if method == "fio 4 jobs":
-        share = volume.size_bytes // 4
-        return [*fio_line(path), "--numjobs=4", f"--size={share}", f"--offset_increment={share}"]
-    if method == "dd direct":
-        return ["dd", f"if={path}", "of=/dev/null", "bs=1M", "iflag=direct"]
-    if method == "dd buffered":
-        return ["dd", f"if={path}", "of=/dev/null", "bs=1M"]
-    return ["sh", "-c", 'cat "$1" >/dev/null', "cat", path]
+        return fio_line(volume.path)
+    around_the_cache = ["iflag=direct"] if method == "dd direct" else []
+    return ["dd", f"if={volume.path}", "of=/dev/null", "bs=1M", *around_the_cache]
 
 
 def warm(
@@ -165,11 +150,11 @@ def warm(
     with lab.restored(snapshot_id, limits) as volume:
         host: EngineHost | None = None
         command = []
-        if method in ENGINE_METHODS:
+        if method == USED_ONLY:
             host = EngineHost([volume], filesystem)
             host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
             host.assemble()
-            command = host.prewarm(ENGINE_METHODS[method])
+            command = host.prewarm("used")
         before = lab.store.stat(volume.volume_id)
         usage = checked(command or command_line(method, volume))
         after = lab.store.stat(volume.volume_id)
@@ -179,7 +164,6 @@ def warm(
             after.read_bytes - before.read_bytes,
             after.blocks_cold,
             usage.cpu_seconds,
-            said.get("hot_warm_seconds"),
             said.get("rate_mib_per_s"),
         )
 

@@ -38,10 +38,9 @@ def _table(title: str, *columns: str) -> Table:
 def print_methods(console: Console, name: str, found: Warmings) -> None:
     table = _table(
         f"{name}: until the method has ended", "method", "runs", "seconds", "least", "most", "GiB read",
-        "blocks still cold", "CPU s", "hot set warm after",
+        "blocks still cold", "CPU s",
     )  # fmt: skip
     for method, runs in found.items():
-        hot = [one.hot_warm_seconds for one in runs if one.hot_warm_seconds is not None]
         table.add_row(
             method,
             str(len(runs)),
@@ -51,7 +50,6 @@ def print_methods(console: Console, name: str, found: Warmings) -> None:
             f"{statistics.median(one.bytes_read for one in runs) / MIB / 1024:.2f}",
             f"{statistics.median(one.blocks_cold_after for one in runs):.0f}",
             f"{statistics.median(one.cpu_seconds for one in runs):.1f}",
-            f"{statistics.median(hot):.1f} s" if hot else "",
         )
     console.print(table)
 
