@@ -105,10 +105,6 @@ class Interrupted(HostError):
     """The engine was told to end while something was under way; started again, it goes on."""
 
 
-class NoInstanceRole(HostError):
-    """The instance metadata service gives no credentials, or does not answer."""
-
-
 class StateDirectoryFull(HostError):
     """The disk under state_dir has no space left for what the engine must keep."""
 

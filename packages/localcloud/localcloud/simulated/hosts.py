@@ -130,9 +130,6 @@ class SimulatedHosts:
         host = self._hosts.get(instance_id)
         return host is not None and host.up
 
-    def metadata_socket(self, instance_id: str) -> None:
-        """There is no network that it could listen in."""
-
     def plug(self, instance_id: str, device_name: str, volume_id: str, device: BlockDevice) -> None:
         with self._lock:
             host = self._host(instance_id)
