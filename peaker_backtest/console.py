@@ -40,8 +40,6 @@ def print_report(console: Console, report: BacktestReport) -> None:
     _say(console, "Assumed or given:")
     for line in assumptions(report):
         _say(console, f"- {line}")
-    console.print()
-    console.print(_accuracy(report))
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
@@ -51,7 +49,7 @@ def _say(console: Console, text: str, style: str = "") -> None:
 def table_policies(report: BacktestReport) -> list[list[str]]:
     """Rows of the table of policies; the reactive run shown is the best one."""
     rows = []
-    for one in (report.peaker, report.static_peak, report.aws, report.best_reactive, report.oracle):
+    for one in (report.peaker, report.static_peak, report.best_reactive, report.oracle):
         figures = one.compared
         dollars = report.dollars(figures.replica_hours)
         rows.append(
@@ -89,25 +87,6 @@ _NARROW_POLICY_COLUMNS = (
     "USD",
     "out/in",
 )
-ACCURACY_COLUMNS = (
-    "ahead (min)", "forecasts scored", "p50 error (of mean load)", "load under p90", "load under p95",
-    "p95 loss to last week's",
-)  # fmt: skip
-
-
-def table_accuracy(report: BacktestReport) -> list[list[str]]:
-    """Rows of the table of accuracy by horizon."""
-    return [
-        [
-            f"{one.minutes}",
-            f"{one.scored:,}",
-            f"{one.error50:.1%}",
-            f"{one.coverage90:.1%}",
-            f"{one.coverage95:.1%}",
-            "unknown" if one.pinball95_to_last_week is None else f"{one.pinball95_to_last_week:.2f}",
-        ]
-        for one in report.accuracy
-    ]
 
 
 def _policies(report: BacktestReport) -> Table:
@@ -115,10 +94,6 @@ def _policies(report: BacktestReport) -> Table:
         "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
     )
     return _table(title, _NARROW_POLICY_COLUMNS, table_policies(report))
-
-
-def _accuracy(report: BacktestReport) -> Table:
-    return _table("Accuracy by horizon", ACCURACY_COLUMNS, table_accuracy(report))
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

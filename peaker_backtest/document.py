@@ -43,17 +43,6 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "above_static_peak": _above(report),
         "settings": _settings(report),
         "capacity": capacity_document(report),
-        "accuracy": [
-            {
-                "horizon_minutes": one.minutes,
-                "scored": one.scored,
-                "p50_error": round(one.error50, 4),
-                "p90_coverage": round(one.coverage90, 4),
-                "p95_coverage": round(one.coverage95, 4),
-                "p95_pinball_to_last_week": one.pinball95_to_last_week,
-            }
-            for one in report.accuracy
-        ],
         "forecast_standing": report.standing_shares,
         "decisions": [_event(scenario, event) for event in report.peaker.events],
         "course": course(report, report.policies),

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from peaker_backtest.capacity.chart import capacity_section
-from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
+from peaker_backtest.capacity.advice import advice_on_capacity
+from peaker_backtest.console import POLICY_COLUMNS, table_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.replay.worth import Answer
@@ -42,9 +42,8 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report) + capacity_section(report),
+        "SETTINGS": _settings(report) + _capacity(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
-        "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(
             f"<dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd>" for word, text in GLOSSARY
         ),
@@ -71,6 +70,12 @@ def _settings(report: BacktestReport) -> str:
     )
 
 
+def _capacity(report: BacktestReport) -> str:
+    """What a replica serves, with its heading; nothing where it was not asked for."""
+    said = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_capacity(report))
+    return f"<h2>Capacity of a replica</h2>{said}" if said else ""
+
+
 def _compared(report: BacktestReport) -> str:
     if report.worth is None:
         return ""
@@ -82,7 +87,7 @@ def _cards(report: BacktestReport) -> Iterable[str]:
     if report.worth is None:
         return
     peaker = report.peaker.compared
-    for one in (report.peaker, report.static_peak, report.aws, report.best_reactive):
+    for one in (report.peaker, report.static_peak, report.best_reactive):
         figures = one.compared
         hours = f"{figures.replica_hours:,.0f} replica-hours"
         dollars = report.dollars(figures.replica_hours)

@@ -1,20 +1,19 @@
-"""What a backtest found: policies side by side, accuracy by horizon, and the course over time."""
+"""What a backtest found: policies side by side, and the course over time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker.domain.forecasting.record import pinball
 
-from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
-from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
+from peaker_backtest.capacity.proposal import CapacityProposal
+from peaker_backtest.replay.rivals import simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import (
     Outcome,
     Scenario,
@@ -29,20 +28,6 @@ from peaker_backtest.times_in_text import time_zone
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
-HORIZON_MINUTES = (30, 60, 180, 360, 720, 1440)
-_SCORED_EVERY_SECONDS = 3600
-
-
-@dataclass(frozen=True)
-class HorizonAccuracy:
-    """How the forecast did so far ahead; error50 is the mean error of p50 relative to the mean load."""
-
-    minutes: int
-    scored: int
-    error50: float
-    coverage90: float
-    coverage95: float
-    pinball95_to_last_week: float | None
 
 
 @dataclass(frozen=True)
@@ -61,21 +46,19 @@ class BacktestReport:
     peaker: Outcome
     reactive: tuple[Outcome, ...]
     static_peak: Outcome
-    aws: Outcome
     oracle: Outcome
     worth: Worth | None
     trials: Trials | None
-    accuracy: tuple[HorizonAccuracy, ...]
     lead_p50: Floats
     lead_p95: Floats
     standing_shares: dict[str, float]
     warnings: tuple[str, ...]
-    capacity: CapacityFinding | None = None
+    capacity: CapacityProposal | None = None
 
     @property
     def policies(self) -> tuple[Outcome, ...]:
         """All of them, in the order of the tables."""
-        return (self.peaker, self.static_peak, self.aws, *self.reactive, self.oracle)
+        return (self.peaker, self.static_peak, *self.reactive, self.oracle)
 
     @property
     def best_reactive(self) -> Outcome:
@@ -100,7 +83,6 @@ class _Tap:
     tick: Callable[[], None]
     lead_p50: Floats = field(init=False)
     lead_p95: Floats = field(init=False)
-    scored: dict[int, list[tuple[float, float, float, float]]] = field(default_factory=dict)
     standings: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -123,21 +105,12 @@ class _Tap:
         if forecast.quantiles is None:
             return
         scenario = self.scenario
-        p50, p90, p95 = (forecast.quantile(level) for level in (0.5, 0.9, 0.95))
         for ahead in range(scenario.lead_steps, scenario.lead_steps + scenario.decide_every_steps):
             at = step + 1 + ahead - scenario.first
             seconds = (ahead + 0.5) * scenario.step_seconds
             if at < len(self.lead_p50) and seconds < forecast.reach_seconds:
                 self.lead_p50[at] = forecast.highest(0.5, seconds, seconds)
                 self.lead_p95[at] = forecast.highest(0.95, seconds, seconds)
-        if (step + 1) % max(1, _SCORED_EVERY_SECONDS // scenario.step_seconds):
-            return
-        for minutes in HORIZON_MINUTES:
-            ahead = max(1, round(minutes * 60 / scenario.step_seconds))
-            target = step + ahead
-            if target < scenario.last and ahead <= len(p50):
-                row = (float(target), p50[ahead - 1], p90[ahead - 1], p95[ahead - 1])
-                self.scored.setdefault(minutes, []).append(row)
 
 
 def run_backtest(
@@ -147,9 +120,9 @@ def run_backtest(
     scenario: Scenario,
     options: Options,
     tick: Callable[[], None] = lambda: None,
-    capacity: CapacityFinding | None = None,
+    capacity: CapacityProposal | None = None,
 ) -> BacktestReport:
-    """Run every policy; `tick` is called once per decision of Peaker. `capacity` is replayed where one is proposed."""
+    """Run every policy; `tick` is called once per decision of Peaker."""
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
     reach = reach_seconds(scenario)
@@ -158,15 +131,9 @@ def run_backtest(
     rolling = rolling_forecasts(scenario.series, steps, [scenario.lead_seconds], day, reach, zone)
     choices = [] if scenario.compare_from is None else other_choices(scenario)
     policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
-    proposed = with_proposed(scenario, capacity.proposal if capacity else None)
-    if proposed is not None:
-        policies.append(("Peaker with the proposed capacity", proposed.policy()))
     peaker, *others = simulate_policies(scenario, remembered(tap.listen(rolling)), policies)
-    effect: CapacityEffect | None = None
-    if proposed is not None:
-        effect = effect_of(proposed, peaker, others.pop())
     reactive = tuple(simulate_reactive(scenario, target) for target in REACTIVE_TARGETS)
-    static, aws = simulate_static_peak(scenario), simulate_aws_predictive(scenario)
+    static = simulate_static_peak(scenario)
     worth, trials = None, None
     if scenario.compare_from is not None:
         rivals = [_course(scenario, one) for one in (static, *reactive)]
@@ -184,18 +151,16 @@ def run_backtest(
         peaker=peaker,
         reactive=reactive,
         static_peak=static,
-        aws=aws,
         oracle=simulate_forecasts(
             "oracle", scenario, oracle_forecasts(scenario, max(day, math.ceil(reach / scenario.step_seconds)))
         ),
         worth=worth,
         trials=trials,
-        accuracy=tuple(_accuracy(scenario, tap)),
         lead_p50=tap.lead_p50,
         lead_p95=tap.lead_p95,
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
-        capacity=None if capacity is None else replace(capacity, effect=effect),
+        capacity=capacity,
     )
 
 
@@ -205,47 +170,6 @@ def _course(scenario: Scenario, outcome: Outcome) -> Course:
     hours = scenario.step_seconds / 3600
     paid = outcome.paid.astype(np.float64)
     return Course(outcome.name, paid * hours, missing.astype(np.float64) * hours)
-
-
-def _accuracy(scenario: Scenario, tap: _Tap) -> Iterator[HorizonAccuracy]:
-    values, week = scenario.series.values, 7 * scenario.series.steps_per_day
-    margin = _last_week_margin(values, week, scenario.first)
-    for minutes in HORIZON_MINUTES:
-        rows = np.array(tap.scored.get(minutes, []), dtype=float).reshape(-1, 4)
-        target = rows[:, 0].astype(np.int64)
-        actual = values[target]
-        good = np.isfinite(actual)
-        rows, target, actual = rows[good], target[good], actual[good]
-        if not len(rows):
-            continue
-        mean = float(actual.mean())
-        yield HorizonAccuracy(
-            minutes=minutes,
-            scored=len(rows),
-            error50=float(np.abs(actual - rows[:, 1]).mean()) / mean if mean > 0 else 0.0,
-            coverage90=float((actual <= rows[:, 2] * (1 + 1e-9)).mean()),
-            coverage95=float((actual <= rows[:, 3] * (1 + 1e-9)).mean()),
-            pinball95_to_last_week=_against_last_week(actual, rows[:, 3], values, target - week, margin),
-        )
-
-
-def _against_last_week(
-    actual: Floats, p95: Floats, values: Floats, week_ago: NDArray[np.int64], margin: float | None
-) -> float | None:
-    """p95 pinball against last week's value plus the margin that covered 95 % before the replay began."""
-    before = np.where(week_ago >= 0, values[np.maximum(week_ago, 0)], np.nan)
-    good = np.isfinite(before)
-    if margin is None or good.sum() < 24:
-        return None
-    theirs = float(pinball(actual[good], before[good] + margin, 0.95).mean())
-    return float(pinball(actual[good], p95[good], 0.95).mean()) / theirs if theirs > 0 else None
-
-
-def _last_week_margin(values: Floats, week: int, first: int) -> float | None:
-    """The 95th percentile of the change from week to week before step `first`; None below a day of such pairs."""
-    change = values[week:first] - values[: max(0, first - week)]
-    change = change[np.isfinite(change)]
-    return float(np.quantile(change, 0.95)) if len(change) >= week // 7 else None
 
 
 def iso_at(scenario: Scenario, step: int) -> str:

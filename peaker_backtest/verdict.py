@@ -32,12 +32,6 @@ GLOSSARY = (
         "adds replicas once those that run are loaded above N %, with the same lead time; removes them after a lead "
         "time of low load, an hour at least",
     ),
-    (
-        "AWS predictive",
-        "reactive at 100 % with predictive scaling beside it: the maximum of each hour, forecast every six hours and "
-        "launched five minutes before the hour, whatever the lead time is; AWS does not say how it forecasts, here it "
-        "is the mean of the same hour on days of the same kind, at the level of the last day",
-    ),
     ("oracle", "Peaker's rules with a forecast that knows the future: what a perfect forecast would reach"),
     ("p50, p95", "the load stays below it with 50 % or 95 % probability, as forecast one lead time before"),
     (
@@ -241,7 +235,7 @@ def _warm_up(report: BacktestReport) -> list[str]:
         return []
     hours = ", ".join(
         f"{one.name} {one.warm_up.replica_hours:,.0f}"
-        for one in (report.peaker, report.static_peak, report.aws, report.best_reactive)
+        for one in (report.peaker, report.static_peak, report.best_reactive)
     )
     return [
         f"Warm-up, left out of the comparison: {begin} to {iso_at(scenario, scenario.compared_from)[:10]} "

@@ -2,8 +2,8 @@
 
 `deployed` are the rules that a cluster gets (builds at once, checks, lifetime, quantile, keep window; a decision every
 five minutes, or every step of the trace), with lead times that are drawn anew for each build: their median is the lead
-time of the row, their p90 a quarter more, and the p90 is what Peaker plans with. Reactive and predictive scaling have
-AWS's own rules, any number of builds at once among them. `idealised` is a planner without those limits: any number of
+time of the row, their p90 a quarter more, and the p90 is what Peaker plans with. Reactive scaling builds any
+number at once. `idealised` is a planner without those limits: any number of
 builds, one low check, no minimum lifetime, a decision every 15 minutes, lead times that never differ. About ten
 replicas at the peak.
 """
@@ -27,7 +27,6 @@ from bench.forecast.traces import first_test_step, kind_of, load_trace
 from environments.schema import load_environment
 from peaker_backtest.replay.rivals import (
     short_at_equal_cost,
-    simulate_aws_predictive,
     simulate_reactive,
     simulate_static,
     simulate_static_peak,
@@ -54,11 +53,9 @@ class Operation:
     lead_minutes: int
     short: float
     reactive_short: float
-    aws_short: float
     hours_to_oracle: float
     hours_to_static: float
     hours_to_static_peak: float
-    hours_to_aws: float
     oracle_short: float
     degraded: float
 
@@ -146,7 +143,6 @@ def _row(
     name: str, rules: str, minutes: int, scenario: Scenario, peaker: Outcome, oracle: Outcome, degraded: float
 ) -> Operation:
     reactive = [simulate_reactive(scenario, target) for target in REACTIVE_TARGETS]
-    aws = simulate_aws_predictive(scenario)
     return Operation(
         trace=name,
         kind=kind_of(scenario.series),
@@ -154,11 +150,9 @@ def _row(
         lead_minutes=minutes,
         short=peaker.short_share,
         reactive_short=short_at_equal_cost(peaker, reactive),
-        aws_short=aws.short_share,
         hours_to_oracle=peaker.replica_hours / oracle.replica_hours,
         hours_to_static=peaker.replica_hours / simulate_static(scenario).replica_hours,
         hours_to_static_peak=peaker.replica_hours / simulate_static_peak(scenario).replica_hours,
-        hours_to_aws=peaker.replica_hours / aws.replica_hours,
         oracle_short=oracle.short_share,
         degraded=degraded,
     )

@@ -133,7 +133,7 @@ def print_operations(console: Console, operations: Sequence[Operation]) -> None:
     """Short time and hours per trace, rules and lead time."""
     table = Table(title="Decisions: time short, and replica-hours (kind load is the judged group)")
     columns = (
-        "trace", "kind", "rules", "lead", "short", "reactive, same cost", "ratio", "AWS short", "hours / AWS",
+        "trace", "kind", "rules", "lead", "short", "reactive, same cost", "ratio",
         "hours / oracle", "hours / static", "hours / static peak", "oracle short", "degraded",
     )  # fmt: skip
     for number, column in enumerate(columns):
@@ -141,7 +141,7 @@ def print_operations(console: Console, operations: Sequence[Operation]) -> None:
     for one in operations:
         table.add_row(
             one.trace, one.kind, one.rules, f"{one.lead_minutes} min", f"{one.short:.2%}",
-            f"{one.reactive_short:.2%}", f"{one.ratio:.2f}", f"{one.aws_short:.2%}", f"{one.hours_to_aws:.2f}",
+            f"{one.reactive_short:.2%}", f"{one.ratio:.2f}",
             f"{one.hours_to_oracle:.2f}", f"{one.hours_to_static:.2f}", f"{one.hours_to_static_peak:.2f}",
             f"{one.oracle_short:.2%}", f"{one.degraded:.0%}",
         )  # fmt: skip

@@ -60,10 +60,12 @@ def headline_figures(found: Warmings, used_bytes: int) -> Figures:
     }
 
 
-def provisioned_figures(found: Warmings, used_bytes: int) -> Figures:
-    used = median_seconds(found["used only"])
-    share = used / floor_seconds(used_bytes, PROVISIONED_MIB_PER_S)
-    return {f"the same at {PROVISIONED_MIB_PER_S} MiB/s provisioned": at_most(share, AGAINST_THE_FLOOR)}
+def provisioned_figures(found: Warmings) -> Figures:
+    """At the baseline the cap holds the engine back, and dd, which waits for two blocks at a time, hardly."""
+    ratio = median_seconds(found["used only"]) / median_seconds(found["dd direct"])
+    return {
+        f"used only against dd direct at {PROVISIONED_MIB_PER_S} MiB/s provisioned": at_most(ratio, 1 / 12)
+    }
 
 
 def floor_seconds(used_bytes: int, mib_per_s: float) -> float:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from peaker.domain.forecasting.series import DAY_SECONDS
 from peaker.domain.planning.reaction import load_text
 
-from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding
 from peaker_backtest.capacity.evidence import OddDay
 from peaker_backtest.capacity.proposal import CapacityProposal, Evidence, SettingNow, Standing
-from peaker_backtest.replay.simulation import Figures
 from peaker_backtest.report import BacktestReport
-from peaker_backtest.verdict import compared_days
 
 _ODD_SHOWN = 5
 
 
 def advice_on_capacity(report: BacktestReport) -> list[str]:
     """What a replica was seen to serve, what to set, and on what evidence; empty where it was not asked for."""
-    finding = report.capacity
-    if finding is None:
+    proposal = report.capacity
+    if proposal is None:
         return []
-    proposal = finding.proposal
     lines = [_answer(proposal, report.load_unit)]
     if proposal.standing is not Standing.UNKNOWN:
         lines.append(_setting(proposal))
-    if finding.effect is not None:
-        lines.append(_effect(report, finding.effect, proposal))
     if proposal.evidence is not None:
         lines.append(_evidence(proposal, proposal.evidence))
     return lines
@@ -70,25 +63,6 @@ def _setting(proposal: CapacityProposal) -> str:
     )
 
 
-def _effect(report: BacktestReport, effect: CapacityEffect, proposal: CapacityProposal) -> str:
-    assert proposal.capacity is not None
-    assert proposal.now is not None
-    span = compared_days(report) if report.worth else "Over the replayed days"
-    capacity = load_text(proposal.capacity)
-    return (
-        f"{span}: a capacity of {capacity} takes {_figures(report, effect.proposed)}, one of {load_text(proposal.now)} "
-        f"takes {_figures(report, effect.now)}. What is short is judged by {capacity} in both."
-    )
-
-
-def _figures(report: BacktestReport, figures: Figures) -> str:
-    dollars = report.dollars(figures.replica_hours)
-    cost = "" if dollars is None else f" (${dollars:,.2f})"
-    return (
-        f"{figures.replica_hours:,.0f} replica-hours{cost} and is short for {figures.short_minutes:,.0f} min"
-    )
-
-
 def _evidence(proposal: CapacityProposal, evidence: Evidence) -> str:
     low, high = evidence.replicas
     replicas = f"{low}" if low == high else f"{low} to {high}"
@@ -117,10 +91,9 @@ def _date(day: int) -> str:
 
 def capacity_document(report: BacktestReport) -> dict[str, Any] | None:
     """The proposal as JSON values; null where it was not asked for. Loads per replica, measures in `limit.unit`."""
-    finding = report.capacity
-    if finding is None:
+    proposal = report.capacity
+    if proposal is None:
         return None
-    proposal, evidence = finding.proposal, finding.proposal.evidence
     return {
         "standing": proposal.standing.value,
         "reason": proposal.reason,
@@ -138,37 +111,4 @@ def capacity_document(report: BacktestReport) -> dict[str, Any] | None:
         "passed_at": proposal.passed_at,
         "within_limit_share": 0.95,
         "confidence": 0.95,
-        "evidence": None if evidence is None else _evidence_document(evidence),
-        "effect": None if finding.effect is None else _effect_document(report, finding),
     }
-
-
-def _evidence_document(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "observations": evidence.observations,
-        "days": evidence.days,
-        "replicas": list(evidence.replicas),
-        "highest_load_per_replica": evidence.highest_load,
-        "upper_measure_at_highest": evidence.upper_at_highest,
-        "highest_measure": evidence.highest_measure,
-        "over_limit": evidence.over_limit,
-        "rank_correlation": round(evidence.correlation, 4),
-        "odd_days": [{"day": _date(one.day), "factor": round(one.factor, 3)} for one in evidence.odd],
-        "observations_of_a_test": evidence.bounds.run,
-        "design_effect": round(evidence.bounds.design_effect, 3),
-        "notes": list(evidence.notes),
-    }
-
-
-def _effect_document(report: BacktestReport, finding: CapacityFinding) -> dict[str, Any]:
-    assert finding.effect is not None
-    found: dict[str, Any] = {}
-    for name, figures in asdict(finding.effect).items():
-        dollars = report.dollars(figures["replica_hours"])
-        found[name] = {
-            "replica_hours": round(figures["replica_hours"], 2),
-            "short_minutes": figures["short_minutes"],
-            "short_replica_hours": round(figures["short_replica_hours"], 2),
-            "dollars": None if dollars is None else round(dollars, 2),
-        }
-    return found

@@ -154,25 +154,6 @@ def crossing(loads: Floats, over: NDArray[np.bool_], share: float = OVER_SHARE) 
     return float(loads[max(0, last - 1)])
 
 
-def upper_fit(seen: Observations, points: int = 60) -> list[tuple[float, float]]:
-    """The isotonic fit of the measure's 95th percentile: (load, measure), both rising."""
-    order = np.argsort(seen.loads, kind="stable")
-    loads, measures = seen.loads[order], seen.measures[order]
-    if not len(loads):
-        return []
-    found: list[tuple[float, float]] = []
-    for level in np.unique(np.quantile(measures, np.linspace(0.5, 0.999, points))):
-        load = crossing(loads, measures > level)
-        # The same load with a higher level: a steep rise, drawn by its end.
-        if len(found) > 1 and found[-1][0] == found[-2][0] == load:
-            found[-1] = (load, float(level))
-        elif loads[0] < load:
-            found.append((load, float(level)))
-        if load >= loads[-1]:
-            break
-    return found
-
-
 def odd_days(seen: Observations) -> list[OddDay]:
     """Days on which the measure was far from what the same loads had on the others: slow queries, a broken metric."""
     if seen.day_count < 3:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bench.forecast.generated import KINDS, case_of, degraded_price
-from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive
 from peaker_backtest.replay.simulation import Scenario
 from tests.unit.domain.forecasting.loads import daily, series
 
@@ -38,15 +37,6 @@ def scene(values: np.ndarray, **changes: object) -> Scenario:
         "capacity_per_replica": 40.0,
     }
     return Scenario(**{**given, **changes})  # type: ignore[arg-type]
-
-
-def test_predictive_scaling_as_aws_does_it_is_ahead_of_the_load_but_not_by_the_lead_time() -> None:
-    """An hour of lead time: its floor is there earlier than the reaction, and not early enough."""
-    usual = scene(daily(22))
-    aws, reactive = simulate_aws_predictive(usual), simulate_reactive(usual, 1.0)
-    assert 0.02 < aws.short_share < 0.8 * reactive.short_share
-    at_once = scene(daily(22), lead_steps=1)
-    assert simulate_aws_predictive(at_once).short_share < 0.5 * aws.short_share
 
 
 def test_lead_times_are_drawn_around_their_median_and_are_the_same_for_every_policy() -> None:

@@ -12,7 +12,7 @@ from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from rich.console import Console
 from rich.text import Text
 
-from peaker_backtest.capacity.effect import CapacityFinding
+from peaker_backtest.capacity.proposal import CapacityProposal
 from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
@@ -242,7 +242,7 @@ def _report(
     messages: Console,
     loaded: Loaded,
     options: Options,
-    capacity: CapacityFinding | None,
+    capacity: CapacityProposal | None,
     measured: tuple[str, ...],
 ) -> BacktestReport:
     load = loaded.load

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from peaker.domain.reading import Unknown
 
-from peaker_backtest.capacity.effect import CapacityFinding
 from peaker_backtest.capacity.measure_input import check_measure, parse_measure, parse_serving
-from peaker_backtest.capacity.observations import Limit, Observations, observe
-from peaker_backtest.capacity.proposal import propose_capacity
+from peaker_backtest.capacity.observations import Limit, observe
+from peaker_backtest.capacity.proposal import CapacityProposal, propose_capacity
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import Choices, PastLoad, file_bytes, parse_load
 from peaker_cli.backtest.live_load import Deployed
@@ -79,18 +78,17 @@ def check_service(service: ServiceOptions, source: Path | None) -> Limit | None:
 
 def find_capacity(
     service: ServiceOptions, limit: Limit, loaded: Loaded, choices: Choices, now: float | None
-) -> tuple[CapacityFinding, tuple[str, ...]]:
+) -> tuple[CapacityProposal, tuple[str, ...]]:
     """The proposal and how its series were read. Raises BadInput, and PeakerError where AWS does not answer."""
     measure = _measure(service, loaded, choices)
     check_measure(measure, limit)
     serving = _serving(service, loaded, choices)
     read = [f"measure: {line}" for line in measure.read]
     if isinstance(serving, Unknown):
-        return CapacityFinding(propose_capacity(serving, limit, now), None), tuple(read)
+        return propose_capacity(serving, limit, now), tuple(read)
     if isinstance(serving, PastLoad):
         read += [f"replicas: {line}" for line in serving.read]
-    seen: Observations = observe(loaded.load, measure, serving)
-    return CapacityFinding(propose_capacity(seen, limit, now), seen), tuple(read)
+    return propose_capacity(observe(loaded.load, measure, serving), limit, now), tuple(read)
 
 
 def _measure(service: ServiceOptions, loaded: Loaded, choices: Choices) -> PastLoad:

@@ -17,7 +17,7 @@ from peaker_cli.backtest.service_options import ServiceOptions
 from typer.testing import CliRunner
 
 from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
-from peaker_backtest.capacity.proposal import Standing
+from peaker_backtest.capacity.proposal import CapacityProposal, Standing
 from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import Choices
 from tests.support.kept_metrics import KeptMetrics
@@ -123,11 +123,11 @@ def test_without_replicas_the_report_says_unknown(tmp_path: Path) -> None:
     assert "give --serving with a number or a file" in found.reason
 
 
-def capacity_of(path: Path, service: ServiceOptions, choices: Choices) -> Any:
+def capacity_of(path: Path, service: ServiceOptions, choices: Choices) -> CapacityProposal:
     file, limit = LoadFile.at(path), service.limit()
     assert limit is not None
-    finding, _ = find_capacity(service, limit, Loaded(file.name, file.load(choices), file), choices, None)
-    return finding.proposal
+    proposal, _ = find_capacity(service, limit, Loaded(file.name, file.load(choices), file), choices, None)
+    return proposal
 
 
 @pytest.mark.parametrize(
