@@ -1,4 +1,4 @@
-"""Which environment is meant: known before the CDK is imported, which takes seconds."""
+"""This module chooses the environment before it imports the CDK, which takes seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What all clusters share and may be redeployed at any time: functions, workflows, documents, rules.
+"""The control plane's stack holds the shared parts that may be redeployed at any time: functions, workflows,
+documents, rules.
 
 It knows no cluster: what a cluster's stack calls, starts and tells is reached by the environment's name.
 """
@@ -166,7 +167,7 @@ class ControlPlaneStack(Stack):
         )
 
     def _run_files_bucket(self) -> None:
-        """What runs hand to their hosts, and nobody needs when the longest prewarm is over."""
+        """Makes the bucket of files that runs hand to their hosts; they expire after the longest prewarm."""
         bucket = s3.Bucket(
             self,
             "RunFiles",

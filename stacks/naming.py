@@ -22,7 +22,9 @@ class Names:
 
     @property
     def metric_namespace(self) -> str:
-        """Of all metrics of this environment: another one of the account may have a cluster of the same name."""
+        """Returns the namespace of this environment's metrics: another one of the account may have a cluster
+        of the same name.
+        """
         return metrics.namespace(self.environment.environment)
 
     @property
@@ -91,7 +93,7 @@ class Names:
         return names.cluster_stack(self.environment.environment, cluster)
 
     def dashboard(self, cluster: str) -> str:
-        """Of one cluster; that of all of them has the environment's own name."""
+        """Returns the name of one cluster's dashboard; that of all of them has the environment's own name."""
         return f"{self.prefix}-{cluster}"
 
     def read_endpoint(self, cluster: str) -> str:

@@ -1,4 +1,4 @@
-"""Which Node.js runs the CDK: the one pinned with the Python requirements, not the machine's own."""
+"""The CDK runs on the Node.js that is pinned with the Python requirements, not on the machine's own."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ class ObservabilityStack(Stack):
     def _searched(
         self, title: str, metric: Metric, statistic: str, by_powertools: bool = False
     ) -> cloudwatch.IWidget:
-        """What Powertools writes carries the service too, and a search names all dimensions of a metric."""
+        """Makes a graph by a search, which names all dimensions of a metric: Powertools adds the service to
+        those it writes.
+        """
         dimensions = f"{CLUSTER_DIMENSION},{SERVICE_DIMENSION}" if by_powertools else CLUSTER_DIMENSION
         schema = f'{{"{self._names.metric_namespace}",{dimensions}}}'
         search = f"SEARCH('{schema} MetricName=\"{metric.value}\"', '{statistic}')"

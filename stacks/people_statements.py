@@ -1,4 +1,5 @@
-"""What people and hosts may do, as IAM policies to attach: `python -m stacks.people_statements prod operate`.
+"""Prints what people and hosts may do, as IAM policies to attach: `python -m stacks.people_statements prod
+operate`.
 
     read     look: runs, receipts, plans of the past, load and forecast
     operate  read; start and stop the workflows; look before the first run what would
@@ -160,7 +161,7 @@ def _prepare_base(names: Names) -> list[Statement]:
 
 
 def _doctor(names: Names) -> list[Statement]:
-    """What `peaker doctor` reads beyond the rest: account, network, read endpoint, who hears the alarms."""
+    """Returns the further rights of `peaker doctor`: account, network, read endpoint, the alarms' subscribers."""
     environment = names.environment
     in_account = f"arn:{environment.partition}:iam::{environment.account}"
     looking = (

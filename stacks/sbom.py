@@ -1,4 +1,5 @@
-"""What is in the functions' bundle, as a CycloneDX document beside it: `python -m stacks.sbom [environment]`.
+"""Writes the contents of the functions' bundle as a CycloneDX document beside it: `python -m stacks.sbom
+[environment]`.
 
 Read from the bundle itself, not from what was asked of pip. Equal bundles have equal documents: there is no time in
 them, and the serial number comes from the bundle's bytes.
@@ -89,7 +90,7 @@ def _component(one: Distribution) -> Component:
 
 
 def _field(one: Distribution, name: str) -> str:
-    """Of a distribution's metadata; empty where it is not given."""
+    """Returns a field of a distribution's metadata; empty where it is not given."""
     given = one.metadata.get_all(name)
     return str(given[0]) if given else ""
 

@@ -1,4 +1,4 @@
-"""What must survive a redeployment: the ledger of what each run made, and the leases."""
+"""The state stack must survive a redeployment: the ledger of what each run made, and the leases."""
 
 from __future__ import annotations
 

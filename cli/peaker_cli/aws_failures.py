@@ -1,4 +1,4 @@
-"""What goes wrong outside the command, as one line that says what to do."""
+"""Failures outside the command become one line that says what to do."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ def one_line(error: BaseException) -> str:
 
 
 def is_about_access(error: BaseException) -> bool:
-    """Whether it is the credentials or the address, so that no other call would be answered."""
+    """Tells whether credentials or address are the cause, so that no other call would be answered."""
     return _of_aws(error) is not None
 
 
 def reason(error: PeakerError) -> str:
-    """What AWS said of the credentials or the address, where that is behind it; else the error's own sentence."""
+    """Returns AWS's words on the credentials or the address, where they are the cause; else the error's own
+    sentence.
+    """
     return one_line(error) if _of_aws(error) else error.sentence
 
 
@@ -82,7 +84,7 @@ def _text(error: BaseException) -> str:
 
 
 def _refusal(error: BaseException) -> str:
-    """What AWS has against the signature, and what helps; empty where it is about something else."""
+    """Returns AWS's objection to the signature and its remedy; empty where it is about something else."""
     code = _code(error)
     message = str(error.response["Error"].get("Message", "")) if isinstance(error, ClientError) else ""
     told = f"({code}: {message})"

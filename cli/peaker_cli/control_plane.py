@@ -211,7 +211,7 @@ class ControlPlane:
 
     @contextmanager
     def reading_ledger(self) -> Iterator[None]:
-        """Where the table is missing, nothing is deployed."""
+        """Reads the ledger; a missing table means that nothing is deployed."""
         try:
             yield
         except ResourceNotFound as error:

@@ -19,7 +19,8 @@ from peaker_contract.errors import Retryable
 
 
 def deployed_prices(client: Callable[[str], Any], settings: ClusterSettings, now: datetime) -> PriceTable:
-    """From the settings, the stored prices and EC2's word for the image's bill; `client` gives boto3 clients.
+    """Returns prices from the settings, the stored prices and EC2's word for the image's bill; `client` gives
+    boto3 clients.
 
     Where EC2 does not say that, the price of an instance alone is unknown. Raises what the stored prices' read does.
     """

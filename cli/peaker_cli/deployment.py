@@ -1,4 +1,5 @@
-"""Which deployed Peaker a command talks to: the options that all such commands share, and what they mean.
+"""A deployment is the Peaker that a command talks to: the options that all such commands share, and their
+meaning.
 
 A command takes `deployment: DeploymentOptions` and is registered with `app.command(...)(takes_deployment(command))`.
 What a person leaves out comes from the usual places; nothing is assumed in silence:
@@ -69,7 +70,7 @@ class DeploymentUnclear(Exception):
 
 @dataclass(frozen=True)
 class EnvironmentFile:
-    """What `environments/<name>.yaml` says that matters here; None where it says nothing that can be read."""
+    """These fields of `environments/<name>.yaml` matter here; None where it says nothing that can be read."""
 
     name: str
     region: str | None
@@ -82,7 +83,7 @@ class EnvironmentFile:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a command runs: process environment, AWS profile, and the checkout's environments by name."""
+    """The surroundings of a command: process environment, AWS profile, and the checkout's environments by name."""
 
     variables: Mapping[str, str]
     profile_region: str | None = None
@@ -102,7 +103,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class DeploymentOptions:
-    """What a person gave on the command line; None where nothing."""
+    """These options are as typed; None where nothing was."""
 
     environment: str | None = None
     region: str | None = None
@@ -163,7 +164,7 @@ def resolve_deployment(
 
 
 def is_local_cloud(endpoint_url: str | None) -> bool:
-    """Whether the AWS API at this address is on this machine."""
+    """Tells whether the AWS API at this address is on this machine."""
     host = urlsplit(endpoint_url or "").hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""What an execution has done so far, each look reading only what is new."""
+"""An execution's history is read step by step, each look reading only what is new."""
 
 from __future__ import annotations
 

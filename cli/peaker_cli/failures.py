@@ -1,4 +1,4 @@
-"""How the command ends: one line on standard error for whatever went wrong, and a status that scripts can test.
+"""Failures end the command with one line on standard error, and a status that scripts can test.
 
 0 done, 1 failed, 2 called wrongly, 130 stopped with Ctrl-C, 141 nobody reads the output any more.
 """
@@ -25,7 +25,7 @@ _IN_ASCII = {"█": "#", "░": ".", "…": "..."}
 
 
 class ControlPlaneError(Exception):
-    """What was asked for is not there; the message says what is, and what to do."""
+    """The wanted thing is not there; the message says what is, and what to do."""
 
 
 def say(message: str) -> None:
@@ -100,7 +100,7 @@ def _last_resort(error: BaseException) -> str:
 
 
 def _drop_output() -> None:
-    """What is still buffered goes nowhere, or the interpreter would fail on it once more at its end."""
+    """Drops buffered output, or the interpreter would fail on it once more at its end."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -119,7 +119,7 @@ def _write_in_any_encoding() -> None:
 
 
 def _instead(error: UnicodeError) -> tuple[str, int]:
-    """What stands for a part that the encoding does not have."""
+    """Returns a stand-in for characters that the encoding does not have."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_IN_ASCII.get(one, "?") for one in error.object[error.start : error.end]), error.end

@@ -1,4 +1,4 @@
-"""What the command prints. Every line goes through here: text of others is shown, never obeyed.
+"""The command prints every line here: text of others is shown, never obeyed.
 
 Names, reasons, answers of hosts and messages of AWS come out with their control characters written out; square brackets
 in them are no markup.
@@ -23,15 +23,15 @@ def echo(text: str, err: bool = False) -> None:
 
 
 def console(stderr: bool = False) -> Console:
-    """Where tables and panels are printed."""
+    """Returns the console for tables and panels."""
     return _PlainConsole(stderr=stderr, markup=False, emoji=False)
 
 
 class _PlainConsole(Console):
-    """Whatever is rendered comes out plain; the control codes are rich's own."""
+    """This console prints all text plain; the control codes are rich's own."""
 
     def render_str(self, text: str, **given: Any) -> Text:
-        """Before it is laid out, so that columns are as wide as what they show."""
+        """Makes text plain before it is laid out, so that columns are as wide as their content."""
         return super().render_str(plain(text), **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

@@ -1,4 +1,6 @@
-"""What CloudWatch lists under a load metric's name: the metric itself, or those that it may be taken for."""
+"""Similar metrics are CloudWatch's list under a load metric's name: the metric itself, or those that it may
+be taken for.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ GIVES_NOTHING = (
 
 
 def bound_all_roles(stack: Stack, deployment: Deployment) -> None:
-    """By the policy that the settings prescribe, else by one of the stack's own."""
+    """Bounds all roles by the policy that the settings prescribe, else by one of the stack's own."""
     iam.PermissionsBoundary.of(stack).apply(_boundary(stack, deployment))
 
 

@@ -1,4 +1,4 @@
-"""What wakes a person for one cluster: what the forecast, the undo and the replicas themselves report."""
+"""Cluster alarms page a person for one cluster, by the forecast, the undo and the replicas' own reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What starts runs and looks for one cluster: its two starting alarms, their rules, its schedules."""
+"""Cluster routes start runs and checks of one cluster: its two starting alarms, their rules, its schedules."""
 
 from __future__ import annotations
 

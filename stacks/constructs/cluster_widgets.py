@@ -1,4 +1,4 @@
-"""What a dashboard shows of one cluster, and the metrics that its graphs and alarms look at."""
+"""Cluster widgets are one cluster's part of a dashboard, and the metrics of its graphs and alarms."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ _ID = "DataKey"
 
 
 def data_key(scope: Construct, names: Names) -> kms.IKey | None:
-    """Of the settings (`data_key_arn`), once in a stack; its policy is its owner's. None for AWS's own keys."""
+    """Returns the settings' key (`data_key_arn`), once in a stack; its policy is its owner's. None for AWS's
+    own keys.
+    """
     arn = names.environment.data_key_arn
     if arn is None:
         return None

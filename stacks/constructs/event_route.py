@@ -106,7 +106,7 @@ class EventRoute(Construct):
 
 
 def _resolved(scope: Construct, names: Names, target: Target) -> tuple[Any, iam.IRole | None]:
-    """What is called, and by which role; what is shared, once in a stack."""
+    """Returns the target and its role; what is shared exists once in a stack."""
     stack = Stack.of(scope)
 
     def once(construct_id: str, make: Callable[[str], Any]) -> Any:

@@ -85,7 +85,9 @@ class Target:
 
 
 def target_of(python: str) -> Target:
-    """Of `functions.python` in an environment's settings: `host` for the local cloud, else AWS Lambda."""
+    """Returns the target that `functions.python` in an environment's settings names: `host` for the local
+    cloud, else AWS Lambda.
+    """
     return Target.this_machine() if python == "host" else Target.aws_lambda()
 
 
@@ -208,7 +210,7 @@ def _compile(tree: Path, compiler: Compiler | None) -> None:
 
 
 def distributions_in(bundle: Path) -> list[Distribution]:
-    """What pip put into the zip, by name."""
+    """Lists the distributions that pip put into the zip, by name."""
     found = distributions(path=[str(bundle)])
     return sorted(found, key=lambda one: one.name.lower())
 

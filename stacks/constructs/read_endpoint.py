@@ -20,7 +20,7 @@ SERVING_WEIGHT, WARMING_WEIGHT = 999, 1
 
 
 def _subnet_ids(settings: Environment, cluster: Cluster, endpoint: NlbEndpoint) -> list[str]:
-    """Its own, the environment's, or those that replicas are made in; by zone."""
+    """Returns the endpoint's own subnets, the environment's, or those of the replicas; by zone."""
     if endpoint.subnets is None and settings.network.subnet_ids:
         return list(settings.network.subnet_ids)
     by_zone = endpoint.subnets or cluster.subnets
@@ -114,7 +114,7 @@ class ReadEndpoint(Construct):
 
     @property
     def deployed_settings(self) -> dict[str, str]:
-        """What the functions have to know of it, by the names of the cluster's settings."""
+        """Returns the endpoint's facts for the functions, by the names of the cluster's settings."""
         return {
             "target_group_arn": self.target_group.target_group_arn,
             "warming_target_group_arn": self.warming_target_group.target_group_arn,

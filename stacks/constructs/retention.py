@@ -1,4 +1,4 @@
-"""What becomes of a resource when its stack goes, or is never made."""
+"""Retention decides a resource's fate when its stack goes, or is never made."""
 
 from __future__ import annotations
 

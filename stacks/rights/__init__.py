@@ -1,1 +1,1 @@
-"""What roles and people may do, as IAM statements: free of the CDK, so that tests run under the very same."""
+"""Rights of roles and people, as IAM statements: free of the CDK, so that tests run under the very same."""

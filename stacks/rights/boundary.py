@@ -54,7 +54,7 @@ KEY_USES = ("CreateGrant", "*crypt*", "GenerateDataKey")
 
 
 def allowed_actions(deployment: Deployment) -> list[str]:
-    """What some function's, some workflow's or some rule's role holds, and what Lambda does for each function."""
+    """Lists the actions of all functions', workflows' and rules' roles, and those of Lambda for each function."""
     names = deployment.names
     workflow = workflow_statements(names, [names.function_arn("undo_run")], ["prewarm"])
     granted = [s for one in FUNCTIONS for s in function_statements(one, deployment)]

@@ -1,4 +1,4 @@
-"""What Peaker keeps and reads: ledger, settings, prices, metrics, files, and the key that they are under."""
+"""Rights on Peaker's data: ledger, settings, prices, metrics, files, and the key that they are under."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def read_quotas(deployment: Deployment) -> list[Statement]:
 
 
 def data_key_statements(names: Names, service: str, actions: Sequence[str]) -> list[Statement]:
-    """What a role needs of the environment's own key to use it through one service; nothing where there is none."""
+    """Returns the rights by which a role uses the environment's own key through one service; nothing where
+    there is none.
+    """
     environment = names.environment
     if environment.data_key_arn is None:
         return []
@@ -114,7 +116,7 @@ def start_scale_out(deployment: Deployment) -> list[Statement]:
 
 
 def tell_operators(deployment: Deployment) -> list[Statement]:
-    """Nothing where the environment names no address: there is no topic then."""
+    """Allows pages to the operators' topic; nothing where the environment names no address."""
     names = deployment.names
     if names.environment.alarm_email is None:
         return []

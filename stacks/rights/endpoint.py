@@ -47,7 +47,9 @@ def set_weights(deployment: Deployment) -> list[Statement]:
 
 
 def _on_balancers(deployment: Deployment, action: str, *kinds: str) -> list[Statement]:
-    """Of this environment's clusters: their stacks call everything of a load balancer by the environment's name."""
+    """Allows an action on the load balancers of this environment's clusters, whose names begin with the
+    environment's.
+    """
     prefix = deployment.names.prefix
     named = {"targetgroup": f"targetgroup/{prefix}-*", "listener": f"listener/net/{prefix}-*"}
     arns = tuple(deployment.names.arn("elasticloadbalancing", named[kind]) for kind in kinds)
@@ -56,7 +58,7 @@ def _on_balancers(deployment: Deployment, action: str, *kinds: str) -> list[Stat
 
 
 def _of_names(deployment: Deployment, *parts: Callable[[Deployment], list[Statement]]) -> list[Statement]:
-    """What only environments with a cluster behind a DNS name need."""
+    """Returns the rights that only environments with a cluster behind a DNS name need."""
     return [statement for part in parts for statement in part(deployment)] if deployment.reach.by_name else []
 
 
@@ -70,7 +72,7 @@ def _read_records(deployment: Deployment) -> list[Statement]:
 
 
 def _change_records(deployment: Deployment, *actions: str) -> list[Statement]:
-    """Only the clusters' own names, only their A records."""
+    """Allows changes of the clusters' own names alone, and of A records alone."""
     if not deployment.reach.by_name:
         return []
     return [*_read_records(deployment), records_of_clusters(deployment.names, deployment.reach, *actions)]

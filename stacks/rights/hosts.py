@@ -209,7 +209,8 @@ def create_volumes(deployment: Deployment) -> list[Statement]:
 
 
 def use_volume_keys(deployment: Deployment) -> list[Statement]:
-    """What EBS does with a customer-managed key for the caller (EBS user guide, requirements for encryption).
+    """Allows the calls that EBS makes with a customer-managed key for the caller (EBS user guide,
+    requirements for encryption).
 
     Through EC2 only, and grants for AWS's services only: nobody can read data with it, or hand the key on.
     """

@@ -1,4 +1,4 @@
-"""What a function may do on AWS, one entry per permission, each as narrow as AWS allows."""
+"""Permissions of functions on AWS, one entry each, as narrow as AWS allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What of the account the functions may use for clusters: what the settings allow (`may_use`), else what clusters name.
+"""The reach lists foreign resources that functions may use: those of `may_use`, else those that clusters
+name.
 
 Whatever carries the environment's name or tags needs no list: a cluster that is added uses it at once. What lies
 outside of it (images, subnets, roles, keys, zones) is listed, and the list is the shared stack's business.
@@ -27,12 +28,12 @@ class Reach:
 
     @property
     def by_name(self) -> bool:
-        """Whether a cluster's readers find it by a DNS name; `balanced`: whether they come by a load balancer."""
+        """Tells whether readers find a cluster by a DNS name; `balanced`: by a load balancer."""
         return bool(self.hosted_zones)
 
 
 def reach_of(names: Names) -> Reach:
-    """Of the environment with all of its clusters."""
+    """Returns the reach of the environment with all of its clusters."""
     environment = names.environment
     clusters = environment.clusters
     kinds = by_endpoint(clusters)

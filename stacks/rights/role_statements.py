@@ -1,4 +1,4 @@
-"""What the role of each function and of each workflow holds: exactly this is written into the templates.
+"""Role statements of each function and workflow: exactly these are written into the templates.
 
 Free of the CDK, so that the workflows' tests run under the very same statements on the local cloud.
 """
@@ -29,7 +29,9 @@ _LOG_DELIVERY_ACTIONS = (
 
 
 def function_statements(definition: FunctionDefinition, deployment: Deployment) -> list[Statement]:
-    """Its own logs and traces, its failures, what its step does, and the SSM documents that it sends."""
+    """Returns a function's rights: its own logs and traces, its failures, its step's calls, and the SSM
+    documents that it sends.
+    """
     return [
         *_own_failures(definition, deployment.names),
         *_own_logs_and_traces(deployment.names, deployment.names.function(definition.name)),
@@ -64,7 +66,9 @@ def _own_logs_and_traces(names: Names, function_name: str) -> list[Statement]:
 
 
 def workflow_statements(names: Names, functions: Sequence[str], children: Sequence[str]) -> list[Statement]:
-    """Of a state machine that invokes these functions (ARNs) and starts these workflows (names)."""
+    """Returns the rights of a state machine that invokes these functions (ARNs) and starts these workflows
+    (names).
+    """
     granted = [
         Statement(
             tuple(f"logs:{action}" for action in _LOG_DELIVERY_ACTIONS),

@@ -46,7 +46,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What the permissions of one environment refer to; the package is its own."""
+    """A deployment holds the names that one environment's permissions refer to; the package is its own."""
 
     names: Names
     host_package_object_arn: str
@@ -58,7 +58,7 @@ class Deployment:
 
     @cached_property
     def reach(self) -> Reach:
-        """What lies outside the environment and clusters use."""
+        """Returns the foreign resources that clusters use."""
         return reach_of(self.names)
 
     def ec2(self, kind: str) -> str:
@@ -114,5 +114,7 @@ def listed(
     resources: tuple[str, ...],
     conditions: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Statement:
-    """On what the settings list; where `may_use` has a pattern, the settings are its reason."""
+    """Allows actions on the resources that the settings list; where `may_use` has a pattern, the settings are
+    its reason.
+    """
     return Statement(actions, resources, conditions or {}, MAY_USE)

@@ -296,7 +296,7 @@ def _check_source(source: Path | None, live: LiveOptions, choices: Choices, serv
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """What the command line says of CloudWatch."""
+    """These options name the load in CloudWatch."""
 
     asked: bool
     cluster: str | None
@@ -305,7 +305,7 @@ class LiveOptions:
 
     @property
     def history_days(self) -> int:
-        """How far back CloudWatch is asked; without a word, as far as `forecast_load` reads."""
+        """Returns the days that CloudWatch is asked for; by default, as many as `forecast_load` reads."""
         return KEPT_HISTORY_DAYS if self.history_days_given is None else self.history_days_given
 
     @property

@@ -1,4 +1,4 @@
-"""Where a report is written, looked at before it is made."""
+"""Outputs of a report are checked before it is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peaker_cli.failures import ControlPlaneError
 
 
 def check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:
-    """Whether the report can be written is known before it is made. Raises BadInput."""
+    """Checks that the report can be written before it is made. Raises BadInput."""
     for option, path in (("--json", json_path), ("--html", html_path)):
         if path is None or (option == "--json" and str(path) == "-"):
             continue

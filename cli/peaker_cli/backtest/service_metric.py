@@ -77,7 +77,9 @@ def read_measure(control: ControlPlane, metric: MeasureMetric, history_days: int
 
 
 def read_serving(control: ControlPlane, cluster: str, history_days: int) -> PastLoad | Unknown:
-    """How many replicas of the cluster served, as `forecast_load` published it; unknown where that is not enough."""
+    """Reads the cluster's number of serving replicas, as `forecast_load` published it; unknown where that is
+    not enough.
+    """
     metric = MeasureMetric(
         namespace=namespace(control.environment),
         name=Metric.SERVING_REPLICAS.value,

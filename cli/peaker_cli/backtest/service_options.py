@@ -1,4 +1,4 @@
-"""What a command line says of how the service answered: the measure, its limit, and how many replicas served.
+"""Service options describe how the service answered: the measure, its limit, and the serving replicas.
 
 A command takes `service: ServiceOptions` and is decorated with `takes_service`, which gives it these options.
 """
@@ -28,7 +28,7 @@ def _option(help_text: str, default: str | None = None) -> Any:
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """As they were typed; None where nothing was."""
+    """These options are as typed; None where nothing was."""
 
     latency_limit_ms: Annotated[
         float | None,
@@ -77,7 +77,7 @@ class ServiceOptions:
         )
 
     def limit(self) -> Limit | None:
-        """What the service is held to; None where nothing is asked for. Raises BadInput naming the option."""
+        """Returns the service's limit; None where nothing is asked for. Raises BadInput naming the option."""
         found = limit_of(self.latency_limit_ms, self.cpu_limit_percent)
         if found is None:
             if self.given:

@@ -71,7 +71,9 @@ class BaseStep:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What the owner of the server allows: its administrator's option file on the host, an account made there."""
+    """A preparation holds the owner's permissions: the administrator's option file on the host, an account
+    made there.
+    """
 
     admin_defaults_file: str = ""
     account_here: bool = False
@@ -191,7 +193,7 @@ def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str,
 
 
 def agent_step(found: Sequence[Mapping[str, Any]]) -> BaseStep:
-    """From DescribeInstanceInformation of the host."""
+    """Checks the agent by the host's DescribeInstanceInformation."""
     if not found or found[0].get("PingStatus") != "Online":
         state = found[0].get("PingStatus") if found else "not registered"
         return BaseStep(
@@ -212,7 +214,7 @@ def agent_step(found: Sequence[Mapping[str, Any]]) -> BaseStep:
 
 
 def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequence[Volume]) -> BaseStep:
-    """Whether each volume of the settings is found on the instance as a donor's is: by tag, or else by device."""
+    """Checks that each volume of the settings is found on the instance as a donor's is: by tag, or else by device."""
     unseen = Unknown("not looked at")
     found = data_volumes(Replica(instance, tuple(volumes), unseen, unseen), settings)
     missing = [one for one in settings.volumes if one.name not in found]
@@ -240,7 +242,7 @@ def render_steps(steps: Sequence[BaseStep]) -> RenderableType:
 
 
 def remedies(steps: Sequence[BaseStep]) -> list[str]:
-    """What to do about what is refused or will hurt one day; statements in it are lines of their own, to be copied."""
+    """Lists the remedies of refusals and warnings; statements in them are lines of their own, to be copied."""
     return [f"\n{step.name}: {step.remedy}" for step in steps if step.remedy]
 
 

@@ -56,7 +56,9 @@ def register_base(router: TrafficRouter, settings: ClusterSettings, instance: In
 
 
 def why_not_base(settings: ClusterSettings, instance: Instance) -> str | None:
-    """Why this instance does not go behind the read endpoint, and what to do; None for a base replica."""
+    """Returns the reason why this instance does not go behind the read endpoint, and the remedy; None for a
+    base replica.
+    """
     tags, cluster = instance.tags, settings.name
     environment = tags.get(ENVIRONMENT_TAG)
     role, owner = tags.get(ROLE_TAG), tags.get(CLUSTER_TAG)

@@ -1,4 +1,6 @@
-"""What an account must have for the first run: bootstrap, quotas, prices, keys, image, type, instance profile. Pure."""
+"""These checks cover the account's needs of a first run: bootstrap, quotas, prices, keys, image, type,
+instance profile. Pure.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _BOOTSTRAP = "npx cdk bootstrap -c env={environment}"
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What EC2 says of a type. `zones` are those that offer it."""
+    """An instance type as EC2 describes it. `zones` are those that offer it."""
 
     vcpus: int
     architectures: tuple[str, ...]
@@ -35,7 +37,7 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class Image:
-    """What EC2 says of the image."""
+    """An image as EC2 describes it."""
 
     state: str
     architecture: str
@@ -63,7 +65,7 @@ class DefaultKey:
 
 @dataclass(frozen=True)
 class AccountFacts:
-    """What was asked; None is AWS's `there is none`.
+    """These answers describe the account; None is AWS's `there is none`.
 
     `use` is what it may have of EC2 and EBS, and has; `keys` by ARN with why EBS could not use it. `passes` are
     the roles that launch_replica may pass. `default_key` is None where new volumes are not encrypted by default.
@@ -175,7 +177,9 @@ def _fallback_types(settings: ClusterSettings, facts: AccountFacts) -> Iterable[
 def _quotas(
     settings: ClusterSettings, facts: AccountFacts, room: int, like: Mapping[str, Volume]
 ) -> Iterable[Finding]:
-    """As the plan of all replicas that may still be built checks them; a fallback that cannot serve is none."""
+    """Checks the quotas for all replicas that may still be built, as their plan does; a fallback that cannot
+    serve is none.
+    """
     sound = [one.check for one in _fallback_types(settings, facts) if one.verdict is Verdict.PASS]
     fallbacks = [one for one in settings.fallback_instance_types if f"fallback {one}" in sound]
     yield ACCOUNT.of_check(
@@ -236,7 +240,7 @@ def _keys(settings: ClusterSettings, facts: AccountFacts, like: Mapping[str, Vol
 
 
 def _default_key(settings: ClusterSettings, facts: AccountFacts) -> Finding:
-    """What a volume or a root volume without a key of its own is put under; one that EBS cannot use vanishes."""
+    """Checks the key of volumes and root volumes without one of their own; one that EBS cannot use vanishes."""
     key, check = facts.default_key, "default encryption"
     if isinstance(key, Unknown):
         return ACCOUNT.unknown(check, key)

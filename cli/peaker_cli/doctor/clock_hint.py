@@ -1,4 +1,6 @@
-"""Whether a load followed another clock than that of its settings: decided by the week after a change of the clock."""
+"""The clock hint decides, by the week after a clock change, whether a load followed another clock than its
+settings'.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def better_zone(series: LoadSeries, zone: tzinfo, others: Mapping[str, tzinfo]) 
 
 
 def _change_between(series: LoadSeries, zone: tzinfo, other: tzinfo) -> float | None:
-    """When the distance of the two clocks last changed with a week known before it and two days after it."""
+    """Returns the last change of the two clocks' distance with a week known before it and two days after it."""
     if series.step_seconds > _LONGEST_STEP_SECONDS:
         return None
     times = series.start_seconds + series.step_seconds * np.arange(len(series.values), dtype=np.float64)

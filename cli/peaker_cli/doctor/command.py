@@ -51,11 +51,11 @@ class Diagnosis:
 
     @property
     def refused(self) -> list[Finding]:
-        """What would end the first run."""
+        """Returns the findings that would end the first run."""
         return [one for one in self.findings if one.verdict is Verdict.REFUSE]
 
     def document(self) -> dict[str, Any]:
-        """What --json prints."""
+        """Returns the document of --json."""
         counts = Counter(one.verdict.value for one in self.findings)
         return {
             "cluster": self.cluster,
@@ -134,7 +134,7 @@ def render(diagnosis: Diagnosis) -> RenderableType:
 
 
 def remedies(findings: Sequence[Finding]) -> list[str]:
-    """What to do about what does not pass, the refused first; lines of their own, to be copied."""
+    """Lists the remedies of findings that do not pass, the refused first; lines of their own, to be copied."""
     rank = {Verdict.REFUSE: 0, Verdict.WARN: 1, Verdict.UNKNOWN: 2}
     wrong = sorted((one for one in findings if one.verdict in rank), key=lambda one: rank[one.verdict])
     return [f"\n{one.area}: {one.check}: {one.remedy}" for one in wrong if one.remedy]
@@ -150,7 +150,7 @@ def _verdict_line(diagnosis: Diagnosis) -> str:
 def _look_at_hosts(
     control: ControlPlane, inquiry: Inquiry, settings: ClusterSettings, instances: Sequence[Instance]
 ) -> list[HostLook]:
-    """Of the running base replicas. The source is never asked: nothing of Peaker's runs there."""
+    """Looks at the running base replicas. The source is never asked: nothing of Peaker's runs there."""
     ssm = control.client("ssm")
     commands = SsmCommands(ssm, ssm, control.environment)
     looks = []
@@ -163,7 +163,7 @@ def _look_at_hosts(
 
 
 def _volumes_of_a_donor(settings: ClusterSettings, looks: Sequence[HostLook]) -> Mapping[str, Volume]:
-    """Of the base replica that shows most of them: what a peak replica's will be like."""
+    """Returns the volumes of the base replica that shows most of them: a peak replica's will be like these."""
     found = (data_volumes(look.replica, settings) for look in looks)
     return max(found, key=len, default={})
 

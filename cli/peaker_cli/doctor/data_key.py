@@ -1,4 +1,6 @@
-"""Whether AWS's services may use the key of what the environment keeps (`data_key_arn`): its state, its policy."""
+"""This check tells whether AWS's services may use the key of the environment's data (`data_key_arn`): its
+state, its policy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whether what watches and starts the workflows is deployed, on, and heard by somebody. Pure."""
+"""These checks find whether the parts that watch and start the workflows are deployed, on, and heard by
+somebody. Pure.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class DeployedAlarm:
 
 @dataclass(frozen=True)
 class DeployedFacts:
-    """What was asked, by name. `subscribers` are the confirmed ones of the operators' topic."""
+    """These answers are by name. `subscribers` are the confirmed ones of the operators' topic."""
 
     workflows: Sequence[str] | Unknown
     alarms: Mapping[str, DeployedAlarm] | Unknown

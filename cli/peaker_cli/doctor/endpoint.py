@@ -1,4 +1,4 @@
-"""Whether the read endpoint is what the settings say, and has a base replica that serves. Pure."""
+"""These checks compare the read endpoint with the settings and look for a base replica that serves. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class HostedZone:
 
 @dataclass(frozen=True)
 class EndpointFacts:
-    """What was asked; None is AWS's `there is none`. `health` is that of the serving group, by instance id."""
+    """These answers describe the endpoint; None is AWS's `there is none`. `health` is that of the serving
+    group, by instance id.
+    """
 
     health: Mapping[str, TargetHealth] | Unknown
     groups: Mapping[str, TargetGroup] | Unknown | None = None

@@ -87,7 +87,7 @@ class Area:
 
 
 def ask(permission: str, read: Callable[[], FoundT]) -> FoundT | NotTold:
-    """What AWS says. A refusal or a lost answer is NotTold.
+    """Returns AWS's answer. A refusal or a lost answer is NotTold.
 
     Raises what is about the caller's credentials or the address: nothing else would be told either.
     """
@@ -104,7 +104,7 @@ def ask(permission: str, read: Callable[[], FoundT]) -> FoundT | NotTold:
 
 
 def absent(codes: Sequence[str], read: Callable[[], FoundT]) -> FoundT | None:
-    """What AWS says, or None where it answers with one of these codes: there is no such thing."""
+    """Returns AWS's answer, or None where it is one of these codes: there is no such thing."""
     try:
         return read()
     except ClientError as error:

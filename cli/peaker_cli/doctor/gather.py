@@ -1,4 +1,4 @@
-"""What `peaker doctor` asks AWS: read only, one permission named per question. What is not told is Unknown."""
+"""`peaker doctor` asks AWS here: read only, one permission named per question. A missing answer is Unknown."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Inquiry:
         return ask("ec2:DescribeVolumes", lambda: storage.volumes_of_instance(instance_id))
 
     def agent(self, instance_id: str) -> Sequence[Mapping[str, Any]] | Unknown:
-        """What DescribeInstanceInformation says of it."""
+        """Returns the instance's DescribeInstanceInformation."""
         wanted = [{"Key": "InstanceIds", "Values": [instance_id]}]
         return ask(
             "ssm:DescribeInstanceInformation",
@@ -322,7 +322,7 @@ class Inquiry:
 
 
 def _rule(raw: Mapping[str, Any]) -> Rule:
-    """From EC2's IpPermission; -1 as a port is all of them."""
+    """Reads a rule from EC2's IpPermission; -1 as a port is all of them."""
     first, last = raw.get("FromPort"), raw.get("ToPort")
     ports = None if first is None or last is None or first == -1 else (int(first), int(last))
     ranges = [one.get("CidrIp") for one in raw.get("IpRanges", [])]

@@ -1,4 +1,4 @@
-"""What `peaker doctor` asks of the account: bootstrap, image, type, quotas, prices, keys, roles. Read only."""
+"""`peaker doctor` asks about the account here: bootstrap, image, type, quotas, prices, keys, roles. Read only."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class AccountInquiry:
         )
 
     def _use(self) -> AccountUse:
-        """As a plan asks; what runs are about to make is in no list yet, and is not asked here."""
+        """Counts the account's use as a plan does; resources that runs are about to make are in no list yet."""
         ec2, environment = self._client("ec2"), self._settings.environment
         compute = Ec2Compute(ec2, environment)
         sources = Sources(
@@ -129,7 +129,9 @@ class AccountInquiry:
         return DefaultKey(key_id, _unless_denied(asked))
 
     def _image_keys(self) -> Sequence[str]:
-        """None where the image is not there or its snapshots are another account's: the image has a line of its own."""
+        """Returns the keys of the image's snapshots; none where the image is missing or its snapshots are
+        another account's.
+        """
         compute = Ec2Compute(self._client("ec2"), self._settings.environment)
         found = ask("ec2:DescribeImages", lambda: compute.image_keys(self._settings.image_id))
         return () if isinstance(found, Unknown) else found
@@ -178,7 +180,7 @@ def _resources(document: Mapping[str, Any] | str) -> Iterator[str]:
 
 
 def _unless_denied(why: str | Unknown | None) -> str | Unknown | None:
-    """What is denied to a person may be allowed to the functions."""
+    """Returns a denied answer as NotTold: the functions may have rights that a person lacks."""
     if isinstance(why, str) and "AccessDenied" in why:
         return NotTold(f"{why}; `peaker plan` tries it as its function", why.split(": ")[0])
     return why

@@ -78,7 +78,7 @@ def look_at_host(
 
 
 def _told(result: Mapping[str, Any], name: str, kind: type[ToldT]) -> ToldT | None:
-    """What the host says under this name; None where it is something else."""
+    """Returns the host's value under this name; None where it is of another kind."""
     value = result.get(name)
     return value if isinstance(value, kind) else None
 

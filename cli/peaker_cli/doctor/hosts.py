@@ -1,4 +1,5 @@
-"""Whether the cluster's own hosts can begin: one source, base replicas that can be donors. Pure.
+"""These checks tell whether the cluster's own hosts can begin: one source, base replicas that can be donors.
+Pure.
 
 The steps of a host are those of `peaker prepare-base`, looked at and not made.
 """
@@ -35,7 +36,7 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class HostLook:
-    """What a base replica showed; `steps` hold an Unknown where nobody would tell.
+    """A look holds a base replica's facts; `steps` hold an Unknown where it did not answer.
 
     `server_id` and `source_host` are what its server says, None where it was not asked.
     """
@@ -130,7 +131,7 @@ def _base(settings: ClusterSettings, instances: Sequence[Instance]) -> Finding:
 
 
 def _steps(settings: ClusterSettings, look: HostLook) -> Iterable[Finding]:
-    """In the words of prepare-base; its remedies name the instance here."""
+    """Yields the steps of prepare-base as findings; its remedies name the instance here."""
     prepare = f"peaker prepare-base {settings.name} {look.replica.instance_id} --env {settings.environment}"
     for step in look.steps:
         check = f"{look.replica.instance_id}: {step.name}"
@@ -144,7 +145,7 @@ def _steps(settings: ClusterSettings, look: HostLook) -> Iterable[Finding]:
 
 
 def _compared(looks: Sequence[HostLook], source: Instance | None) -> Iterable[Finding]:
-    """What only all servers together show."""
+    """Compares all servers with one another."""
     by_id: dict[int, list[str]] = {}
     for look in looks:
         if look.server_id is not None:

@@ -1,4 +1,4 @@
-"""Whether the forecast has what it forecasts from: the load metric, its age, its history, its period. Pure."""
+"""These checks tell whether the forecast has its inputs: the load metric, its age, its history, its period. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _CLOCKS = (
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """What was asked at `now`. `recent` are points of three periods at least, in the metric's own period; `history` the
-    instants of the points that a forecast reads, whose spacing is `history_period`.
+    """These answers were read at `now`. `recent` are points of three periods at least, in the metric's own
+    period; `history` the instants of the points that a forecast reads, whose spacing is `history_period`.
 
     `similar` are the dimensions of metrics of that name; `loads` are the values of `history`.
     """
@@ -153,7 +153,9 @@ def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datet
 def _time_zone(
     settings: ClusterSettings, facts: MetricFacts, history: Sequence[datetime]
 ) -> Iterable[Finding]:
-    """Whether the load followed another clock than the settings' when one was last changed; silent where none was."""
+    """Warns where the load followed another clock than the settings' at the last clock change; silent where
+    none was.
+    """
     try:
         series = series_from_points(
             [one.timestamp() for one in history],

@@ -1,4 +1,4 @@
-"""Whether the network lets the first run through: subnets, one VPC, security group rules. Pure."""
+"""These checks tell whether the network lets the first run through: subnets, one VPC, security group rules. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rule:
     sources: tuple[str, ...]
 
     def lets(self, port: int) -> bool:
-        """Whether TCP to this port is within the rule."""
+        """Tells whether TCP to this port is within the rule."""
         if self.protocol == "-1":
             return True
         return self.protocol in ("tcp", "6") and (
@@ -58,7 +58,7 @@ class Group:
 
 @dataclass(frozen=True)
 class NetworkFacts:
-    """What was asked. Subnets and groups by id, those that EC2 does not know left out.
+    """These answers are subnets and groups by id, those that EC2 does not know left out.
 
     `base_groups` are those of the base replicas by instance id, `source_groups` those of the source. The load
     balancer's nodes are in `balancer_subnets` and ask from `balancer_groups` (none: from their addresses only); both
@@ -147,7 +147,7 @@ def _one_vpc(settings: ClusterSettings, facts: NetworkFacts, groups: Mapping[str
 def _ingress(
     settings: ClusterSettings, facts: NetworkFacts, groups: Mapping[str, Group]
 ) -> Iterable[Finding]:
-    """Of the peak replicas by the settings, and of each base replica by its own groups."""
+    """Checks the rules of peak replicas by the settings, and of each base replica by its own groups."""
     endpoint = settings.read_endpoint
     hosts = {"peak replicas": settings.security_group_ids, **facts.base_groups}
     for who, named in hosts.items():
@@ -203,7 +203,7 @@ def _balancer_reaches(
 
 
 def _let_in(cidr: str, groups: Sequence[str], sources: Sequence[str]) -> bool:
-    """What a prefix list holds is not looked at: it counts as letting in."""
+    """Tells whether the rule lets the source in. A prefix list counts as letting in; its content is not read."""
     return any(source in groups or source.startswith("pl-") or _covers(source, cidr) for source in sources)
 
 

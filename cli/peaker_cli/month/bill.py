@@ -29,7 +29,7 @@ class BaseReplica:
 
 @dataclass(frozen=True)
 class Month:
-    """What a bill is made of. `until` is the month's end, or now while it lasts.
+    """A month holds the inputs of a bill. `until` is the month's end, or now while it lasts.
 
     `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second; a point of
     `load` is of `load_period_seconds`. `reserved` is room that was kept for events.
@@ -58,7 +58,7 @@ class Month:
         return next((at for at, _ in self.load if self.start <= at < self.until), None)
 
     def has_load_since(self, at: datetime) -> bool:
-        """Whether the load is known from this time on, or from the month's start where that is later."""
+        """Tells whether the load is known from this time on, or from the month's start where that is later."""
         first = self.load_from
         return first is not None and seconds_between(max(at, self.start), first) <= self.load_period_seconds
 
@@ -155,7 +155,7 @@ def _peak(month: Month, one: Stretch) -> dict[str, Any]:
 
 
 def _queries(month: Month, one: Stretch) -> float | None:
-    """What this replica served by an even share of the load; None without load in all of its time."""
+    """Returns the replica's even share of the load; None without load in all of its time."""
     if one.failed or one.served_from is None or not month.has_load_since(one.served_from):
         return None
     total, seen = 0.0, False
@@ -183,7 +183,9 @@ def _idle(month: Month) -> dict[str, Any]:
 
 
 def _why_not_idle(month: Month) -> str | None:
-    """None where the load is known for as long as peak replicas ran: a part of these hours is no sum."""
+    """Returns the reason why idle hours are unknown; None where the load is known for all of the peak
+    replicas' hours.
+    """
     if month.capacity <= 0:
         return "capacity_per_replica is 0"
     first = month.load_from
@@ -196,7 +198,9 @@ def _why_not_idle(month: Month) -> str | None:
 
 
 def _always_on(month: Month, served: Sequence[Stretch]) -> dict[str, Any]:
-    """As many replicas as the highest peak had, all month long, at their mean price; rates and snapshots left out."""
+    """Returns the bill of as many replicas as the highest peak had, all month long, at their mean price;
+    rates and snapshots left out.
+    """
     marks = sorted({max(one.since, month.start) for one in served})
     most = max((len(month.running(at)) for at in marks), default=0)
     prices = [one.hourly for one in served if one.hourly is not None]
@@ -206,7 +210,7 @@ def _always_on(month: Month, served: Sequence[Stretch]) -> dict[str, Any]:
 
 
 def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
-    """What another setting would have saved, the most first. Only what the figures of the month show."""
+    """Lists other settings' savings, the most first. Only what the figures of the month show."""
     found = []
     wasted = sum(one.wasted_hourly * one.hours(month.start, month.until) for one in seen)
     if wasted >= 0.005:
@@ -244,7 +248,7 @@ def _times(hourly: float | None, hours: float) -> float | None:
 
 
 def _sum(amounts: Any) -> float | None:
-    """None as soon as one is unknown: a part is no sum."""
+    """Adds amounts; None as soon as one is unknown: a part is no sum."""
     found = list(amounts)
     return None if any(one is None for one in found) else math.fsum(found)
 

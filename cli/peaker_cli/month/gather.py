@@ -1,4 +1,4 @@
-"""What a month's bill is made of, read from the ledger, EC2 and CloudWatch."""
+"""A month's bill is gathered from the ledger, EC2 and CloudWatch."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings
 
 
 def _billed_as(one: Instance) -> str | Unknown:
-    """By EC2's word of the instance: its image, which its owner chose, need not be that of peak replicas."""
+    """Returns the bill's product by EC2's word of the instance: its image, which its owner chose, need not be
+    that of peak replicas.
+    """
     if one.billed_as == LINUX:
         return LINUX
     return Unknown(f"{one.instance_id} is billed as {one.billed_as or 'nothing that EC2 names'}")
@@ -113,7 +115,7 @@ def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable) -> tuple[flo
 
 
 def _load(control: ControlPlane, settings: ClusterSettings, start: datetime, until: datetime) -> LoadPoints:
-    """In the shortest period that CloudWatch still has of the whole time."""
+    """Reads the load in the shortest period that CloudWatch still has of the whole time."""
     least = least_period_seconds(start, control.clock.now())
     history = CloudWatchLoadHistory(control.client("cloudwatch"))
     return history.metric_points(settings.load_metric, start, until, least)

@@ -106,7 +106,7 @@ def timeline(month: Month) -> Figure:
 
 
 def dollars(document: dict[str, Any]) -> Figure:
-    """What was paid beside what always-on would have cost."""
+    """Draws the dollars paid beside the price of always-on replicas."""
     figure = Figure(figsize=(10.5, 1.9), layout="constrained")
     axes = figure.subplots()
     base = document["base"]["usd"] or 0.0
@@ -129,7 +129,7 @@ def dollars(document: dict[str, Any]) -> Figure:
 
 
 def _marks(month: Month) -> list[datetime]:
-    """When the number of running replicas changes, within the month."""
+    """Returns the times within the month at which the number of running replicas changes."""
     changes = {month.start, month.until}
     for one in month.stretches:
         changes |= {

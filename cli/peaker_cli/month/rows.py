@@ -29,7 +29,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def unknown_rows(document: dict[str, Any]) -> list[str]:
-    """What is unknown in the summary, or not seen, and why."""
+    """Lists the unknown or unseen parts of the summary, with the reasons."""
     whys = [
         (name, document[part]["why_unknown"]) for name, part in (("base", "base"), ("idle hours", "idle"))
     ]

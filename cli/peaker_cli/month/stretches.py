@@ -84,7 +84,9 @@ def stretches_of(receipts: Iterable[Mapping[str, Any]]) -> list[Stretch]:
 
 
 def _did_its_work(receipt: Mapping[str, Any]) -> bool:
-    """Whether the receipt's own replica serves, or has gone, as it was to; the batch may have ended otherwise."""
+    """Tells whether the receipt's own replica serves, or has gone, as intended; the batch may have ended
+    otherwise.
+    """
     of_batch = {one["run_id"]: one["state"] for one in receipt.get("members") or ()}
     own = of_batch.get(receipt["run_id"])
     if own is None:
@@ -139,7 +141,7 @@ def _end(found: list[Stretch], receipt: Mapping[str, Any]) -> None:
 def parked_times(
     receipts: Sequence[Mapping[str, Any]], stretches: Sequence[Stretch], rows: Mapping[str, ReplicaRow]
 ) -> list[ParkedTime]:
-    """From each park until the replica's next stretch, its retirement, or now (None)."""
+    """Returns the times from each park until the replica's next stretch, its retirement, or now (None)."""
     found = []
     for receipt in receipts:
         parking = receipt.get("parking")

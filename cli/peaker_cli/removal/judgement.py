@@ -1,4 +1,6 @@
-"""Whether a cluster's stack may be removed: nobody tends a replica whose settings, alarms and routes are gone. Pure."""
+"""This decision allows a cluster's stack to be removed: nobody tends a replica whose settings, alarms and
+routes are gone. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class RemovalSight:
-    """What ledger, EC2 and EventBridge have of the cluster. `lease` None: nobody works on it; `starting_rules`: the
-    rules that start runs and are enabled."""
+    """The sight holds the cluster's state in ledger, EC2 and EventBridge. `lease` None: no run is at work;
+    `starting_rules`: the enabled rules that start runs.
+    """
 
     cluster: str
     rows: Mapping[str, ReplicaRow]

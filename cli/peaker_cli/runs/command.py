@@ -170,7 +170,7 @@ def _step(progress: RunProgress | Unknown, ended: RunExecution | None) -> str:
 
 
 def _cost_until(run: RunRow, now: datetime) -> Reading:
-    """By the receipt's own arithmetic, as if the run had ended now."""
+    """Computes the cost by the receipt's own arithmetic, as if the run had ended now."""
     price, replica = price_of_build(run), run.part(RunReplica)
     if price is None:
         return Unknown("the run has no plan with a price")

@@ -150,7 +150,7 @@ def _calls(calls: list[dict[str, Any]]) -> Table:
 
 
 def _donor(plan: dict[str, Any]) -> str:
-    """With why it is the one: it may not be the one that lags least."""
+    """Names the donor and the reason: it may not be the one that lags least."""
     donor = plan["donor"] or "none"
     return next((one for one in plan.get("donor_reasons", ()) if one.startswith(f"{donor}: ")), donor)
 
@@ -161,7 +161,7 @@ def _lead_time(lead: dict[str, Any]) -> str:
 
 
 def _longest_parts(lead: dict[str, Any]) -> Iterator[str]:
-    """With the p90 of each where it is known."""
+    """Yields the longest parts with the p90 of each where it is known."""
     slow = lead.get("p90_parts") or {}
     for name, seconds in sorted(lead["parts"].items(), key=lambda part: -part[1])[:5]:
         spread = f" ({duration(slow[name])})" if name in slow else ""
@@ -169,7 +169,7 @@ def _longest_parts(lead: dict[str, Any]) -> Iterator[str]:
 
 
 def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
-    """When it will serve; of one replica alone the plan says so in a line of its own."""
+    """Returns the time when a member will serve; of one replica alone the plan says so in a line of its own."""
     if len(members) == 1:
         return ""
     late = (member.get("choice") or {}).get("in_time") is False
@@ -177,7 +177,7 @@ def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
 
 
 def _batch(plan: dict[str, Any]) -> str:
-    """What all of the batch cost together."""
+    """Returns the cost of the whole batch."""
     price = plan["batch_price"]
     if price["hourly"] is None or price["once"] is None:
         return f"{len(plan['members'])} replicas at an unknown price"
@@ -188,7 +188,7 @@ def _batch(plan: dict[str, Any]) -> str:
 
 
 def _returns(plan: dict[str, Any]) -> bool:
-    """Whether a parked replica comes back."""
+    """Tells whether a parked replica comes back."""
     return _action(plan) != "build"
 
 
@@ -208,7 +208,7 @@ def _verdict(members: list[dict[str, Any]]) -> str:
 
 
 def _way(method: dict[str, Any]) -> str:
-    """How it is decided, and why parked replicas do not come back as they are."""
+    """Names the method, and the reason why parked replicas do not come back as they are."""
     rejected = "".join(f"; {name} cannot return as it is: {why}" for name, why in method["rejected"].items())
     return f"{method['reason']}{rejected}"
 

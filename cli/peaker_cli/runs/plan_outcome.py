@@ -11,7 +11,7 @@ from peaker_cli.durations import duration
 
 
 def outcome_tables(receipt: dict[str, Any]) -> Iterator[Table]:
-    """In the order of the members; none for receipts of before plans were compared."""
+    """Yields a table for each member, in their order; none for receipts of before plans were compared."""
     members = receipt.get("members") or ()
     for member in members:
         if member.get("outcome"):
@@ -45,7 +45,7 @@ def _row(table: Table, name: str, figures: dict[str, Any]) -> None:
 
 
 def _off(planned: float | None, took: float | None) -> str:
-    """In percent of what it took; a dash where either is unknown or nothing passed."""
+    """Returns the error in percent of the real time; a dash where either is unknown or nothing passed."""
     if planned is None or not took:
         return "-"
     return f"{(planned - took) / took:+.0%}"

@@ -133,7 +133,7 @@ def _several(receipt: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _other_costs(receipt: dict[str, Any]) -> str:
-    """Where the costs of the others are told."""
+    """Says where the costs of the others are."""
     told = [
         f"of member {one['number']}: peaker receipt {one['run_id']}"
         for one in _several(receipt)
@@ -160,7 +160,7 @@ def _usd(amount: float | None) -> str:
 
 
 def _parking(receipt: dict[str, Any]) -> str:
-    """What the replica costs parked against in service."""
+    """Compares the replica's cost parked with its cost in service."""
     parking = receipt.get("parking")
     if not parking:
         return ""

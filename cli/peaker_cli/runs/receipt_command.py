@@ -79,7 +79,7 @@ def read_unfinished(reader: StatusReader, control: ControlPlane, run_id: str) ->
 
 
 def unfinished_text(unfinished: Unfinished, control: ControlPlane) -> str:
-    """What a person is told who asks for the receipt too early."""
+    """Answers a person who asks for the receipt too early."""
     run = unfinished.run
     now = control.clock.now()
     head = f"{run.run_id} has no receipt yet: {run.state} since {run.started_at:%d %b %H:%M:%S} UTC"

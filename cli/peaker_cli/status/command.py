@@ -35,7 +35,9 @@ def status_command(
 
 
 def read_statuses(reader: StatusReader, control: ControlPlane, cluster: str | None) -> list[ClusterStatus]:
-    """Of one cluster, or of all. Raises ControlPlaneError where none is deployed, UnknownCluster for a wrong name."""
+    """Reads the status of one cluster, or of all. Raises ControlPlaneError where none is deployed,
+    UnknownCluster for a wrong name.
+    """
     names = reader.clusters() if cluster is None else [cluster]
     if not names:
         raise ControlPlaneError(control.not_deployed("no cluster"))

@@ -1,4 +1,4 @@
-"""How a cluster stands, as one typed document: made from what was gathered, without a look at AWS or the clock."""
+"""A cluster's status is one typed document, made from gathered facts without a look at AWS or the clock."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class KeptSnapshots:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """How one cluster stands at `at`."""
+    """A cluster's status at `at`."""
 
     cluster: str
     environment: str
@@ -308,7 +308,7 @@ _SHOWN = ("capacity_basis", "action", "outcome", "reason", "observing", "observa
 
 
 def _is_readable(report: Mapping[str, Any]) -> bool:
-    """Whether the report, a document of the ledger, has what is shown of it."""
+    """Tells whether the report, a document of the ledger, has the fields that are shown."""
     try:
         from_iso(str(report["at"]))
         figures = [report["capacity_per_replica"], report["required"], *dict(report["numbers"]).values()]

@@ -121,7 +121,7 @@ class StatusReader:
         return _known(lambda: deployed_prices(self._client, settings, self._control.clock.now()))
 
     def stored_prices(self) -> FetchedPrices | Unknown:
-        """What the environment has of the Price List, which is Linux's."""
+        """Returns the environment's stored prices of the Price List, which are Linux's."""
         return _known(lambda: self._stored_prices.read())
 
     def at_work(self, cluster: str) -> RunAtWork | None:
@@ -142,7 +142,7 @@ class StatusReader:
         return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution, self._members(run))
 
     def _members(self, run: RunRow) -> tuple[MemberAtWork, ...]:
-        """Of a batch of several; the rows of one that has not begun are not there yet."""
+        """Returns the members of a batch of several; the rows of one that has not begun are not there yet."""
         batch = run.part(Batch)
         found = []
         for run_id in () if batch is None or len(batch.members) < 2 else batch.members:

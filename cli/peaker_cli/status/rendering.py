@@ -74,7 +74,7 @@ def status_line(status: ClusterStatus) -> str:
 
 
 def run_line(run: RunStatus | Unknown | None, now: datetime) -> str:
-    """What is at work, in short."""
+    """Describes the run at work, in short."""
     if run is None:
         return "nothing at work"
     if isinstance(run, Unknown):
@@ -84,7 +84,9 @@ def run_line(run: RunStatus | Unknown | None, now: datetime) -> str:
 
 
 def ended_line(run: RunStatus, ended: RunExecution) -> str:
-    """Of a run whose execution ended while it holds the lease: how, and whether anybody works on it."""
+    """Describes a run whose execution ended while it holds the lease: how it ended, and whether anybody works
+    on it.
+    """
     if run.undone_by_roll_back:
         step = run.progress.step if isinstance(run.progress, RunProgress) else "step unknown"
         return f"{ended.text}; roll_back undoes it, {step}"
@@ -124,7 +126,7 @@ def prewarm_line(prewarm: PrewarmState) -> str:
 
 
 def decision_line(decision: DecisionStatus | Unknown, now: datetime) -> str:
-    """What the newest check decided, why, and how old it is."""
+    """Describes the newest check's decision, its reason and its age."""
     if isinstance(decision, Unknown):
         return f"unknown ({decision.why})"
     age = duration(max(0.0, seconds_between(decision.at, now)))
@@ -161,7 +163,7 @@ def _few_reads_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
 
 
 def _unknown_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
-    """Why a cell of the table says unknown: the reason, and of whom."""
+    """Explains each unknown cell of the table: the reason, and the replicas."""
     named: dict[str, list[str]] = {}
     for one in replicas:
         for what, reading in (("lag", one.lag_seconds), ("reads", one.share_of_reads)):
@@ -317,7 +319,7 @@ def _value(reading: Reading, shown: Callable[[float], str]) -> str:
 
 
 def _short(reading: Reading, shown: Callable[[float], str]) -> str:
-    """Where the reason stands elsewhere."""
+    """Shortens an unknown reading whose reason stands elsewhere."""
     return "unknown" if isinstance(reading, Unknown) else shown(reading.value)
 
 

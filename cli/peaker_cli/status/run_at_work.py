@@ -18,7 +18,7 @@ from peaker_contract.cluster import ClusterSettings
 
 @dataclass(frozen=True)
 class MemberAtWork:
-    """What the ledger has of one replica of a batch."""
+    """One replica of a batch, as the ledger has it."""
 
     run: RunRow
     steps: tuple[StepRow, ...]
@@ -26,7 +26,7 @@ class MemberAtWork:
 
 @dataclass(frozen=True)
 class RunAtWork:
-    """Who holds the cluster's lease, and what the ledger has of that run; `run` is None before it is written.
+    """The holder of the cluster's lease, and its run in the ledger; `run` is None before it is written.
 
     `execution` is what Step Functions says of it: a run whose execution was stopped keeps its lease until it is undone.
     `members` are those of a batch of several replicas.
@@ -114,7 +114,7 @@ def ended_execution(execution: RunExecution | Unknown) -> RunExecution | None:
 
 
 def is_worked_on(found: RunAtWork) -> bool:
-    """Its execution runs, as far as is known, or roll_back has begun what undoes it."""
+    """Tells whether its execution runs, as far as is known, or roll_back has begun to undo it."""
     ended = ended_execution(found.execution)
     return ended is None or _has_step_since(found.steps, ended.ended_at)
 
@@ -124,7 +124,7 @@ def _has_step_since(steps: Sequence[StepRow], ended_at: datetime | None) -> bool
 
 
 def _without_end(progress: RunProgress | Unknown, why: str) -> RunProgress | Unknown:
-    """Nobody waits for a prewarm whose execution ended."""
+    """Returns the progress without an expected end: nobody waits for a prewarm whose execution ended."""
     if isinstance(progress, Unknown) or progress.prewarm is None:
         return progress
     prewarm = replace(progress.prewarm, eta_seconds=Unknown(why), goes_on_at=None, deadline=None)

@@ -1,4 +1,6 @@
-"""Which device a person means, and why it cannot be measured: each reason has its own words and remedy."""
+"""This module finds the device that a person means, and says why one cannot be measured: each reason has its
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _CANNOT_OPEN = {
 
 
 def why_not_measurable(path: str) -> str | None:
-    """Why this path is no block device that can be read; None when it is one."""
+    """Returns the reason why this path is no readable block device; None when it is one."""
     if not path.strip():
         return "an empty path is no device; give one such as /dev/nvme1n1"
     try:
@@ -42,7 +44,9 @@ def why_not_measurable(path: str) -> str | None:
 
 
 def why_no_scratch(path: Path) -> str | None:
-    """Why no scratch file can be made in this directory; None when it can, as far as that shows without trying."""
+    """Returns the reason why no scratch file can be made in this directory; None when it can, as far as that
+    shows without trying.
+    """
     if not path.exists():
         return f"{path} does not exist; make the directory first"
     if not path.is_dir():

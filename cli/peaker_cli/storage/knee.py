@@ -122,7 +122,7 @@ def knee_command(
 
 
 def diagnose_steps(result: dict[str, Any], limits: Limits) -> DeviceDiagnosis:
-    """What the steps of a search say by the rules for iostat, each step being one report."""
+    """Diagnoses the steps of a search by the rules for iostat, each step being one report."""
     reports = [IostatReport(number, (_load(result, step),)) for number, step in enumerate(result["steps"], 1)]
     return diagnose(reports, limits)[0]
 
@@ -130,7 +130,9 @@ def diagnose_steps(result: dict[str, Any], limits: Limits) -> DeviceDiagnosis:
 def findings_at_the_top(
     result: dict[str, Any], limits: Limits, diagnosis: DeviceDiagnosis
 ) -> tuple[Finding, ...]:
-    """What limits the step with most concurrency; the volume's NVMe statistics decide where there are any."""
+    """Returns the limits of the step with most concurrency; the volume's NVMe statistics decide where there
+    are any.
+    """
     step = result["steps"][-1]
     exceeded = exceeded_during(step["nvme"], step["seconds"])
     if exceeded is None:

@@ -1,4 +1,4 @@
-"""What volumes and an instance promise, as given on the command line: IOPS:MIB_PER_S."""
+"""Promises are the limits of volumes and an instance, as given on the command line: IOPS:MIB_PER_S."""
 
 from __future__ import annotations
 

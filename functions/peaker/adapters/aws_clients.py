@@ -1,4 +1,4 @@
-"""How this control plane talks to AWS: short timeouts, standard retries, clients made on first use."""
+"""These clients talk to AWS for the control plane: short timeouts, standard retries, made on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On-demand prices from the Price List API: pricing:GetProducts, whose answers are JSON documents in strings.
+"""The Price List API gives on-demand prices: pricing:GetProducts answers JSON documents in strings.
 
 The API is served in a few regions only and knows the prices of all regions of its partition. A price is taken when
 exactly one offer in USD fits in the unit that is expected; else it is None, which means unknown.

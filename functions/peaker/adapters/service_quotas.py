@@ -1,4 +1,4 @@
-"""What the account may have, from Service Quotas.
+"""Service Quotas gives the account's limits.
 
 GetServiceQuota knows a quota only where the account has a value of its own; AWS's default is another call's.
 """

@@ -33,7 +33,7 @@ Points = list[tuple[datetime, float]]
 def metric_query(
     namespace: str, name: str, dimensions: Mapping[str, str], statistic: str, period_seconds: int
 ) -> MetricDataQueryTypeDef:
-    """What to ask for one metric's points, one for each period."""
+    """Returns a query for one metric's points, one for each period."""
     pairs: list[DimensionTypeDef] = [{"Name": key, "Value": value} for key, value in dimensions.items()]
     return {
         "Id": "wanted",

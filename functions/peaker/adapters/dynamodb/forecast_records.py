@@ -1,4 +1,4 @@
-"""What the forecast remembers, in the ledger table: check state, newest report, issued forecasts, past durations.
+"""Forecast records in the ledger table: check state, newest report, issued forecasts, past durations.
 
 pk `cluster#<name>`; sk `forecast#state`, `forecast#report` (the newest check) and `forecast#issued#<time>` (two weeks,
 then DynamoDB forgets it). pk `figures`; sk `<cluster>`: what its runs took, for the others (half a year).
@@ -312,7 +312,7 @@ def _number(item: Mapping[str, Any], name: str) -> float | None:
 
 
 def _served(run: RunRow) -> bool:
-    """Of a batch each member has its own rows: one that failed teaches nothing, whatever became of the others."""
+    """Tells whether the member served: a failed one teaches nothing, whatever became of the others."""
     try:
         member = run.part(Member)
     except LedgerInconsistent:
@@ -321,9 +321,9 @@ def _served(run: RunRow) -> bool:
 
 
 def _method(run: RunRow) -> Method | None:
-    """How its replica came. A parked one that came back hydrates nothing and teaches nothing of a build.
+    """Returns the member's method. A returned parked replica hydrates nothing and teaches nothing of a build.
 
-    None of a run whose plan cannot be read, which may have been any.
+    It is None where the run's plan cannot be read.
     """
     try:
         plan = run.part(ScaleOutPlan)
@@ -361,5 +361,5 @@ def _step_seconds(step: StepRow | None) -> float | None:
 
 
 def _is_amount(value: Any) -> TypeGuard[float]:
-    """Whether it was measured: other releases may have noted something else under its name."""
+    """Tells whether the value is a number: other releases may have noted something else under its name."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18

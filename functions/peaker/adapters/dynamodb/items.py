@@ -87,7 +87,7 @@ class LedgerTable:
             raise _lease_lost(holder)
 
     def member_token(self, run_id: str) -> int:
-        """Of a member of a batch; 0 before it was ever fenced."""
+        """Returns the token of a batch's member; 0 before it was ever fenced."""
         item = self.get(run_key(run_id), FENCE) or {}
         return int(item.get("member_token", 0))
 
@@ -292,7 +292,7 @@ class LedgerTable:
         return {"Update": condition}
 
     def _member_condition(self, holder: Holder) -> list[TransactWriteItemTypeDef]:
-        """For a member of a batch: that it was not fenced since its token was given."""
+        """Returns the condition that a batch's member was not fenced since its token was given."""
         if holder.member_token is None:
             return []
         return [{"ConditionCheck": self._token_is(holder, holder.member_token)}]  # type: ignore[typeddict-item]
@@ -328,14 +328,14 @@ def _lease_lost(holder: Holder) -> LeaseLost:
 
 
 def _met_another(error: ClientError) -> bool:
-    """Whether nothing but another transaction on the same item was in its way."""
+    """Tells whether only another transaction on the same item cancelled this one."""
     if error_code(error) == "TransactionConflictException":
         return True
     return set(_cancellation_codes(error)) - {"None"} == {"TransactionConflict"}
 
 
 def _cancellation_codes(error: ClientError) -> list[str]:
-    """Of a cancelled transaction: one code for each of its items, "None" where nothing was wrong with it."""
+    """Returns a cancelled transaction's codes, one for each of its items, "None" where nothing was wrong with it."""
     reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
     return [reason.get("Code", "None") for reason in reasons]
 

@@ -33,13 +33,13 @@ _COLUMNS = frozenset({
 
 
 def request(item: Mapping[str, Any]) -> ExecutionInput:
-    """As it was checked when it was given: what another version knew more of it does not matter any more."""
+    """Decodes the run's request, which was checked when it was given; unknown fields are ignored."""
     given = {"cluster": item["cluster"], **parsed_json(item["request"])}
     return ExecutionInput.model_validate(given, extra="ignore")
 
 
 def parts(item: Mapping[str, Any]) -> dict[str, str]:
-    """Whatever is not a column of the row is a part. An empty document is none."""
+    """Returns the item's parts: all that are not columns of the row. An empty document is none."""
     texts = {name: text_in(item, name) for name in item if name not in _COLUMNS}
     return {name: text for name, text in texts.items() if text != "{}"}
 

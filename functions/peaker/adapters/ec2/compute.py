@@ -247,7 +247,9 @@ def _instance(raw: InstanceTypeDef) -> Instance:
 
 
 def _counts(raw: InstanceTypeDef) -> bool:
-    """In a quota of on-demand vCPUs: spot instances, capacity blocks and dedicated hosts have quotas of their own."""
+    """Tells whether an instance counts in a quota of on-demand vCPUs: spot instances, capacity blocks and
+    dedicated hosts have quotas of their own.
+    """
     return raw.get("InstanceLifecycle") is None and raw["Placement"].get("Tenancy") != "host"
 
 

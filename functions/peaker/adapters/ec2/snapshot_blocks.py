@@ -1,4 +1,4 @@
-"""Which blocks a snapshot holds, by the EBS direct APIs."""
+"""The EBS direct APIs list the blocks that a snapshot holds."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ReplicaHealthChecks:
             self._cloudwatch.delete_alarms(AlarmNames=[alarm_name(settings, instance_id)])
 
     def states(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
-        """What the alarms say, by instance id; an alarm without data yet is INITIAL."""
+        """Returns the health that the alarms show, by instance id; an alarm without data yet is INITIAL."""
         prefix = alarm_prefix(settings)
         pages = self._cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix=prefix)
         found: dict[str, TargetHealth] = {}
@@ -129,7 +129,7 @@ class ReplicaHealthChecks:
 
 
 def alarm_prefix(settings: ClusterSettings) -> str:
-    """What the alarms' names begin with; the instance id follows."""
+    """Returns the beginning of the alarms' names; the instance id follows."""
     return replica_alarm_prefix(settings.environment, settings.name)
 
 

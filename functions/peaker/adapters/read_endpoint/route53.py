@@ -63,7 +63,7 @@ class Route53ReadEndpoint:
         return _targets(proven, self._checks.states(settings))
 
     def warming_health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
-        """What a registration or its end left half done, an alarm without a record, is UNUSED."""
+        """Returns the newcomers' health; an alarm without a record, which is half registered, is UNUSED."""
         records = self._records(_endpoint(settings))
         alarms = self._checks.states(settings)
         half_done = TargetHealth(TargetState.UNUSED, "it has an alarm and no record")

@@ -45,7 +45,9 @@ def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = 
 def _hear(
     ports: Ports, commands: Mapping[str, str], pause: Callable[[float], None]
 ) -> dict[str, HealthReport | Unknown]:
-    """What each host (instance id to command id) said; a host whose answer AWS does not show is unknown alone."""
+    """Reads each host's report (instance id to command id); a host whose answer AWS does not show is unknown
+    alone.
+    """
     answers: dict[str, HealthReport | Unknown] = {}
     throttled: Counter[str] = Counter()
     for _ in range(LOOKS):
@@ -69,7 +71,7 @@ def _hear(
 def policy_parameters(
     settings: ClusterSettings, instance: Instance, replicas: list[Instance]
 ) -> dict[str, str]:
-    """What report_health stores on that replica; the peers are all others."""
+    """Returns the policy that report_health stores on that replica; the peers are all others."""
     health = settings.health
     peers = [
         {"instance_id": one.instance_id, "address": one.private_ip}

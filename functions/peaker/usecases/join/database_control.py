@@ -46,7 +46,7 @@ def database_step(step: StepInput, document: str, times: int) -> str:
 
 
 def catch_up_parameters(settings: ClusterSettings, run_id: str) -> dict[str, str]:
-    """Of wait_for_catch_up. Its gate is in whole seconds: rounded down."""
+    """Returns the parameters of wait_for_catch_up. Its gate is in whole seconds: rounded down."""
     return {
         "RunId": run_id,
         "LagGateSeconds": str(int(settings.gates.lag_seconds)),

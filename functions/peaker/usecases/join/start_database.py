@@ -25,7 +25,7 @@ def start_database(ports: Ports, step: StepInput) -> Summary:
 
 
 def health_policy(settings: ClusterSettings) -> str:
-    """What the replica's health responder goes by, as the host takes it (JSON)."""
+    """Returns the policy of the replica's health responder, as the host takes it (JSON)."""
     health = settings.health
     policy = {
         "good_samples": health.good_samples,
@@ -37,7 +37,7 @@ def health_policy(settings: ClusterSettings) -> str:
 
 
 def start_parameters(ports: Ports, step: StepInput, instance_id: str) -> dict[str, str]:
-    """Of start_database, whether it is the copy's first start or a later one."""
+    """Returns the parameters of start_database, for the copy's first start and for a later one."""
     settings = ports.clusters.settings(step.cluster)
     return {
         "RunId": builder_of(ports.ledger.run(step.run_id)),

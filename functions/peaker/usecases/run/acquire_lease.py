@@ -12,7 +12,7 @@ from peaker_contract.errors import LeaseHeld
 
 
 class LeaseAcquired(Summary):
-    """What every later step is given; the last two to a member of a batch."""
+    """Every later step gets these fields; a batch's member gets the last two."""
 
     run_id: str
     cluster: str

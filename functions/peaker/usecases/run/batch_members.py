@@ -25,7 +25,7 @@ def shared(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
 
 
 def handed_to_member(ports: Ports, step: StepInput, run_id: str) -> dict[str, Any]:
-    """What the execution of a member begins with: its rows and its token, under the lease of the batch."""
+    """Returns the input of a member's execution: its rows and its token, under the lease of the batch."""
     return {
         "run_id": run_id,
         "cluster": step.cluster,
@@ -48,7 +48,7 @@ def member_rows(ports: Ports, batch: Batch) -> dict[str, RunRow]:
 
 
 def members_of(ports: Ports, batch: Batch) -> dict[str, Member]:
-    """By run id, in the order of their numbers."""
+    """Returns the members by run id, in the order of their numbers."""
     rows = member_rows(ports, batch)
     return {run_id: found for run_id, row in rows.items() if (found := row.part(Member)) is not None}
 

@@ -29,7 +29,7 @@ def holder_of(step: StepInput) -> Holder:
 
 
 def lease_end(now: datetime) -> datetime:
-    """Until when a lease taken or renewed now is held."""
+    """Returns the end of a lease that is taken or renewed now."""
     return now + LEASE_TIME
 
 
@@ -48,7 +48,8 @@ class ShortLeases:
 
     @contextmanager
     def held(self, run_id: str, operation: str) -> Iterator[Holder]:
-        """With a new token. Raises LeaseHeld where another run has it, or has just given it back (I6).
+        """Holds the lease with a new token. Raises LeaseHeld where another run has it, or has just given it
+        back (I6).
 
         `operation` is one of SHORT_OPERATIONS: a run that begins meanwhile waits instead of being refused.
         """

@@ -23,7 +23,7 @@ def may_not_show_yet(row: ResourceRow, now: datetime) -> bool:
 
 
 def why_unseen(row: ResourceRow, now: datetime) -> str | None:
-    """Why a row's resource may be there although no list shows it; None where absence is believed."""
+    """Returns the reason why a row's resource may exist although no list shows it; None where absence is believed."""
     if may_still_appear(row, now):
         return "its answer was lost"
     return "it does not show yet" if may_not_show_yet(row, now) else None

@@ -1,4 +1,4 @@
-"""Whether anybody on a host is still at work on a command that was sent to it.
+"""This module decides whether a host still works on a command that was sent to it.
 
 Systems Manager does not say so. A command whose host restarted, or whose agent was updated, may stay InProgress until
 its time-outs (aws/amazon-ssm-agent issue 430), end as killed, never be delivered, or be begun once more by the agent
@@ -34,7 +34,7 @@ _KILLED = re.compile(r"exit status (137|143)|signal: (killed|terminated)")
 
 
 def was_lost(ports: Ports, step: StepInput, command: ResourceRow, outcome: CommandOutcome) -> str | None:
-    """Why nobody works on the open `command` and nothing came of it; None while that is not certain."""
+    """Returns the reason why the open `command` was lost; None while that is not certain."""
     if outcome.status.is_over:
         return _lost_at_its_end(outcome)
     return lost_in_silence(ports, step, command)
@@ -65,7 +65,7 @@ def lost_in_silence(ports: Ports, step: StepInput, command: ResourceRow) -> str 
 
 
 def _lost_at_its_end(outcome: CommandOutcome) -> str | None:
-    """It came to no host, or was killed before it had said anything."""
+    """Returns the reason where the command reached no host, or was killed before it had said anything."""
     if outcome.status is CommandStatus.SUCCESS or last_json_line(outcome.stdout) is not None:
         return None
     if outcome.status_details.replace(" ", "").lower() in _NEVER_DELIVERED:
@@ -77,7 +77,7 @@ def _lost_at_its_end(outcome: CommandOutcome) -> str | None:
 
 
 def _questions(ports: Ports, step: StepInput, command: ResourceRow) -> list[ResourceRow]:
-    """In their order. Kept: at work, or no answer; undone: not at work."""
+    """Returns the questions in their order. Kept: at work, or no answer; undone: not at work."""
     rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
     return [row for row in rows if row.details.get("asks_for") == command.name]
 

@@ -86,7 +86,7 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
 
 
 def _error(failure: Failure | None, undo: Failure | None) -> str:
-    """Of both the one that needs a person."""
+    """Returns the failure that needs a person: the run's or its undo's."""
     told = undo or failure
     return "" if told is None else told.error
 
@@ -136,7 +136,7 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
 
 
 def _was_built_from(ports: Ports, run: RunRow, returned: bool) -> bool:
-    """Whether a replica that serves was built from the run's snapshot set: then the set is complete."""
+    """Tells whether a serving replica was built from the run's snapshot set: then the set is complete."""
     batch = run.part(Batch)
     if batch is None:
         return not returned
@@ -145,7 +145,7 @@ def _was_built_from(ports: Ports, run: RunRow, returned: bool) -> bool:
 
 
 def _deleted(job: TearDown) -> list[str]:
-    """What serves needs none of them: one that stays is said, and fails nothing."""
+    """Deletes the run's snapshots, which no serving replica needs: one that stays is named, and fails nothing."""
     try:
         left = delete_snapshots(job, job.ports.ledger.resources(job.run_id))
     except (AwsCallRejected, NotOwned) as error:
@@ -175,7 +175,7 @@ def _assemble(
 
 
 def _members(ports: Ports, run: RunRow) -> tuple[ReceiptMember, ...]:
-    """In the order of their numbers; none for a run that opened no batch."""
+    """Returns the receipt's members in the order of their numbers; none for a run that opened no batch."""
     batch = run.part(Batch)
     rows = {} if batch is None else member_rows(ports, batch)
     replicas = ports.ledger.replicas(run.cluster)
@@ -199,7 +199,9 @@ def _builder(ports: Ports, run: RunRow) -> RunRow:
 
 
 def _price(builder: RunRow, run: RunRow) -> Price | None:
-    """What is paid once was paid when the replica was built: a start after that run's end has no part of it."""
+    """Returns the price. One-time costs were paid when the replica was built: a start after that run's end
+    has no part of them.
+    """
     price, replica = price_of_build(builder), run.part(RunReplica)
     if price is None:
         return None
@@ -215,7 +217,9 @@ def _running_since(run: RunRow) -> datetime | None:
 
 
 def _load_crossed_at(ports: Ports, run: RunRow) -> datetime | None:
-    """When the load first exceeded what the fleet served without the new replica, since the run began."""
+    """Returns the first time since the run began at which the load exceeded the capacity of the fleet without
+    the new replica.
+    """
     plan = run.part(ScaleOutPlan)
     if run.operation != "scale_out" or plan is None:
         return None

@@ -1,4 +1,4 @@
-"""What earlier steps of a run settled and made, read back from the ledger."""
+"""The run's memory reads back from the ledger what earlier steps settled and made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def settled(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
 
 
 def approved_plan(ports: Ports, step: StepInput) -> ScaleOutPlan:
-    """What the run builds, whatever the settings are by now. Raises LedgerInconsistent when nothing was planned."""
+    """Returns the plan that the run builds, whatever the settings are by now. Raises LedgerInconsistent when
+    nothing was planned.
+    """
     return settled(ports, step, ScaleOutPlan)
 
 

@@ -28,7 +28,7 @@ _ATTACHED = {"attaching", "attached", "busy", "detaching"}
 
 @dataclass(frozen=True)
 class TearDown:
-    """What is torn down: one run's resources, on behalf of the lease's holder."""
+    """A tear-down removes one run's resources, on behalf of the lease's holder."""
 
     ports: Ports
     holder: Holder
@@ -44,7 +44,7 @@ class TearDown:
 
 @dataclass
 class _Refusals:
-    """What could not be taken away, by the resource's id; it is waited for no more in this round."""
+    """Refusals keep the resources that could not be removed, by id; this round waits for them no more."""
 
     by_id: dict[str, AwsCallRejected | NotOwned] = field(default_factory=dict)
 
@@ -187,7 +187,9 @@ def _note_that_it_leaves(job: TearDown) -> None:
 
 
 def _seconds_until_clients_followed(job: TearDown) -> float:
-    """How long clients may still act on an answer from before; 0 or less when none does, or nobody may be connected."""
+    """Returns the seconds for which clients may still act on an earlier answer; 0 or less when none does, or
+    no client may be connected.
+    """
     follow = job.settings.read_endpoint.clients_follow_within_seconds
     if job.drained or not follow:
         return 0.0
@@ -262,7 +264,7 @@ def _row_of_volume(rows: Sequence[ResourceRow], volume: Volume) -> ResourceRow |
 
 
 def _row_of_snapshot(rows: Sequence[ResourceRow], snapshot: Snapshot) -> ResourceRow | None:
-    """By the volume it was taken of: a call whose answer was lost may have made a second one of it."""
+    """Finds the snapshot's row by its volume: a call whose answer was lost may have made a second snapshot of it."""
     source = snapshot.source_volume_id
     return next((row for row in rows if row.details.get("source_volume_id") == source), None)
 

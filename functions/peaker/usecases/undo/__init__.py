@@ -1,4 +1,4 @@
-"""What a stopped or failed run left is found and taken away, or parked again (I9).
+"""This room removes, or parks again, the leftovers of stopped and failed runs (I9).
 
 The highest room: imports `leave` and `run`; no other room imports it.
 """

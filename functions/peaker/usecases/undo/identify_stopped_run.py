@@ -65,7 +65,9 @@ def _require_ended(ports: Ports, lease: LeaseRow) -> None:
 
 
 def _given(stopped: StoppedExecution) -> ExecutionInput | None:
-    """None where the event has no input. Whoever starts an execution may give it any text, which then began no run."""
+    """Reads the event's input; None where it has none. A person may start an execution with any text, which
+    then began no run.
+    """
     if stopped.input is None:
         return None
     try:
@@ -82,7 +84,9 @@ def _held(ports: Ports, stopped: StoppedExecution, cluster: str) -> LeaseRow | N
 
 
 def _opened(ports: Ports, run: str) -> RunRow | None:
-    """None for a run that was stopped before it was opened in the ledger; it has no receipt."""
+    """Returns the run's row; None for a run that was stopped before it was opened in the ledger: it has no
+    receipt.
+    """
     try:
         return ports.ledger.run(run)
     except LedgerInconsistent:

@@ -71,7 +71,7 @@ def _stop(ports: Ports, step: StepInput, instance_id: str, builder: str) -> Data
 
 
 def _position(ports: Ports, step: StepInput, instance_id: str) -> DatabaseStopped | None:
-    """What stop_database said in this undo, without asking a host that has stopped."""
+    """Returns the answer of stop_database in this undo, without asking a host that has stopped."""
     if not any(row.resource_id is not None for row in stop_commands(ports, step.run_id, step.step)):
         return None
     try:
@@ -100,7 +100,7 @@ def _parked_row(
 def _applied_until(
     ports: Ports, step: StepInput, before: Parking, stopped: DatabaseStopped | None, now: datetime
 ) -> datetime:
-    """When it last followed its source: now if it had caught up in this run, else as before."""
+    """Returns the time until which it followed its source: now if it had caught up in this run, else as before."""
     caught_up = any(
         row.step == "WaitForCatchUp" and row.finished_at is not None
         for row in ports.ledger.steps(step.run_id)

@@ -1,4 +1,4 @@
-"""What puts a replica or a thing where the ledger has it, after its run has ended (I1, I5, I7)."""
+"""These remedies put a replica or a resource where the ledger has it, after its run has ended (I1, I5, I7)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _row(ports: Ports, holder: Holder, leftover: Leftover) -> ReplicaRow:
 
 
 def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """As a retirement that failed: its database is brought back where it was stopped, then it is registered."""
+    """Rejoins the replica as a failed retirement does: its database is started where it was stopped, then it
+    is registered.
+    """
     row = _row(ports, holder, leftover)
     instance = ports.compute.instance(row.instance_id)
     ports.ledger.settle(

@@ -45,13 +45,13 @@ class ClusterSwept(Summary):
 
     @property
     def figures(self) -> dict[Metric, float]:
-        """As metrics. A run that the sweep ended did not do its work."""
+        """Returns the sweep's metrics. A run that the sweep ended did not do its work."""
         ended = {Metric.RUN_FAILED: float(len(self.ended_runs))} if self.ended_runs else {}
         return {Metric.LEFTOVERS: self.leftovers, Metric.LEFTOVER_SECONDS: self.oldest_seconds, **ended}
 
 
 class Swept(Summary):
-    """What was found and done, by cluster; a cluster that could not be looked at says why and counts nothing."""
+    """The sweep's result, by cluster; a cluster that could not be looked at says why and counts nothing."""
 
     clusters: dict[str, ClusterSwept]
     failed: dict[str, str]
@@ -59,7 +59,7 @@ class Swept(Summary):
 
 @dataclass(frozen=True)
 class _Environment:
-    """What one call of AWS tells of all clusters."""
+    """The environment holds the answers of AWS that cover all clusters."""
 
     things: Mapping[str, Sequence[OwnedThing]]
     rolled_back: frozenset[str]
@@ -67,7 +67,9 @@ class _Environment:
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """Who is in either group, who of them only drains, who gets no reads in the serving group, and whether any does."""
+    """The endpoint's view: members of either group, draining ones, those without reads in the serving group,
+    and whether any gets reads.
+    """
 
     registered: frozenset[str] | Unknown
     leaving: frozenset[str] = frozenset()
@@ -143,7 +145,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
 
 
 def _owned_things(ports: Ports) -> dict[str, list[OwnedThing]]:
-    """By cluster. An instance that has ended is none; its volumes are."""
+    """Lists Peaker's resources by cluster. An instance that has ended is none; its volumes are."""
     listed = (
         *(
             (ResourceKind.INSTANCE, one.instance_id, one.tags)
@@ -186,7 +188,9 @@ def _state(ports: Ports, instance_id: str) -> str:
 def _lost_volumes(
     ports: Ports, rows: Mapping[str, ReplicaRow], unhealthy: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """By instance id. One that gets reads has its volumes, and one that is being made is undone by its run."""
+    """Returns lost volumes by instance id. A replica that gets reads has its volumes, and its run undoes one
+    that is being made.
+    """
     doubted = [
         row
         for row in rows.values()

@@ -23,7 +23,9 @@ from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent, Not
 
 @dataclass(frozen=True)
 class TakenUpNow:
-    """What was said of each leftover, how many are at their end, and which runs were recorded as ended."""
+    """The result of taking leftovers up: a message for each, the number that are done, and the runs recorded
+    as ended.
+    """
 
     said: tuple[str, ...] = ()
     ended: int = 0

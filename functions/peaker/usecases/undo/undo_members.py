@@ -16,15 +16,15 @@ from peaker_contract.errors import LeaseLost, NotYet, PeakerError, Retryable, Un
 
 
 class MemberUndone(Protocol):
-    """How the undo of one member ended."""
+    """The result of one member's undo."""
 
     @property
     def outcome(self) -> Outcome:
-        """What its receipt says."""
+        """Returns the outcome for its receipt."""
 
     @property
     def failure(self) -> Failure:
-        """What failed first."""
+        """Returns the first failure."""
 
 
 def undo_members(

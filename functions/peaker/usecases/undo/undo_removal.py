@@ -60,7 +60,7 @@ def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure
 
 
 def _outcome(members: list[Member]) -> Literal["rolled_back", "rolled_forward", "partly"]:
-    """Of a run at which a step failed: none of it is a success, and none is a refusal."""
+    """Returns the outcome of a run at which a step failed: never a success or a refusal."""
     match outcome_of_removal(members):
         case "partly":
             return "partly"

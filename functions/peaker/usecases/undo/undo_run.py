@@ -83,7 +83,7 @@ def _one_undone(ports: Ports, step: FailedStep, run: RunRow | None, failure: Fai
 
 
 def _require_followed_source(ports: Ports, step: FailedStep, standing: Standing) -> None:
-    """Who gets reads because too few others serve keeps them (I3), and after a failover comes to no others (I5)."""
+    """Raises where a replica that gets reads because too few others serve (I3) follows a former source (I5)."""
     source = source_of(ports, ports.clusters.settings(step.cluster))
     changes = source_changes({row.step: row for row in ports.ledger.steps(step.run_id)}, source)
     if changes:
@@ -122,7 +122,7 @@ def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
 
 
 def _opened(ports: Ports, run_id: str) -> RunRow | None:
-    """None for a run that was stopped before it was opened in the ledger."""
+    """Returns the run's row; None for a run that was stopped before it was opened in the ledger."""
     try:
         return ports.ledger.run(run_id)
     except LedgerInconsistent:

@@ -29,8 +29,9 @@ MISSED_BY = "deadline_missed_by_seconds"
 
 
 class PrewarmProgress(Summary):
-    """What the child workflow decides on. `hot`: the hot set is warm, and that is what is waited for; or it will be
-    before the next look, and a database is to start."""
+    """The child workflow decides on this progress. `hot`: the hot set is warm and is all that is waited for;
+    or it will be before the next look, and a database is to start.
+    """
 
     state: Literal["running", "hot", "done", "dead"]
     pause_seconds: int

@@ -55,7 +55,7 @@ def _parameters(ports: Ports, step: StepInput, planned: PlannedPrewarm) -> Mappi
 
 
 def _block_list_url(ports: Ports, step: StepInput) -> str:
-    """Where the host finds the list; empty when it cannot be had, and the ledger says why."""
+    """Returns the address of the block list for the host; empty when it cannot be had, and the ledger says why."""
     url = ""
     try:
         volumes = _blocks_of_snapshots(ports, step)
@@ -71,7 +71,7 @@ def _block_list_url(ports: Ports, step: StepInput) -> str:
 
 
 def _blocks_of_snapshots(ports: Ports, step: StepInput) -> dict[str, BlockRuns] | Unknown:
-    """By the names of the volumes that were made from them."""
+    """Lists the snapshots' blocks by the names of the volumes that were made from them."""
     found: dict[str, BlockRuns] = {}
     pages = PAGES_AT_MOST
     for row in of_kind(ports.ledger.resources(shared_run(step)), ResourceKind.SNAPSHOT):

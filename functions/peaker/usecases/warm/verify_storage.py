@@ -142,7 +142,7 @@ def _shown(proof: StorageProof, unreadable: dict[str, str]) -> str:
 
 
 def _against_plan(ports: Ports, plan: ScaleOutPlan, instance_type: str, numbers: Numbers) -> dict[str, Any]:
-    """With the instance's baseline where EC2 says it; the proof does not depend on it."""
+    """Compares the proof's numbers with the plan and with the instance's baseline, if EC2 gives it."""
     unknown = ""
     try:
         instance = ports.compute.ebs_promise(instance_type)
