@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-cold-start bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -38,6 +38,9 @@ lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	PYTHONPATH=functions:host:packages/localcloud .venv/bin/lint-imports
+
+bench-cold-start: setup-dev  ## processor seconds of a function's cold start, figures in build/bench/cold-start.json
+	$(PYTHON) -m bench.cold_start
 
 bench-forecast: setup-dev  ## the forecast and its decisions, and drawn loads (about an hour); figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
