@@ -25,6 +25,14 @@ def check_shortage(ports: Ports, step: PlanStep) -> ShortageChecked:
     return ShortageChecked(text=found or f"{settings.name}: a replica is missing", short=found is None)
 
 
+def missing_replicas(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> int | Unknown:
+    """How many replicas the forecast needs beyond those that serve or come; negative where there are too many."""
+    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, ports.clock.now())
+    if isinstance(required, Unknown):
+        return required
+    return int(required.value) - len(fleet.serving) - len(fleet.coming)
+
+
 def why_not_short(ports: Ports, settings: ClusterSettings, trigger: Trigger, fleet: FleetState) -> str | None:
     """Why there is nothing to build, or None. An alarm may come late or twice; the schedule asks without a reason.
 

@@ -10,8 +10,10 @@ from typing import Any
 from peaker.domain.instants import from_iso
 from peaker.domain.planning.above_limits import passing_limits
 from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.batch import (
+    MOST_WANTED,
     TRIES,
     Batch,
     Member,
@@ -24,10 +26,12 @@ from peaker.domain.runs.run import Outcome, RoundStep, Summary
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
 from peaker.usecases.plan.account_use import account_use
+from peaker.usecases.plan.check_shortage import missing_replicas
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided
 from peaker.usecases.run.batch_members import handed_to_member, members_of
 from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Method
 
 # A member that fails at its last step and is undone still has the time of another one.
@@ -50,6 +54,9 @@ class MembersChosen(Summary):
 
 def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
     """All of the plan at first. Later what is missing, if it would serve by the deadline and no ceiling forbids it.
+
+    Of an automatic run that is what the forecast needs by then: more where the shortage has grown while the batch was
+    built, none where it has gone.
 
     A batch of which nobody serves is not tried again: what all of its members failed at is no single member's, and the
     run is rolled back.
@@ -93,13 +100,15 @@ def _due(
     if not batch.rounds:
         return run.required(ScaleOutPlan, step.step), ""
     serving = sum(one.state == "in_service" for one in ended)
-    missing = batch.wanted - serving
-    if missing == 0 or serving == 0 or any(one.state in ("at_work", "left") for one in ended):
+    if serving == 0 or any(one.state in ("at_work", "left") for one in ended):
         return None, f"{serving} of {batch.wanted} serve"
-    if len(batch.members) + missing > TRIES * batch.wanted:
-        return None, f"{serving} of {batch.wanted} serve, and each was tried {TRIES} times"
     settings = ports.clusters.settings(step.cluster)
     fleet: FleetState = possible_donors(ports, settings)
+    missing = _missing(ports, settings, run, fleet, batch.wanted - serving)
+    if missing <= 0:
+        return None, f"{serving} of {batch.wanted} serve, and none is missing"
+    if len(batch.members) + missing > TRIES * max(batch.wanted, serving + missing):
+        return None, f"{serving} of {batch.wanted} serve, and each was tried {TRIES} times"
     asked = run.request.ready_by
     by = None if asked is None else from_iso(asked)
     account = account_use(ports, settings, fleet)
@@ -113,6 +122,14 @@ def _due(
     if plan.all_ready_at is None or plan.all_ready_at > batch.deadline:
         return None, f"{serving} of {batch.wanted} serve; another try would end after {batch.deadline:%H:%M}"
     return plan, ""
+
+
+def _missing(ports: Ports, settings: ClusterSettings, run: RunRow, fleet: FleetState, of_plan: int) -> int:
+    """`of_plan` for a person's run, and while the need is unknown."""
+    if run.request.trigger.kind == "manual":
+        return of_plan
+    missing = missing_replicas(ports, settings, fleet)
+    return of_plan if isinstance(missing, Unknown) else min(missing, MOST_WANTED)
 
 
 def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: ScaleOutPlan) -> Batch:
@@ -130,7 +147,9 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
         else:
             _open(ports, holder, run, member, own)
         ids.append(run_id)
-    batch = batch.model_copy(update={"rounds": (*batch.rounds, tuple(ids))})
+    serving = sum(one.state == "in_service" for one in members_of(ports, batch).values())
+    rounds = (*batch.rounds, tuple(ids))
+    batch = batch.model_copy(update={"rounds": rounds, "wanted": max(batch.wanted, serving + len(ids))})
     ports.ledger.settle(holder_of(step), batch)
     return batch
 

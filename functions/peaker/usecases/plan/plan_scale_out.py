@@ -24,7 +24,7 @@ from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
 from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region
-from peaker.usecases.plan.check_shortage import why_not_short
+from peaker.usecases.plan.check_shortage import missing_replicas, why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
@@ -113,10 +113,9 @@ def _wanted(ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: Flee
 
 def _missing(ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState) -> int:
     """How many replicas the forecast misses, as many as one run brings at most; `count` where that is not known."""
-    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, ports.clock.now())
-    if not isinstance(required, Known):
+    missing = missing_replicas(ports, settings, fleet)
+    if isinstance(missing, Unknown):
         return step.count
-    missing = int(required.value) - len(fleet.serving) - len(fleet.coming)
     return max(step.count, min(missing, MOST_WANTED))
 
 

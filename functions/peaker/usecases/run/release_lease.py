@@ -9,6 +9,7 @@ from peaker.usecases.run.held_lease import give_back
 
 # The name of the execution that a release starts ends so.
 THEN = "-then"
+_BROUGHT = frozenset({"succeeded", "partly", "rolled_forward"})
 
 
 def release_lease(ports: Ports, step: StepInput) -> Summary:
@@ -27,12 +28,9 @@ def release_lease(ports: Ports, step: StepInput) -> Summary:
 
 
 def _may_have_kept_waiting(ports: Ports, step: StepInput) -> bool:
-    """A removal, and an automatic scale_out that did all it was to do. A failure starts nothing, so that none repeats
+    """A removal, and a scale_out that brought a replica. What brought none starts nothing, so that no failure repeats
     itself by it: each of these starts brings a replica, or ends without a lease."""
-    if step.operation == "scale_in":
-        return True
-    run = ports.ledger.run(step.run_id)
-    return run.outcome == "succeeded" and run.request.trigger.kind != "manual"
+    return step.operation == "scale_in" or ports.ledger.run(step.run_id).outcome in _BROUGHT
 
 
 def _let_scale_out_look(ports: Ports, step: StepInput) -> None:
