@@ -21,6 +21,7 @@ from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_cli.status.reserved_room import RoomStatus, room_status
 from peaker_cli.status.run_at_work import RunAtWork, RunStatus, run_status
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.names import of_cluster
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3
@@ -110,6 +111,17 @@ class DecisionStatus:
 
 
 @dataclass(frozen=True)
+class AdditionWaiting:
+    """Replicas are missing although a run is at work, which has the lease: it builds fewer, or takes one away.
+
+    `since` is when the alarm that starts scale_out went off, else the newest check.
+    """
+
+    lease_of: str
+    since: datetime
+
+
+@dataclass(frozen=True)
 class KeptSnapshots:
     """A snapshot set that stays between runs: of which replica, by which run, GiB and USD per hour."""
 
@@ -136,6 +148,7 @@ class ClusterStatus:
     alarms: tuple[Alarm, ...] | Unknown
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
     reserved_room: RoomStatus | Unknown | None = None
+    addition: AdditionWaiting | None = None
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
@@ -152,6 +165,7 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         alarms=facts.alarms,
         kept_snapshots=_kept_snapshots(facts),
         reserved_room=room_status(facts.places, facts.room_ahead),
+        addition=_addition(facts),
     )
 
 
@@ -284,6 +298,19 @@ def _capacity(facts: Facts) -> CapacityStatus:
         min_replicas=settings.min_replicas,
         max_replicas=settings.max_replicas,
     )
+
+
+def _addition(facts: Facts) -> AdditionWaiting | None:
+    """A check counts what a run builds from its first moment: one that still misses replicas after that waits."""
+    run, decision = _run(facts), _decision(facts)
+    if run is None or isinstance(run, Unknown) or run.started_at is None or isinstance(decision, Unknown):
+        return None
+    if decision.action != "scale_out" or decision.observing or decision.at <= run.started_at:
+        return None
+    name = of_cluster(facts.environment, facts.settings.name, "replica-shortage")
+    alarms = () if isinstance(facts.alarms, Unknown) else facts.alarms
+    since = next((one.since for one in alarms if one.name == name), None)
+    return AdditionWaiting(f"{run.operation} {run.run_id}", since or decision.at)
 
 
 def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:

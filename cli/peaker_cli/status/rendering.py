@@ -31,6 +31,11 @@ def render_status(status: ClusterStatus) -> RenderableType:
     table.add_row("source", _text(status.source))
     for line in _run_lines(status):
         table.add_row(*line)
+    if status.addition is not None:
+        waiting = (
+            f"an addition, since {_clock(status.addition.since)}, for the lease of {status.addition.lease_of}"
+        )
+        table.add_row("waits", Text(waiting, style="yellow"))
     for line in _capacity_lines(status):
         table.add_row(*line)
     table.add_row("last check", decision_line(status.decision, status.at))

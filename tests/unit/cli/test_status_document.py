@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from peaker.domain.instants import to_iso
@@ -12,10 +12,13 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.reserved_capacity.places import ReservedPlace, ReservedPlaces
+from peaker.domain.runs.execution_input import ExecutionInput
+from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker_cli.status.document import Facts, as_document, cluster_status
+from peaker_cli.status.document import Alarm, Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
+from peaker_cli.status.run_at_work import RunAtWork
 from rich.console import Console
 
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
@@ -117,6 +120,35 @@ def test_nothing_that_is_unknown_becomes_a_number() -> None:
     assert isinstance(status.capacity.required, Unknown)
     assert "AccessDenied" in shown(facts)
     assert "forecast_load has not run yet" in shown(facts)
+
+
+class TestAdditionThatWaits:
+    def test_it_says_for_whose_lease_and_since_when(self) -> None:
+        since = NOON - timedelta(minutes=9)
+        alarm = Alarm("peaker-local-orders-replica-shortage", since, "1.0 > 0")
+        facts = gathered(at_work=removal(NOON - timedelta(minutes=10)), alarms=(alarm,))
+        assert "an addition, since 21 Nov 11:51:00, for the lease of scale_in scale-in-orders-1" in shown(
+            facts
+        )
+        of_check = cluster_status(gathered(at_work=removal(NOON - timedelta(minutes=10)))).addition
+        assert of_check is not None
+        assert of_check.since == NOON - timedelta(minutes=4)
+
+    def test_a_run_that_began_after_the_check_may_be_the_addition(self) -> None:
+        assert cluster_status(gathered(at_work=removal(NOON - timedelta(minutes=1)))).addition is None
+
+    def test_nothing_waits_where_nothing_is_missing_or_nobody_works(self) -> None:
+        began = NOON - timedelta(minutes=10)
+        quiet = {**REPORT, "action": "none"}
+        assert cluster_status(gathered(at_work=removal(began), report=quiet)).addition is None
+        assert cluster_status(gathered()).addition is None
+
+
+def removal(began: datetime) -> RunAtWork:
+    """A scale_in that holds the lease."""
+    run = RunRow("scale-in-orders-1", "orders", "scale_in", began, ExecutionInput(cluster="orders"))
+    lease = LeaseRow("orders", run.run_id, "scale_in", 7, NOON + timedelta(hours=6))
+    return RunAtWork(lease, run, (), AT_WORK)
 
 
 def test_the_kept_snapshots_are_shown_with_what_they_cost() -> None:
