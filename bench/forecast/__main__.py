@@ -26,7 +26,7 @@ from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, drawn_accura
 from bench.forecast.bundle_size import bundle_figures
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
-from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
+from bench.forecast.operations import LEAD_MINUTES, Operation, drawn_operation_of, operation_of
 from bench.forecast.summary import (
     accuracy_figures,
     generated_figures,
@@ -100,16 +100,13 @@ def accuracy(console: Console, options: argparse.Namespace) -> None:
 def operations(console: Console, options: argparse.Namespace) -> None:
     """Decisions on every trace that is long enough."""
     tasks = [
-        (options.traces, name, minutes, rules)
-        for name in trace_names(options.traces)
-        for minutes in LEAD_MINUTES
-        for rules in RULES
+        (options.traces, name, minutes) for name in trace_names(options.traces) for minutes in LEAD_MINUTES
     ]
     _keep("operations", _spread(console, "operations", operation_of, tasks))
 
 
 def drawn(console: Console, options: argparse.Namespace) -> None:
-    """Decisions on drawn loads with a rhythm, by the deployed rules."""
+    """Decisions on drawn loads with a rhythm."""
     del options
     tasks = [
         (kind, seed, minutes) for kind in DRAWN_KINDS for seed in DRAWN_SEEDS for minutes in LEAD_MINUTES

@@ -1,11 +1,9 @@
 """Decisions in a closed loop over the traces: short time and replica-hours of Peaker and of what it competes with.
 
-`deployed` are the rules that a cluster gets (builds at once, checks, lifetime, quantile, keep window; a decision every
-five minutes, or every step of the trace), with lead times that are drawn anew for each build: their median is the lead
-time of the row, their p90 a quarter more, and the p90 is what Peaker plans with. Reactive scaling builds any
-number at once. `idealised` is a planner without those limits: any number of
-builds, one low check, no minimum lifetime, a decision every 15 minutes, lead times that never differ. About ten
-replicas at the peak.
+The rules are those that a cluster gets (builds at once, checks, lifetime, quantile, keep window; a decision every five
+minutes, or every step of the trace), with lead times that are drawn anew for each build: their median is the lead time
+of the row, their p90 a quarter more, and the p90 is what Peaker plans with. Reactive scaling builds any number at once.
+About ten replicas at the peak.
 """
 
 from __future__ import annotations
@@ -38,18 +36,16 @@ LEAD_MINUTES = (30, 70, 180)
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
 REPLICAS_AT_PEAK = 10
 LEAD_SPREAD = 1.25
-RULES = ("deployed", "idealised")
 _MOST_REPLICAS = 30
 _HORIZON_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One trace at one lead time by one set of rules: share of time short, and hours against the others."""
+    """One trace at one lead time: share of time short, and hours against the others."""
 
     trace: str
     kind: str
-    rules: str
     lead_minutes: int
     short: float
     reactive_short: float
@@ -77,38 +73,36 @@ def deployed_policy() -> ScalingPolicy:
     return replace(policy, max_replicas=_MOST_REPLICAS)
 
 
-def operation_of(task: tuple[Path, str, int, str]) -> Operation | None:
+def operation_of(task: tuple[Path, str, int]) -> Operation | None:
     """One row; None where the trace is too short to be tested."""
-    folder, name, minutes, rules = task
+    folder, name, minutes = task
     series = load_trace(folder, name)
     first = first_test_step(series)
     if first is None:
         return None
-    return operate(name, series, first, minutes, rules)
+    return operate(name, series, first, minutes)
 
 
-def operate(name: str, series: LoadSeries, first: int, minutes: int, rules: str) -> Operation:
+def operate(name: str, series: LoadSeries, first: int, minutes: int) -> Operation:
     """One row of any load, tested from step `first` on."""
     capacity = float(np.nanquantile(series.values, 0.999)) / REPLICAS_AT_PEAK
     policy = deployed_policy()
-    ideal = rules == "idealised"
-    period = 900 if ideal else policy.period_seconds
     scenario = Scenario(
         series=series,
         first=first,
         last=len(series.values),
         lead_steps=max(1, -(-minutes * 60 // series.step_seconds)),
         capacity_per_replica=capacity,
-        decide_every_steps=max(1, int(period // series.step_seconds)),
+        decide_every_steps=max(1, int(policy.period_seconds // series.step_seconds)),
         max_replicas=_MOST_REPLICAS,
         quantile=policy.quantile,
-        low_checks_needed=1 if ideal else policy.low_checks_needed,
-        minimum_lifetime_seconds=0.0 if ideal else policy.minimum_lifetime_seconds,
-        builds_at_once=None if ideal else policy.builds_at_once,
-        batches_overlap=ideal or policy.batches_overlap,
-        lead_spread=1.0 if ideal else LEAD_SPREAD,
+        low_checks_needed=policy.low_checks_needed,
+        minimum_lifetime_seconds=policy.minimum_lifetime_seconds,
+        builds_at_once=policy.builds_at_once,
+        batches_overlap=policy.batches_overlap,
+        lead_spread=LEAD_SPREAD,
     )
-    ours = scenario.policy() if ideal else replace(
+    ours = replace(
         policy, capacity=Capacity(capacity, "bench"), min_replicas=1,
         period_seconds=float(scenario.decide_every_steps * scenario.step_seconds),
     )  # fmt: skip
@@ -118,7 +112,7 @@ def operate(name: str, series: LoadSeries, first: int, minutes: int, rules: str)
     rolling = rolling_forecasts(series, steps, [scenario.lead_seconds], horizon)
     peaker = simulate_forecasts("Peaker", scenario, seen.listen(rolling), ours)
     oracle = simulate_forecasts("oracle", scenario, oracle_forecasts(scenario, horizon), ours)
-    return _row(name, rules, minutes, scenario, peaker, oracle, seen.share)
+    return _row(name, minutes, scenario, peaker, oracle, seen.share)
 
 
 @dataclass
@@ -140,13 +134,12 @@ class _Seen:
 
 
 def _row(
-    name: str, rules: str, minutes: int, scenario: Scenario, peaker: Outcome, oracle: Outcome, degraded: float
+    name: str, minutes: int, scenario: Scenario, peaker: Outcome, oracle: Outcome, degraded: float
 ) -> Operation:
     reactive = [simulate_reactive(scenario, target) for target in REACTIVE_TARGETS]
     return Operation(
         trace=name,
         kind=kind_of(scenario.series),
-        rules=rules,
         lead_minutes=minutes,
         short=peaker.short_share,
         reactive_short=short_at_equal_cost(peaker, reactive),
@@ -159,8 +152,8 @@ def _row(
 
 
 def drawn_operation_of(task: tuple[str, int, int]) -> Operation:
-    """One row of a drawn load with a rhythm, by the deployed rules: its last three weeks."""
+    """One row of a drawn load with a rhythm, in its last three weeks."""
     kind, seed, minutes = task
     series = series_of(kind, seed)
     first = len(series.values) - 21 * series.steps_per_day
-    return operate(f"{kind} {seed}", series, first, minutes, "deployed")
+    return operate(f"{kind} {seed}", series, first, minutes)

@@ -14,7 +14,6 @@ from bench.forecast.generated import Price
 from bench.forecast.operations import LEAD_MINUTES, Operation
 
 _SHORT_MUST = dict(zip(LEAD_MINUTES, (0.35, 0.28, 0.18), strict=True))
-_IDEAL_MUST = dict(zip(LEAD_MINUTES, (0.45, 0.32, 0.20), strict=True))
 # Rounding of sums of hours.
 _TOLERANCE = 1 + 1e-9
 
@@ -55,10 +54,9 @@ def accuracy_figures(
 
 
 def operation_figures(rows: Sequence[Operation], drawn: Sequence[Operation]) -> dict[str, Figure]:
-    """Shortage and hours: deployed rules on the traces with a rhythm, then on drawn ones, then idealised."""
+    """Shortage and hours: on the traces with a rhythm, then on drawn ones."""
     figures: dict[str, Figure] = {}
-    deployed = [one for one in rows if one.rules == "deployed"]
-    loads = [one for one in deployed if one.kind == "load"]
+    loads = [one for one in rows if one.kind == "load"]
     for name, group in (("", loads), ("drawn_", list(drawn))):
         for minutes, must in _SHORT_MUST.items():
             each = [one.ratio for one in group if one.lead_minutes == minutes]
@@ -75,17 +73,10 @@ def operation_figures(rows: Sequence[Operation], drawn: Sequence[Operation]) -> 
                 ),
                 f"{name}hours_to_oracle_worst": figure(max(hours), "<= 1.5", max(hours) <= 1.5),
             }
-    if deployed:
-        static = max(one.hours_to_static_peak for one in (*deployed, *drawn))
+    if rows:
+        static = max(one.hours_to_static_peak for one in (*rows, *drawn))
         figures["hours_to_static_peak_worst"] = figure(static, "<= 1.0", static <= 1.0)
-    for minutes, must in _IDEAL_MUST.items():
-        each = [
-            o.ratio for o in rows if o.lead_minutes == minutes and o.rules == "idealised" and o.kind == "load"
-        ]
-        if each:
-            key = f"idealised_short_to_reactive_at_equal_cost_{minutes}_min"
-            figures[key] = figure(float(np.mean(each)), f"<= {must}", float(np.mean(each)) <= must)
-    for one in deployed:
+    for one in rows:
         if one.kind == "utilisation":
             key = f"{one.trace}_short_to_reactive_{one.lead_minutes}_min"
             figures[key] = figure(one.ratio, "<= 1.0", one.ratio <= 1.0)
@@ -130,17 +121,17 @@ def print_accuracy(console: Console, accuracy: Sequence[Accuracy]) -> None:
 
 
 def print_operations(console: Console, operations: Sequence[Operation]) -> None:
-    """Short time and hours per trace, rules and lead time."""
+    """Short time and hours per trace and lead time."""
     table = Table(title="Decisions: time short, and replica-hours (kind load is the judged group)")
     columns = (
-        "trace", "kind", "rules", "lead", "short", "reactive, same cost", "ratio",
+        "trace", "kind", "lead", "short", "reactive, same cost", "ratio",
         "hours / oracle", "hours / static", "hours / static peak", "oracle short", "degraded",
     )  # fmt: skip
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < 3 else "right")
+        table.add_column(column, justify="left" if number < 2 else "right")
     for one in operations:
         table.add_row(
-            one.trace, one.kind, one.rules, f"{one.lead_minutes} min", f"{one.short:.2%}",
+            one.trace, one.kind, f"{one.lead_minutes} min", f"{one.short:.2%}",
             f"{one.reactive_short:.2%}", f"{one.ratio:.2f}",
             f"{one.hours_to_oracle:.2f}", f"{one.hours_to_static:.2f}", f"{one.hours_to_static_peak:.2f}",
             f"{one.oracle_short:.2%}", f"{one.degraded:.0%}",
