@@ -24,8 +24,8 @@ test-storage: setup-storage  ## md and LVM layouts on a kernel that has them, in
 soak: setup-all  ## a thousand random plans over two clusters, audited (make soak SEED=17: one again, shortened if it fails)
 	$(PYTHON) -m bench.faults.soak $(if $(SEED),--seed $(SEED))
 
-model: setup-all  ## the lease and ledger protocol in every order of events (model/README.md), figures in build/bench/faults.json
-	$(PYTHON) -m model.check
+model: setup-all  ## the lease and ledger protocol in every order of events (bench/model/README.md), figures in build/bench/faults.json
+	$(PYTHON) -m bench.model.check
 
 check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
 	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation

@@ -23,7 +23,7 @@ from bench.faults.cells import cells, named
 from bench.faults.figures import Figures
 from bench.faults.matrix import Result, run_cell, run_cells
 from bench.faults.soak import PLANS, soak
-from model.check import every_order_of_events
+from bench.model.check import every_order_of_events
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST_CELLS = 2000

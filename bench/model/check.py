@@ -1,7 +1,7 @@
 """The model checker at work: the protocol as it is, and without each of its protections in turn.
 
-    python -m model.check              all, at one and at two troubles; figures in build/bench/faults.json
-    python -m model.check --trace WITHOUT_WAIT
+    python -m bench.model.check              all, at one and at two troubles; figures in build/bench/faults.json
+    python -m bench.model.check --trace WITHOUT_WAIT
                                        the shortest way to the broken invariant that the checker finds
 
 Needs `spin` and `gcc` (Debian packages; scripts/setup local installs them).
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 MODEL = ROOT / "lease_and_ledger.pml"
-RESULT = ROOT.parent / "build" / "bench" / "faults.json"
+RESULT = ROOT.parents[1] / "build" / "bench" / "faults.json"
 # A search that finds nothing in so many seconds has not failed: it is reported as not finished.
 LIMIT_SECONDS = 900.0
 
@@ -164,7 +164,7 @@ def _changes(told: str) -> Iterator[str]:
 def main(argv: Sequence[str]) -> int:
     """Check, print, write the figures; 1 when an invariant is broken, or a mutation breaks none."""
     parser = argparse.ArgumentParser(
-        prog="python -m model.check",
+        prog="python -m bench.model.check",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -10,7 +10,7 @@ from typing import Any
 from statemachines.expansion import expand, workflow_names
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL = (ROOT / "model" / "lease_and_ledger.pml").read_text(encoding="utf-8")
+MODEL = (ROOT / "bench" / "model" / "lease_and_ledger.pml").read_text(encoding="utf-8")
 # What an execution or an undoer is in between: no state of a workflow.
 OF_THE_MODEL_ALONE = {"Idle", "Ended"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from model.check import MUTATIONS, Mutation, check, check_liveness
+from bench.model.check import MUTATIONS, Mutation, check, check_liveness
 
-# Cheap ones; `python -m model.check` has all.
+# Cheap ones; `python -m bench.model.check` has all.
 QUICK = ("WITHOUT_WAIT", "WITHOUT_SWEEP")
 
 
