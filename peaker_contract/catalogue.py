@@ -491,8 +491,8 @@ CHECKS = (
     F(
         Phase.JOIN,
         "check_replicas",
-        "Tells the replicas their peers and floor, counts how they stand",
-        (P.READ_CLUSTER_SETTINGS, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
+        "Tells the replicas their peers and floor, counts how they stand and what they answer",
+        (P.READ_CLUSTER_SETTINGS, P.READ_LEDGER, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
         ("report_health",),
     ),
 )

@@ -13,6 +13,7 @@ class Permission(Enum):
     """One entry per narrow right; stacks/rights/permissions.py writes its statements."""
 
     READ_CLUSTER_SETTINGS = auto()
+    READ_LEDGER = auto()
     WRITE_LEDGER = auto()
     LIST_CLUSTERS = auto()
     FOLLOW_EXECUTIONS = auto()

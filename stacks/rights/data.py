@@ -82,6 +82,10 @@ def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
     ]
 
 
+def read_ledger(deployment: Deployment) -> list[Statement]:
+    return _ledger_statement(deployment, "Query")
+
+
 def write_ledger(deployment: Deployment) -> list[Statement]:
     # A transaction is authorized by the actions of its parts.
     actions = ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")

@@ -20,6 +20,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
     match permission:
         case Permission.READ_CLUSTER_SETTINGS:
             return data.read_cluster_settings
+        case Permission.READ_LEDGER:
+            return data.read_ledger
         case Permission.WRITE_LEDGER:
             return data.write_ledger
         case Permission.LIST_CLUSTERS:

@@ -33,10 +33,10 @@ KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
 ONLY_WITH_KEYS = {"kms:GenerateDataKeyWithoutPlaintext"}
 # What the read endpoints of an environment are, and what its functions may do.
 DEPLOYMENTS = {"nlb": DEPLOYMENT, "route53": BY_NAME}
-# ValidateRequest runs before there is a run, CheckReplicas without one; forecast_load keeps rows of its own.
+# ValidateRequest runs before there is a run; CheckReplicas reads who drains; forecast_load keeps rows of its own.
 LEDGER = {
     "validate_request": set[str](),
-    "check_replicas": set[str](),
+    "check_replicas": {"dynamodb:Query"},
     "refresh_prices": set[str](),
     "forecast_load": KEEP_FORECASTS,
 }

@@ -17,7 +17,8 @@ class CheckFigures:
     """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag.
 
     `serves` says of each whether it may get reads, `lags` how many seconds those are behind that know it,
-    `reads` the client statements a second of those whose host knows them.
+    `reads` the client statements a second of those whose host knows them. `draining_reads` are those of replicas that
+    leave, on connections that were open before; None where one of them is not known.
     """
 
     registered: int
@@ -29,13 +30,14 @@ class CheckFigures:
     serves: Mapping[str, bool] = field(default_factory=dict)
     lags: Mapping[str, float] = field(default_factory=dict)
     reads: Mapping[str, float] = field(default_factory=dict)
+    draining_reads: float | None = 0.0
 
     @property
     def reads_per_second(self) -> float | None:
-        """What all registered replicas answer together; None when one of them is not known, and without replicas."""
-        if not self.registered or len(self.reads) < self.registered:
+        """What registered and draining replicas answer together; None when one is not known, and without replicas."""
+        if not self.registered or len(self.reads) < self.registered or self.draining_reads is None:
             return None
-        return sum(self.reads.values())
+        return sum(self.reads.values()) + self.draining_reads
 
     def metrics(self) -> dict[Metric, float]:
         """By metric name; a lag and reads that are not known are left out."""
@@ -63,8 +65,14 @@ class CheckFigures:
         return values
 
 
-def summarize(answers: Mapping[str, HealthReport | Unknown]) -> CheckFigures:
-    """Count who serves, who serves only because the floor keeps it, and who said nothing."""
+Answers = Mapping[str, HealthReport | Unknown]
+
+
+def summarize(answers: Answers, draining: Answers | Unknown) -> CheckFigures:
+    """Count who serves, who serves only because the floor keeps it, and who said nothing.
+
+    `draining` are no capacity, but the clients that stayed with them are load; Unknown where nobody can say who drains.
+    """
     reports = {name: answer for name, answer in answers.items() if isinstance(answer, HealthReport)}
     serving = [one for one in reports.values() if one.http_status == HTTP_OK]
     held = sorted(name for name, one in reports.items() if one.kept_by_floor)
@@ -74,6 +82,8 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> CheckFigures:
     notes = [f"{name} is held by the floor" for name in held]
     notes += [f"{name} does not serve: {why}" for name, why in sorted(bad.items())]
     notes += [f"{name} did not report: {why}" for name, why in sorted(silent.items())]
+    draining_reads, draining_notes = _of_draining(draining)
+    notes += draining_notes
     return CheckFigures(
         registered=len(answers),
         serving=len(serving),
@@ -89,4 +99,20 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> CheckFigures:
         reads={
             name: one.reads_per_second for name, one in reports.items() if one.reads_per_second is not None
         },
+        draining_reads=draining_reads,
     )
+
+
+def _of_draining(draining: Answers | Unknown) -> tuple[float | None, list[str]]:
+    """The reads of all that drain, None where one of them is not known, and why it is not."""
+    if isinstance(draining, Unknown):
+        return None, [f"who drains is unknown: {draining.why}"]
+    total: float | None = 0.0
+    notes = []
+    for name, one in sorted(draining.items()):
+        reads = None if isinstance(one, Unknown) else one.reads_per_second
+        total = None if total is None or reads is None else total + reads
+        if reads is None:
+            why = one.why if isinstance(one, Unknown) else "its host does not know them"
+            notes.append(f"the reads of {name}, which drains, are unknown: {why}")
+    return total, notes

@@ -1,7 +1,7 @@
-"""CheckReplicas: tell every registered replica its peers and its floor, and hear how it stands.
+"""CheckReplicas: tell every registered replica its peers and its floor, and hear how it stands and what it answers.
 
-Scheduled, without a run: nothing is made, so there is neither lease nor ledger. A replica that does not answer in
-time is counted as unreported; the floor itself is decided on the hosts and does not wait for this.
+Scheduled, without a run: nothing is made, so there is no lease, and the ledger is only read. A replica that does not
+answer in time is counted as unreported; the floor itself is decided on the hosts and does not wait for this.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 
 from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, TargetState
 from peaker.domain.replicas.replica_check import CheckFigures, summarize
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import HostCommandFailed, Retryable, Throttled
+from peaker_contract.errors import HostCommandFailed, LedgerInconsistent, Retryable, Throttled
 
 LOOKS = 30
 PAUSE_SECONDS = 1.0
@@ -29,17 +30,43 @@ _IN_THE_ENDPOINT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEAL
 def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = time.sleep) -> CheckFigures:
     """One look; ends after LOOKS pauses at the latest. `pause` waits that many seconds."""
     settings = ports.clusters.settings(cluster)
-    replicas = _registered(ports, settings)
+    targets = [*ports.endpoint.health(settings).items(), *ports.endpoint.warming_health(settings).items()]
+    running = {
+        one.instance_id: one for one in ports.compute.instances_of_cluster(cluster) if one.state == "running"
+    }
+    known = {name for name, target in targets if target.state in _IN_THE_ENDPOINT}
+    replicas = [running[name] for name in sorted(known & running.keys())]
+    leaving = _leaving(ports, cluster)
+    gone = {name for name, target in targets if target.state is TargetState.DRAINING}
+    gone |= frozenset() if isinstance(leaving, Unknown) else leaving
+    draining = [running[name] for name in sorted((gone & running.keys()) - known)]
     answers: dict[str, HealthReport | Unknown] = {}
     commands: dict[str, str] = {}
-    for instance in replicas:
+    for instance in [*replicas, *draining]:
         sent = _ask(ports, settings, instance, replicas)
         if isinstance(sent, Unknown):
             answers[instance.instance_id] = sent
         else:
             commands[instance.instance_id] = sent
     answers |= _hear(ports, commands, pause)
-    return summarize({one.instance_id: answers[one.instance_id] for one in replicas})
+    return summarize(
+        {one.instance_id: answers[one.instance_id] for one in replicas},
+        leaving
+        if isinstance(leaving, Unknown)
+        else {one.instance_id: answers[one.instance_id] for one in draining},
+    )
+
+
+def _leaving(ports: Ports, cluster: str) -> frozenset[str] | Unknown:
+    """Those that drain by the ledger: a load balancer forgets a target before its last client has gone.
+
+    A ledger that cannot be read makes the load unknown; it keeps nobody from hearing how the registered ones stand.
+    """
+    try:
+        rows = ports.ledger.replicas(cluster)
+    except (Retryable, LedgerInconsistent) as error:
+        return Unknown(f"{type(error).__name__}: {error}")
+    return frozenset(name for name, row in rows.items() if row.state is ReplicaState.DRAINING)
 
 
 def _hear(
@@ -88,18 +115,6 @@ def policy_parameters(
         "MinFreeDiskPercent": f"{health.min_free_disk_percent:g}",
         "SourceServesReads": "true" if settings.read_endpoint.source_serves_reads else "false",
     }
-
-
-def _registered(ports: Ports, settings: ClusterSettings) -> list[Instance]:
-    """The instances that a group of the endpoint holds and does not drain, in order of their ids."""
-    targets = [*ports.endpoint.health(settings).items(), *ports.endpoint.warming_health(settings).items()]
-    known = {name for name, target in targets if target.state in _IN_THE_ENDPOINT}
-    found = [
-        one
-        for one in ports.compute.instances_of_cluster(settings.name)
-        if one.instance_id in known and one.state == "running"
-    ]
-    return sorted(found, key=lambda one: one.instance_id)
 
 
 def _ask(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from aws_lambda_powertools import Metrics
 from peaker.domain.host_results import HealthReport
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.replicas.replica_check import summarize
 from peaker.runtime import telemetry
@@ -19,8 +21,8 @@ from peaker.usecases.join.check_replicas import LOOKS, THROTTLED_LOOKS, check_re
 
 from peaker_contract.errors import AwsUnavailable, Retryable, Throttled
 from peaker_contract.metrics import Metric
-from tests.support.builders import instance, orders
-from tests.support.fakes import FakePorts, fake_ports
+from tests.support.builders import RUN_ID, instance, orders
+from tests.support.fakes import NOON, FakePorts, fake_ports
 
 FIRST, SECOND, PARKED = (f"i-0000000000000f000{number}" for number in (1, 2, 3))
 
@@ -75,11 +77,65 @@ def test_a_replica_of_one_group_alone_is_asked_too(ports: FakePorts, group: str)
     assert check_replicas(ports, "orders", never).registered == 2
 
 
-def test_a_draining_replica_is_no_peer(ports: FakePorts) -> None:
-    ports.endpoint.set(SECOND, TargetState.DRAINING)
-    ports.commands.results["report_health"] = answers()
-    assert check_replicas(ports, "orders", never).registered == 1
-    assert ports.commands.parameters[0]["Peers"] == "[]"
+class TestAReplicaThatDrains:
+    """It is no capacity and no peer; the clients that stayed with it are load all the same."""
+
+    def drains_by_the_ledger(self, ports: FakePorts) -> None:
+        """As after DeregisterReplica, when the load balancer has forgotten the target."""
+        for group in (ports.endpoint.targets, ports.endpoint.warming):
+            group.pop(SECOND)
+        holder = ports.lease.acquire("orders", RUN_ID, "scale_in", NOON, NOON + timedelta(hours=1))
+        row = ReplicaRow("orders", SECOND, RUN_ID, ReplicaState.DRAINING, NOON)
+        ports.ledger.set_replica(holder, row)
+
+    def test_it_is_no_peer_and_nothing_is_published_of_it(self, ports: FakePorts) -> None:
+        ports.endpoint.set(SECOND, TargetState.DRAINING)
+        ports.commands.results["report_health"] = answers()
+        figures = check_replicas(ports, "orders", never)
+        assert (figures.registered, figures.serving) == (1, 1)
+        assert ports.commands.parameters[0]["Peers"] == "[]"
+        assert set(figures.replica_values()) == {FIRST}
+
+    @pytest.mark.parametrize("by", ["endpoint", "ledger"])
+    def test_its_reads_are_in_the_sum(self, ports: FakePorts, by: str) -> None:
+        if by == "ledger":
+            self.drains_by_the_ledger(ports)
+        else:
+            ports.endpoint.set(SECOND, TargetState.DRAINING)
+        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        figures = check_replicas(ports, "orders", never)
+        assert figures.metrics()[Metric.READ_QUERIES_PER_SECOND] == 241.0
+        assert (figures.registered, figures.reads) == (1, {FIRST: 120.5})
+
+    def test_one_that_is_not_heard_makes_the_sum_unknown_and_nobody_unreported(
+        self, ports: FakePorts
+    ) -> None:
+        self.drains_by_the_ledger(ports)
+        ports.commands.silent.add(SECOND)
+        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        figures = check_replicas(ports, "orders", never)
+        assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
+        assert figures.unreported == 0
+        assert f"the reads of {SECOND}, which drains, are unknown: AwsUnavailable" in figures.reason
+
+    def test_one_whose_instance_has_stopped_answers_nobody(self, ports: FakePorts) -> None:
+        self.drains_by_the_ledger(ports)
+        ports.compute.instances[SECOND] = replace(ports.compute.instances[SECOND], state="stopping")
+        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        assert check_replicas(ports, "orders", never).metrics()[Metric.READ_QUERIES_PER_SECOND] == 120.5
+
+    def test_a_ledger_that_cannot_be_read_takes_the_sum_and_nothing_else(
+        self, ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_cluster: str) -> dict[str, ReplicaRow]:
+            raise Throttled("dynamodb:Query")
+
+        monkeypatch.setattr(ports.ledger, "replicas", refuse)
+        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        figures = check_replicas(ports, "orders", never)
+        assert (figures.serving, figures.unreported) == (2, 0)
+        assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
+        assert "who drains is unknown: Throttled: dynamodb:Query" in figures.reason
 
 
 def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: FakePorts) -> None:
@@ -163,7 +219,7 @@ def test_held_replicas_serve_and_are_counted_apart() -> None:
     good = HealthReport(http_status=200, state="good", why="in time", lag_seconds=1.0)
     held = HealthReport(http_status=200, state="bad", why="lag", kept_by_floor=True, lag_seconds=44.0)
     bad = HealthReport(http_status=503, state="bad", why="the applier thread does not run")
-    figures = summarize({"i-1": good, "i-2": held, "i-3": bad, "i-4": Unknown("away")})
+    figures = summarize({"i-1": good, "i-2": held, "i-3": bad, "i-4": Unknown("away")}, {})
     assert (figures.registered, figures.serving, figures.held_by_floor, figures.unreported) == (4, 2, 1, 1)
     assert figures.lag_seconds_max == 44.0
     assert figures.reason == (
@@ -177,7 +233,7 @@ def test_held_replicas_serve_and_are_counted_apart() -> None:
     }
     serves = {name: values[Metric.REPLICA_SERVES] for name, values in figures.replica_values().items()}
     assert serves == {"i-1": 1.0, "i-2": 1.0, "i-3": 0.0, "i-4": 0.0}
-    assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}).metrics()
+    assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}, {}).metrics()
 
 
 def test_each_replica_s_figure_has_its_own_dimension(
@@ -217,8 +273,8 @@ def test_the_reads_of_all_replicas_are_the_load(ports: FakePorts) -> None:
 )
 def test_without_one_replica_the_sum_is_unknown_and_never_smaller(other: HealthReport | Unknown) -> None:
     known = HealthReport(http_status=200, state="good", why="in time", reads_per_second=100.0)
-    figures = summarize({FIRST: known, SECOND: other})
+    figures = summarize({FIRST: known, SECOND: other}, {})
     assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
     assert figures.replica_values()[FIRST][Metric.READ_QUERIES_PER_SECOND] == 100.0
     assert Metric.READ_QUERIES_PER_SECOND not in figures.replica_values()[SECOND]
-    assert Metric.READ_QUERIES_PER_SECOND not in summarize({}).metrics()
+    assert Metric.READ_QUERIES_PER_SECOND not in summarize({}, {}).metrics()
