@@ -109,7 +109,8 @@ class ServiceReport(HostResult):
 class HealthReport(HostResult):
     """What a replica's health responder answers; `kept_by_floor` means that it serves although it lags.
 
-    `reads_per_second` are the clients' statements since the last report, None where the host could not know them.
+    `reads_per_second` are the clients' statements since the last report, None where the host could not know them;
+    `reads_unknown` is why.
     """
 
     http_status: int
@@ -118,6 +119,7 @@ class HealthReport(HostResult):
     kept_by_floor: bool = False
     lag_seconds: Seconds | None = None
     reads_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    reads_unknown: str = ""
 
 
 class DrainReport(HostResult):

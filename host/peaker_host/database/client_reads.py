@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Optional, Tuple
 
-from peaker_host.database.client_statements import read_counters
+from peaker_host.database.client_statements import NOT_COUNTED, read_counters
 from peaker_host.database.mysql_client import MysqlClient, status_text
 from peaker_host.machine.errors import HostError, UnreadableFile
 from peaker_host.machine.files import read_json, read_text, write_json
@@ -21,6 +21,7 @@ from peaker_host.machine.understanding import MISFITS
 SHORTEST_WINDOW_SECONDS = 5.0
 # Uptime is in whole seconds, read a moment before the clock.
 _SAME_START_SECONDS = 3.0
+_BEGUN = "counting begins with this look: it is the first, or the server or the machine started anew"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -49,17 +50,17 @@ def reads_since(last: Optional[Look], now: Look) -> Tuple[Look, Optional[float]]
     return Look(**{**asdict(now), "reads_per_second": rate}), rate
 
 
-def measure_reads(settings: Settings, client: MysqlClient) -> Optional[float]:
-    """Client statements a second since the last look; None at the first look and whenever it cannot be known."""
+def measure_reads(settings: Settings, client: MysqlClient) -> Dict[str, Any]:
+    """Client statements a second since the last look; None where that cannot be known, and then why."""
     try:
         now = _look(client)
         if now is None:
-            return None
+            return {"reads_per_second": None, "reads_unknown": NOT_COUNTED}
         kept, rate = reads_since(_stored(settings), now)
         write_json(settings.client_reads_path, asdict(kept))
-    except (OSError, HostError, *MISFITS):
-        return None
-    return rate
+    except (OSError, HostError, *MISFITS) as error:
+        return {"reads_per_second": None, "reads_unknown": f"{type(error).__name__}: {error}"}
+    return {"reads_per_second": rate, "reads_unknown": _BEGUN if rate is None else ""}
 
 
 def _look(client: MysqlClient) -> Optional[Look]:

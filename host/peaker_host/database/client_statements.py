@@ -14,6 +14,8 @@ from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.machine.errors import ServerRestarted, UnclearAnswer
 from peaker_host.machine.understanding import understood
 
+# MariaDB's default, and a variable that a running server does not change.
+NOT_COUNTED = "performance_schema is OFF, so that Peaker cannot count the clients' reads"
 # With name resolution loopback is what /etc/hosts calls it: localhost, localhost6. A process list has the port behind.
 _THIS_HOST = ("localhost%", "127.%", "::1", "::1:%", "::ffff:127.%")
 # SUM_TIMER_WAIT is in picoseconds (MySQL manual, performance schema statement summary tables).
@@ -41,12 +43,17 @@ class StatementCounters:
     milliseconds: float
 
 
+@understood(UnclearAnswer, "the server's switches")
+def counts_statements(client: MysqlClient) -> bool:
+    """Tells whether performance_schema is on."""
+    # MariaDB puts a switch into JSON as the bare word ON, which is none.
+    return bool(int(client.json({"on": "IF(@@GLOBAL.performance_schema, 1, 0)"})["on"]))
+
+
 @understood(UnclearAnswer, "the statement counters")
 def read_counters(client: MysqlClient) -> Optional[StatementCounters]:
     """The counters now; None when the server keeps none (performance_schema is off)."""
-    # MariaDB puts a switch into JSON as the bare word ON, which is none.
-    on = client.json({"on": "IF(@@GLOBAL.performance_schema, 1, 0)"})
-    if not int(on["on"]):
+    if not counts_statements(client):
         return None
     sums = client.json(
         {

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from peaker_host.database.channels import only_channel
+from peaker_host.database.client_statements import NOT_COUNTED, counts_statements
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, read_status
@@ -92,7 +93,15 @@ def look_at_server(
         *_errant_steps(settings, processes, client),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
         looked("plugins", lambda: _plugins(client)),
+        looked("client statements", lambda: _client_statements(client)),
     ]
+
+
+def _client_statements(client: MysqlClient) -> "str | Step":
+    if counts_statements(client):
+        return "performance_schema counts them"
+    remedy = "set performance_schema = ON in the server's configuration file (my.cnf) and restart it"
+    return Step("client statements", WARNING, NOT_COUNTED, remedy)
 
 
 def look_at_unit(settings: Settings, processes: Processes) -> Step:

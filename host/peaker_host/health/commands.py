@@ -40,7 +40,7 @@ def _report_health(context: Context) -> Dict[str, Any]:
         peers=parse_peers(arguments.peers),
     )
     reported = report_health(context.settings, context.processes, policy)
-    return {**reported, "reads_per_second": measure_reads(context.settings, client)}
+    return {**reported, **measure_reads(context.settings, client)}
 
 
 def _set_maintenance(context: Context) -> Dict[str, Any]:

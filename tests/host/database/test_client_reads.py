@@ -49,11 +49,18 @@ def test_the_counters_outlive_the_command(
     programs.on("COUNT_STAR", answer=lambda _: next(counts))
     programs.on("'Uptime'", answer=lambda _: table({"Variable_name": "Uptime", "Value": next(uptimes)}))
     client = admin_client(host.settings, programs)
-    assert measure_reads(host.settings, client) is None
-    assert measure_reads(host.settings, client) == 100.0
+    first, second = (measure_reads(host.settings, client) for _ in range(2))
+    assert first["reads_per_second"] is None
+    assert "it is the first, or the server or the machine started anew" in first["reads_unknown"]
+    assert second == {"reads_per_second": 100.0, "reads_unknown": ""}
 
 
-def test_a_server_that_keeps_no_counters_is_unknown(host: Host, programs: ScriptedProcesses) -> None:
+def test_a_server_that_keeps_no_counters_is_unknown_and_says_why(
+    host: Host, programs: ScriptedProcesses
+) -> None:
     programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
     programs.on("'Uptime'", answer=table({"Variable_name": "Uptime", "Value": "900"}))
-    assert measure_reads(host.settings, admin_client(host.settings, programs)) is None
+    assert measure_reads(host.settings, admin_client(host.settings, programs)) == {
+        "reads_per_second": None,
+        "reads_unknown": "performance_schema is OFF, so that Peaker cannot count the clients' reads",
+    }

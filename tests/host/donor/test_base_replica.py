@@ -86,6 +86,7 @@ def base(host: Host, responder: int, monkeypatch: pytest.MonkeyPatch) -> Base:
     monkeypatch.setattr("peaker_host.donor.base_checks.read_filesystems", lambda: MOUNTS)
     programs.on("systemctl").on("SELECT 1", answer=table({"1": 1})).on("innodb_buffer_pool_dump_pct")
     programs.on("CURRENT_USER", answer=json_row(who="root@localhost"))
+    programs.on("IF(@@GLOBAL.performance_schema", answer=json_row(on=1))
     programs.on("GLOBAL.socket", answer=json_row(version="8.4.3", datadir=f"{DATA}/", socket="/run/mysqld/s"))
     programs.on(
         "SHOW REPLICA STATUS", answer=status(Auto_Position="1", Source_Server_Id="1", Channel_Name="")
@@ -314,6 +315,12 @@ class TestWarnings:
                 table({"plugin": "keyring_file", "loaded_from": "keyring_file.so"}),
                 "plugins",
                 "keys of keyring_file",
+            ),
+            (
+                ("IF(@@GLOBAL.performance_schema",),
+                json_row(on=0),
+                "client statements",
+                "performance_schema = ON",
             ),
         ],
     )

@@ -82,6 +82,11 @@ def summarize(answers: Answers, draining: Answers | Unknown) -> CheckFigures:
     notes = [f"{name} is held by the floor" for name in held]
     notes += [f"{name} does not serve: {why}" for name, why in sorted(bad.items())]
     notes += [f"{name} did not report: {why}" for name, why in sorted(silent.items())]
+    notes += [
+        f"the reads of {name} are unknown: {one.reads_unknown}"
+        for name, one in sorted(reports.items())
+        if one.reads_per_second is None and one.reads_unknown
+    ]
     draining_reads, draining_notes = _of_draining(draining)
     notes += draining_notes
     return CheckFigures(
@@ -113,6 +118,6 @@ def _of_draining(draining: Answers | Unknown) -> tuple[float | None, list[str]]:
         reads = None if isinstance(one, Unknown) else one.reads_per_second
         total = None if total is None or reads is None else total + reads
         if reads is None:
-            why = one.why if isinstance(one, Unknown) else "its host does not know them"
+            why = one.why if isinstance(one, Unknown) else one.reads_unknown or "its host does not know them"
             notes.append(f"the reads of {name}, which drains, are unknown: {why}")
     return total, notes

@@ -278,3 +278,12 @@ def test_without_one_replica_the_sum_is_unknown_and_never_smaller(other: HealthR
     assert figures.replica_values()[FIRST][Metric.READ_QUERIES_PER_SECOND] == 100.0
     assert Metric.READ_QUERIES_PER_SECOND not in figures.replica_values()[SECOND]
     assert Metric.READ_QUERIES_PER_SECOND not in summarize({}, {}).metrics()
+
+
+def test_a_replica_that_cannot_count_its_reads_serves_and_says_why(ports: FakePorts) -> None:
+    off = "performance_schema is OFF, so that Peaker cannot count the clients' reads"
+    ports.commands.results["report_health"] = answers(reads_per_second=None, reads_unknown=off)
+    figures = check_replicas(ports, "orders", never)
+    assert (figures.serving, figures.unreported, figures.reads) == (2, 0, {})
+    assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
+    assert f"the reads of {FIRST} are unknown: {off}" in figures.reason
