@@ -542,7 +542,7 @@ class ForecastRecords(Protocol):
         """The state that the last check left; a new cluster's is the default."""
 
     def save_check_state(self, cluster: str, state: CheckState) -> None:
-        """Store it; the last call counts."""
+        """Store it; one whose `checked_seconds` are before those that are stored changes nothing."""
 
     def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
         """Keep an issued forecast for scoring; it is forgotten after two weeks."""

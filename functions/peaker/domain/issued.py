@@ -33,8 +33,8 @@ class CheckState:
 
     Low checks in a row; when the last level shift was seen; when the cluster was first checked; which instance
     was the source, and when another one took its place; the highest load that a replica served without trouble. In
-    how many looks in a row each replica took few reads, of those that did in the last one, and when that was. Times in
-    seconds since the epoch, loads in units of the load metric.
+    how many looks in a row each replica took few reads, of those that did in the last one. When the last check was
+    that counts in these rows. Times in seconds since the epoch, loads in units of the load metric.
     """
 
     low_checks: int = 0
@@ -45,4 +45,8 @@ class CheckState:
     safe_rate: float | None = None
     safe_rate_seconds: float | None = None
     few_reads: Mapping[str, int] = field(default_factory=dict)
-    few_reads_seconds: float | None = None
+    checked_seconds: float | None = None
+
+    def counted_already(self, now_seconds: float, period_seconds: float) -> bool:
+        """Whether the last check was less than half a period ago: a check that is called twice counts once."""
+        return self.checked_seconds is not None and now_seconds - self.checked_seconds < period_seconds / 2

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from peaker.adapters.aws_errors import translated
+from peaker.adapters.aws_errors import error_code, translated
 from peaker.adapters.dynamodb.items import to_json
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
@@ -51,7 +52,7 @@ _OF_BATCH = states_of(Part.DONOR)
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
     "shift_seen_seconds", "first_check_seconds", "failover_seconds", "safe_rate", "safe_rate_seconds",
-    "few_reads_seconds",
+    "checked_seconds",
 )  # fmt: skip
 
 
@@ -92,8 +93,18 @@ class DynamoForecastRecords:
         item |= {name: {"N": repr(float(value))} for name, value in numbers.items() if value is not None}
         if state.source_id is not None:
             item["source_id"] = {"S": state.source_id}
+        at = item.get("checked_seconds", {"N": "0"})
         with translated("dynamodb:PutItem"):
-            self._client.put_item(TableName=self._table, Item=item)
+            try:
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=item,
+                    ConditionExpression="attribute_not_exists(checked_seconds) OR checked_seconds <= :at",
+                    ExpressionAttributeValues={":at": at},
+                )
+            except ClientError as error:
+                if error_code(error) != "ConditionalCheckFailedException":
+                    raise
 
     def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
         at = datetime.fromtimestamp(issued.issued_at_seconds, UTC)

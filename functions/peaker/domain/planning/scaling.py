@@ -75,12 +75,13 @@ def decide(
 
     With `forecast.rule: reactive` each forecast counts as one of a load that cannot be forecast.
     """
-    if not policy.is_reactive:
-        return _decide(inputs, forecast, lead_time, policy, state)
-    if forecast.standing is not Standing.REACTIVE_ONLY:
+    if policy.is_reactive and forecast.standing is not Standing.REACTIVE_ONLY:
         forecast = replace(forecast, standing=Standing.DEGRADED)
     decision = _decide(inputs, forecast, lead_time, policy, state)
-    return replace(decision, reason=f"{decision.reason}; forecast.rule is reactive")
+    if not state.counted_already(inputs.now_seconds, policy.period_seconds):
+        decision = replace(decision, state=replace(decision.state, checked_seconds=inputs.now_seconds))
+    said = f"{decision.reason}; forecast.rule is reactive" if policy.is_reactive else decision.reason
+    return replace(decision, reason=said)
 
 
 def _decide(
@@ -183,7 +184,8 @@ def _scale_in(
             Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {why}", need, 0, 0,
             replace(state, low_checks=0),
         )  # fmt: skip
-    checks = state.low_checks + 1
+    again = state.counted_already(inputs.now_seconds, policy.period_seconds)
+    checks = max(1, state.low_checks + (0 if again else 1))
     state = replace(state, low_checks=checks)
     checks_needed = policy.low_checks_needed
     if forecast.standing is Standing.DEGRADED:

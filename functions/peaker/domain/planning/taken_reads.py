@@ -63,17 +63,15 @@ def with_few_reads(
 ) -> CheckState:
     """The state with the looks in a row at which each replica took few reads.
 
-    A look within half a period of the last one counts no more of them: a check may be called twice. An unknown share
-    ends the row, as a whole one does.
+    An unknown share ends the row, as a whole one does.
     """
-    last = state.few_reads_seconds
-    again = last is not None and now_seconds - last < period_seconds / 2
+    again = state.counted_already(now_seconds, period_seconds)
     looks = {
         name: max(1, state.few_reads.get(name, 0) + (0 if again else 1))
         for name, share in shares.items()
         if isinstance(share, Known) and share.value < WHOLE_SHARE
     }
-    return replace(state, few_reads=looks, few_reads_seconds=last if again else now_seconds)
+    return replace(state, few_reads=looks)
 
 
 def counted_less(state: CheckState, shares: Mapping[str, Reading]) -> dict[str, float]:

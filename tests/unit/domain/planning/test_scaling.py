@@ -91,8 +91,9 @@ def test_the_reactive_rule_scales_at_the_target_that_headroom_leaves() -> None:
 
 def test_the_reactive_rule_removes_after_a_lead_time_of_low_load_whatever_is_forecast() -> None:
     low, state, actions = known_now(load=80.0), CheckState(), []
-    for _ in range(25):
-        decision = check(low, forecast(550.0), state, REACTIVE)
+    for number in range(25):
+        at = replace(low, now_seconds=NOW + 300 * number)
+        decision = check(at, forecast(550.0), state, REACTIVE)
         state = decision.state
         actions.append(decision.action)
     assert actions == [Action.NONE] * 24 + [Action.SCALE_IN]
@@ -309,21 +310,22 @@ def test_a_missing_load_may_add_by_the_forecast_but_never_removes() -> None:
 # --- scale-in ----------------------------------------------------------------------------------------------
 
 
-def low(state: CheckState | None = None, **changes: object) -> ScalingDecision:
-    return check(replace(known_now(load=90.0, serving=3), **changes), forecast(90.0), state)  # type: ignore[arg-type]
+def low(state: CheckState | None = None, minutes: float = 0, **changes: object) -> ScalingDecision:
+    known = replace(known_now(load=90.0, serving=3), now_seconds=NOW + 60 * minutes, **changes)  # type: ignore[arg-type]
+    return check(known, forecast(90.0), state)
 
 
 def test_scale_in_needs_three_low_checks_in_a_row() -> None:
     first = low()
-    second = low(first.state)
-    third = low(second.state)
+    second = low(first.state, minutes=5)
+    third = low(second.state, minutes=10)
     assert [one.surplus for one in (first, second, third)] == [0, 0, 2]
     assert third.outcome is Outcome.ACT
     assert "seen 1 of 3 times" in first.reason
 
 
 def test_a_load_in_between_starts_the_count_again() -> None:
-    two = low(low().state)
+    two = low(low().state, minutes=5)
     interrupted = check(known_now(load=290.0, serving=3), forecast(90.0), two.state)
     assert interrupted.state.low_checks == 0
 

@@ -73,6 +73,16 @@ class World:
         ports = ForecastPorts(self.common, self.history, self.published, self.remembered)
         return forecast_load(ports, "orders")
 
+    def checks(self, count: int) -> list[ForecastReport]:
+        """One check after the other, as scheduled."""
+        reports = []
+        for _ in range(count):
+            reports.append(self.check())
+            self.common.clock.advance(
+                minutes=self.common.clusters.settings("orders").forecast.schedule_minutes
+            )
+        return reports
+
     def serve(self, instance_id: str = PEAK) -> None:
         tags = {LOAD_TAG: "peak", OWNER_TAG: "local"}
         self.common.compute.add(instance(instance_id, tags=tags))
@@ -193,18 +203,24 @@ def test_observe_mode_decides_but_publishes_no_shortage() -> None:
 def test_a_surplus_takes_three_checks_that_survive_between_runs() -> None:
     here = world(0.2)
     here.serve()
-    surpluses = []
-    for _ in range(3):
-        surpluses.append(here.check().surplus)
-    assert surpluses == [0, 0, 1]
+    assert [one.surplus for one in here.checks(3)] == [0, 0, 1]
     assert here.published.values["ReplicaSurplus"] == 1
+
+
+def test_a_check_that_is_called_again_is_no_further_low_check() -> None:
+    """One tick of the schedule, tried three times, had published a surplus after three minutes (I8)."""
+    here = world(0.2)
+    here.serve()
+    for _ in range(4):
+        assert here.check().surplus == 0
+        here.common.clock.advance(minutes=1)
 
 
 def test_a_stale_metric_removes_nothing_and_says_so() -> None:
     here = world(0.2)
     here.serve()
     here.history.ends_late_by = 4
-    reports = [here.check() for _ in range(4)]
+    reports = here.checks(4)
     assert [report.surplus for report in reports] == [0, 0, 0, 0]
     assert reports[-1].load_now is None
     assert here.published.values["ForecastDegraded"] == 1
@@ -373,12 +389,12 @@ def test_after_trouble_nothing_is_removed_for_half_an_hour(
     here = world(0.2, holds={"minutes": 30, "trouble_metrics": [ERRORS]})
     here.serve()
     here.history.seen = {metric: [(600.0, value)]}
-    reports = [here.check() for _ in range(3)]
+    reports = here.checks(3)
     assert reports[-1].surplus == (0 if held else 1)
     if held:
         assert f"{held} 9 min ago" in reports[-1].reason
     here.history.seen = {metric: [(1900.0, value)]}
-    assert [here.check() for _ in range(3)][-1].surplus == 1
+    assert here.checks(3)[-1].surplus == 1
 
 
 def test_trouble_that_cannot_be_read_is_no_all_clear(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,11 +416,11 @@ def test_another_instance_in_the_place_of_the_source_is_a_failover() -> None:
     assert here.remembered.states["orders"].source_id == SOURCE
     states = here.remembered.states
     states["orders"] = replace(states["orders"], source_id="i-0ther0000000000a0")
-    reports = [here.check() for _ in range(3)]
-    assert "failover 0 min ago" in reports[-1].reason
+    reports = here.checks(3)
+    assert "failover 0 min ago" in reports[0].reason
     assert reports[-1].surplus == 0
     here.common.clock.advance(minutes=31)
-    assert [here.check() for _ in range(3)][-1].surplus == 1
+    assert here.checks(3)[-1].surplus == 1
 
 
 def test_the_capacity_follows_the_knee_of_the_last_storage_proofs() -> None:
