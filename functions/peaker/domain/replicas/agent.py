@@ -16,14 +16,14 @@ _NOT_SET = re.compile(r"\bSSM_[A-Za-z0-9]+: .*")
 
 @dataclass(frozen=True)
 class Agent:
-    """What Systems Manager knows of it; `version` is empty where it knows none."""
+    """An agent as Systems Manager knows it; `version` is empty where it knows none."""
 
     is_online: bool
     version: str = ""
 
     @property
     def is_too_old(self) -> bool:
-        """Whether no document can work there. A version that cannot be read is none that is known to do."""
+        """Tells whether no document can work there. An unreadable version counts as new enough."""
         return _numbers(self.version) < _numbers(OLDEST_AGENT)
 
 
@@ -37,7 +37,7 @@ def require_parameters(instance_id: str, agent: Agent) -> None:
 
 
 def require_set_parameters(document: str, instance_id: str, stderr: str) -> None:
-    """Of a document that failed without a result: raises AgentTooOld where its parameters never came to the shell.
+    """Raises AgentTooOld for a failed document whose parameters never came to the shell.
 
     A host's agent may go back to an older version at any time: its package manager takes back what was installed.
     """

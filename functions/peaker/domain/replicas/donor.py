@@ -1,4 +1,4 @@
-"""Which replica is snapshotted: never the source (I2), healthy, the least behind."""
+"""The donor is the snapshotted replica: never the source (I2), healthy, the least behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peaker_contract.cluster import ClusterSettings
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was decided about one candidate, and why."""
+    """The decision about one candidate, and its reason."""
 
     instance_id: str
     eligible: bool
@@ -30,7 +30,7 @@ class DonorChoice:
     verdicts: tuple[Verdict, ...]
 
     def reason(self, instance_id: str) -> str:
-        """What was decided about that one."""
+        """Returns the decision about that candidate."""
         found = (one.reason for one in self.verdicts if one.instance_id == instance_id)
         return next(found, "it is no replica of the cluster any more")
 
@@ -62,7 +62,7 @@ class HasVolumes(Protocol):
 
 @dataclass(frozen=True)
 class DonorTerms:
-    """What a donor must have: these volumes, and no more lag than the gate allows, in seconds.
+    """A donor must have these volumes, and no more lag than the gate allows, in seconds.
 
     `planned` is the donor of the approved plan, which is taken while it may be; `planned_gib` are the sizes of the
     volumes that will be made, by name, and empty while nothing is planned.

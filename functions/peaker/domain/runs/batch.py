@@ -30,7 +30,7 @@ MemberState = Literal["at_work", "in_service", "gone", "refused", "called_off", 
 
 
 class Batch(RunPart):
-    """What the run is to bring into service or to take out of it, and its members by the round in which they began.
+    """A batch has the run's wanted number and its members by the round in which they began.
 
     What is missing is tried again for as long as it would serve by `deadline`. For those that are to go that is when
     they were chosen: what stays in service is no shortage.
@@ -80,7 +80,7 @@ def batch_of(run: RunRow) -> str:
 
 
 def state_after(operation: Operation, outcome: Outcome) -> MemberState:
-    """Where a member stands once its work or its undo has ended so."""
+    """Returns a member's state after its work or its undo."""
     if outcome == "undo_incomplete":
         return "left"
     if operation == "scale_in" and outcome in ("refused", "called_off"):
@@ -90,7 +90,9 @@ def state_after(operation: Operation, outcome: Outcome) -> MemberState:
 
 
 def outcome_of(wanted: int, members: Sequence[Member]) -> Outcome:
-    """How a batch whose members have all ended stands. What serves is never taken away by another's failure."""
+    """Returns the outcome of a batch whose members have all ended. What serves is never taken away by
+    another's failure.
+    """
     serving = sum(one.state == "in_service" for one in members)
     if any(one.state in ("left", "at_work") for one in members):
         return "undo_incomplete"
@@ -103,8 +105,9 @@ def outcome_of(wanted: int, members: Sequence[Member]) -> Outcome:
 
 
 def outcome_of_removal(members: Sequence[Member]) -> Outcome:
-    """How a batch stands whose members were to go and have all ended. One that the guard left alone, or that was needed
-    again, is no failure."""
+    """Returns the outcome of a batch of leaving members that have all ended. One that the guard left alone,
+    or that was needed again, is no failure.
+    """
     if any(one.state in ("left", "at_work") for one in members):
         return "undo_incomplete"
     gone = [one for one in members if one.state == "gone"]

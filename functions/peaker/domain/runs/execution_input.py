@@ -1,4 +1,6 @@
-"""What a person or a rule gives to a workflow, and what is wrong with it, one line per field. Pure."""
+"""The execution input is a person's or a rule's order to a workflow; its faults are listed one line per
+field. Pure.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ Line = Annotated[str, AfterValidator(_printable)]
 
 
 class Trigger(Contract):
-    """What started the run. `at` is when the alarm went off (ISO 8601)."""
+    """A trigger started the run. `at` is when the alarm went off (ISO 8601)."""
 
     kind: Literal["alarm", "schedule", "manual"] = "manual"
     alarm: Annotated[str, Field(max_length=LONGEST_TRIGGER_TEXT)] | None = None
@@ -56,7 +58,8 @@ class Trigger(Contract):
 
 
 class ExecutionInput(Contract):
-    """What a person or a rule gives to the state machine. `ready_by`: when the replica is to serve (ISO 8601).
+    """The input that a person or a rule gives to the state machine. `ready_by`: when the replica is to serve
+    (ISO 8601).
 
     `above_limits`: the run may pass max_replicas and the budget. Only a person's start may say so, and has to say why.
     """
@@ -79,7 +82,7 @@ class ExecutionInput(Contract):
 
     @property
     def why(self) -> str:
-        """In the words of whoever started it, or else what kind of start it was."""
+        """Returns the start's reason in its own words, or else the kind of start."""
         return self.reason or self.trigger.reason or self.trigger.kind
 
 
@@ -101,7 +104,7 @@ _ALLOWED = {
 
 
 def execution_input_problems(given: Any, operation: Operation | None = None) -> dict[str, str]:
-    """What is wrong, by field: what was given and what is allowed. Empty for a right input.
+    """Lists the faults by field: what was given and what is allowed. Empty for a right input.
 
     `operation` adds the rule that a field belongs to one workflow. A field that is null is wrong: it is meant to
     have a value, and a default in its place could take another replica away than the one that was meant.
@@ -135,7 +138,7 @@ def as_lines(problems: Mapping[str, str]) -> str:
 
 
 def unknown_cluster(name: str, known: Sequence[str]) -> str:
-    """What is said of a cluster that the environment does not have."""
+    """Returns the message about a cluster that the environment does not have."""
     near = get_close_matches(name.lower(), known, 1)
     meant = f". Did you mean {near[0]}?" if near else ""
     return f"cluster: given {shown(name)}; clusters of this environment: {', '.join(known) or 'there are none'}{meant}"

@@ -1,4 +1,4 @@
-"""What went wrong in a step, as a person reads it: a sentence with its numbers, and what to do. Pure."""
+"""A failure is a step's error as a person reads it: a sentence with its numbers, and the remedy. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OTHER_SERVICE = "Read the log of the step's function and the health of the serv
 
 
 class Failure(Contract):
-    """What went wrong, as the workflow caught it: the state, the error's class name and its cause."""
+    """A failure as the workflow caught it: the state, the error's class name and its cause."""
 
     failed_step: str
     error: str

@@ -1,4 +1,4 @@
-"""What the ledger holds of a run: its resources, its steps, its outcome."""
+"""The ledger's rows of a run: its resources, its steps, its outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNFINISHED_OUTCOMES = frozenset({"running", "undo_incomplete"})
 
 
 class ResourceKind(StrEnum):
-    """What a run can make."""
+    """A kind of resource that a run can make."""
 
     SNAPSHOT = "snapshot"
     INSTANCE = "instance"
@@ -100,7 +100,9 @@ class RunRow:
     parts: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, kind: type[PartT]) -> PartT | None:
-        """None when no step has settled it. Raises LedgerInconsistent when it is there and cannot be read."""
+        """Returns a settled part; None when no step has settled it. Raises LedgerInconsistent when it is
+        there and cannot be read.
+        """
         document = self.parts.get(kind.ledger_name)
         if document is None:
             return None
@@ -124,7 +126,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class LeaseRow:
-    """Who works on a cluster, until when."""
+    """The holder of a cluster's lease, and its end."""
 
     cluster: str
     run_id: str

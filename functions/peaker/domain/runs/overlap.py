@@ -1,4 +1,4 @@
-"""What a build that has ended tells of the time in which its parts passed side by side. Pure.
+"""Overlap is the time in which parts of an ended build passed side by side. Pure.
 
 The database starts when the hot and recovery blocks are warm. The replica catches up beside the rest of the reading and
 the storage proof; what it then still lacks is waited for.

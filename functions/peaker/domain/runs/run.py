@@ -52,7 +52,8 @@ class StoppedExecution(BaseModel):
 
 
 class StepInput(Contract):
-    """What every step is given. No fencing token means that no lease is held: the step may then write nothing.
+    """Every step gets this input. No fencing token means that no lease is held: the step may then write
+    nothing.
 
     `batch` is given to a member's steps: the run that holds the lease, under which the member works. `member_token` is
     the member's own: once it was fenced, nothing that is called with an older one can write.
@@ -165,7 +166,7 @@ class Measurement(BaseModel):
 
 
 class Summary(BaseModel):
-    """What a step returns: a sentence for the console; its numbers go to the ledger and the receipt.
+    """A step returns a summary: a sentence for the console; its numbers go to the ledger and the receipt.
 
     `measured` becomes metrics, each at its own time.
     """
@@ -191,7 +192,7 @@ def cluster_of(run: str) -> str | None:
 
 
 def is_run_of(run: str, first: str) -> bool:
-    """Whether an execution whose run is `first` began this one: that run, or a member of its batch."""
+    """Tells whether an execution whose run is `first` began this one: that run, or a member of its batch."""
     return run == first or run.startswith(f"{first}-")
 
 

@@ -19,15 +19,15 @@ EVENT_GRACE = timedelta(seconds=195)
 
 
 class BegunRun(Protocol):
-    """What tells a run from others: its row, or the lease that it holds."""
+    """A begun run is told from others by its row, or by the lease that it holds."""
 
     @property
     def run_id(self) -> str:
-        """As run_id() makes it."""
+        """Returns the id as run_id() makes it."""
 
     @property
     def cluster(self) -> str:
-        """Whose run it is."""
+        """Returns the run's cluster."""
 
     @property
     def operation(self) -> str:
@@ -60,17 +60,17 @@ def operation_of(run: BegunRun) -> Operation:
 
 
 def began(run: BegunRun, execution_name: str, started_at: datetime) -> bool:
-    """Whether this execution's name and start make the id of the run that holds the run."""
+    """Tells whether this execution's name and start make the id of the run that holds the run."""
     first = run_id(operation_of(run), run.cluster, started_at.astimezone(UTC), execution_name)
     return is_run_of(run.run_id, first)
 
 
 def began_after(run: BegunRun, moment: datetime) -> bool:
-    """Whether the run began after that moment: no execution that had ended by then can have begun it."""
+    """Tells whether the run began after that moment: no execution that had ended by then can have begun it."""
     found = _STARTED.search(run.run_id)
     return found is not None and moment.astimezone(UTC).strftime(_STAMP) < found.group(1)
 
 
 def tells_its_start(run: BegunRun) -> bool:
-    """Whether the run's id holds the start of its execution, as all have that an execution made."""
+    """Tells whether the run's id holds the start of its execution, as all have that an execution made."""
     return _STARTED.search(run.run_id) is not None

@@ -1,4 +1,4 @@
-"""What a run's steps settle for later ones where no other module decides it. Pure."""
+"""The run's memory has the parts that steps settle for later ones where no other module decides them. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class VolumeRates(RunPart):
 
 
 class Placement(RunPart):
-    """Where the run builds: the zone that had room for the instance, and the type. Volumes follow the zone."""
+    """The run's placement: the zone that had room for the instance, and the type. Volumes follow the zone."""
 
     ledger_name = "placement"
 
@@ -67,7 +67,9 @@ class Placement(RunPart):
 
 
 class BlockList(RunPart):
-    """How many blocks of 512 KiB the run's snapshots hold, by volume name; or why no list could be had."""
+    """The number of blocks of 512 KiB in the run's snapshots, by volume name; or the reason why no list could
+    be had.
+    """
 
     ledger_name = "block_list"
 
@@ -76,7 +78,7 @@ class BlockList(RunPart):
 
 
 class DatabaseStop(RunPart):
-    """When the database of a replica that is parked was first found stopped."""
+    """The time at which a parked replica's database was first found stopped."""
 
     ledger_name = "database_stop"
 
@@ -84,7 +86,9 @@ class DatabaseStop(RunPart):
 
 
 class EndpointExit(RunPart):
-    """When the undo took the replica from the read endpoint; clients may still come for a while after that."""
+    """The time at which the undo took the replica from the read endpoint; clients may still come for a while
+    after that.
+    """
 
     ledger_name = "endpoint_exit"
 
@@ -92,7 +96,9 @@ class EndpointExit(RunPart):
 
 
 class Waking(RunPart):
-    """How often the run began to bring a database back, by the instance's id; what was told before is void then."""
+    """The number of times that the run began to bring a database back, by the instance's id; earlier answers
+    are void then.
+    """
 
     ledger_name = "waking"
 
@@ -100,7 +106,7 @@ class Waking(RunPart):
 
 
 class FirstSetSize(RunPart):
-    """How much the first snapshot set of a cluster that is observed stores at most."""
+    """The most GiB that an observed cluster's first snapshot set stores."""
 
     ledger_name = "first_set_size"
 

@@ -1,4 +1,4 @@
-"""Which launch of a run an instance came from. Pure.
+"""Launch attempts name the launch of a run that an instance came from. Pure.
 
 A run has a row for each zone that it asked. Whoever launches more like a replica copies its tags; nobody copies the
 ClientToken of the launch, which is made of run, step and zone.

@@ -1,4 +1,4 @@
-"""What nobody works on any more, and what the ledger and the cloud disagree about. Pure.
+"""Leftovers have no run at work, or ledger and cloud disagree about them. Pure.
 
 A run is left when its execution has ended without an outcome, or with an undo that was incomplete. A replica is left
 when it does not stand where its row says. A thing is left when its run is closed and no replica explains it.
@@ -40,7 +40,7 @@ _ENDED = frozenset({"shutting-down", "terminated"})
 
 
 class Remedy(StrEnum):
-    """What is done about a leftover."""
+    """A remedy is the action on a leftover."""
 
     END_RUN = "end_run"  # the run's own undo, or the end of its retirement
     REJOIN = "rejoin"  # serves by its row, or drains by nobody's work: goes behind the endpoint again
@@ -54,7 +54,7 @@ class Remedy(StrEnum):
 
 
 class TakenUp(RunPart):
-    """How often a run's leftover was taken up, and when last.
+    """The number of attempts at a run's leftover, and the time of the last one.
 
     `failed` of the looks ended in an error, not in waiting; the last `alike` of them had the same answer, `waiting`.
     """
@@ -145,7 +145,9 @@ class SightJudgement:
 
 
 def judge_sight(sight: ClusterSight) -> SightJudgement:
-    """What to take up in this cluster now. While a run is at work, nothing but its own end is looked for (I6)."""
+    """Decides the leftovers to take up in this cluster now. While a run is at work, only its own end is
+    looked for (I6).
+    """
     if sight.lease is not None:
         return _judge_lease(sight, sight.lease)
     ends = [_judge_unfinished(sight, one) for one in sight.unfinished]
@@ -163,7 +165,7 @@ def judge_sight(sight: ClusterSight) -> SightJudgement:
 
 
 def next_look(taken: TakenUp) -> datetime:
-    """When a leftover that was taken up before is due again."""
+    """Returns the time when a leftover that was taken up before is due again."""
     more = taken.alike - LOOKS_WITHOUT_PAUSE
     if more <= 0:
         return taken.last_at
@@ -190,7 +192,7 @@ def _judge_unfinished(sight: ClusterSight, one: UnfinishedRun) -> Leftover | str
 
 
 def _not_due(taken: TakenUp | None, at: datetime) -> str | None:
-    """When what resists is tried again, as a sentence; None when it is due now."""
+    """Returns the time of the next attempt at a resisting leftover, as a sentence; None when it is due now."""
     if taken is None or at >= next_look(taken):
         return None
     return f"{taken.waiting}; looked at {taken.looks} times, next {next_look(taken):%H:%M}"
@@ -199,7 +201,7 @@ def _not_due(taken: TakenUp | None, at: datetime) -> str | None:
 def _ended(
     sight: ClusterSight, run_id: str, execution: RunExecution | Unknown, began_at: datetime | None = None
 ) -> str | Unknown:
-    """Why nobody works on the run any more; Unknown, with a reason, where somebody may."""
+    """Returns the reason why the run is not at work any more; Unknown, with a reason, where it may be."""
     if isinstance(execution, Unknown):
         if began_at is not None and sight.at - began_at > LONGEST_EXECUTION:
             return f"it began {began_at:%d %b %H:%M}, longer ago than an execution may last"
@@ -264,7 +266,8 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
 
 
 def _doubted(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
-    """Its host may have booted anew, and its database be down. Lag ends by itself, and so may a stall.
+    """Returns the remedy for a host that may have booted anew with its database down. Lag ends by itself, and
+    so may a stall.
 
     Where none is healthy the cause is none of theirs, and who sends reads to all of them needs every one.
     """

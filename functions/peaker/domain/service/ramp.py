@@ -1,4 +1,4 @@
-"""Whether a newcomer may take a larger share of the reads: it is compared with the replicas that serve already."""
+"""The ramp decides whether a newcomer may take a larger share of the reads, by comparison with serving replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST_OF_EXPECTED = 0.5
 
 
 class RampAction(StrEnum):
-    """What the share does next."""
+    """An action is the next step of the share."""
 
     ADVANCE = "advance"
     WAIT = "wait"
@@ -29,7 +29,7 @@ class RampAction(StrEnum):
 
 
 class Ramp(RunPart):
-    """Where the ramp stands between two calls.
+    """A ramp's state between two calls.
 
     `share_since` is when the present share was set, `since` that or the end of the last comparison. `told` is the share
     that the endpoint was told last: the newcomers of a batch have one share, the smallest that one of them has come to.
@@ -55,7 +55,7 @@ def share_now(policy: RampSettings, ramp: Ramp) -> float:
 
 @dataclass(frozen=True)
 class Service:
-    """How a replica answered clients in one window: statements, failed statements, mean latency in ms.
+    """A replica's service to clients in one window: statements, failed statements, mean latency in ms.
 
     `measurable` is false when the server keeps no statement statistics (performance_schema is off).
     """
@@ -72,7 +72,7 @@ class Service:
 
 @dataclass(frozen=True)
 class RampVerdict:
-    """What to do with the share, why, and the numbers behind it."""
+    """A verdict holds the action on the share, its reason, and its numbers."""
 
     action: RampAction
     reason: str
@@ -81,7 +81,7 @@ class RampVerdict:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a share should bring: the newcomer's reads over those of one peer, and since when, in seconds.
+    """The expectation of a share: the newcomer's reads over those of one peer, and since when, in seconds.
 
     `overdue_seconds` is when it has had time enough: pools that keep their connections follow no weight.
     """

@@ -1,4 +1,4 @@
-"""Whether a replica is proven (I5), and still is what was proven: a pure reading of the steps and of what is there."""
+"""Registration checks that a replica is proven (I5), and still is what was proven. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAUGHT_UP = state_of("wait_for_catch_up")
 
 
 def missing_proofs(steps: Mapping[str, StepRow], settings: ClusterSettings) -> list[str]:
-    """What is not proven, one sentence each; empty when the replica may serve. A missing number is no proof."""
+    """Lists the missing proofs, one sentence each; empty when the replica may serve. A missing number is no proof."""
     return [
         *_storage(_numbers(steps, VERIFIED)),
         *_identity(_numbers(steps, DONOR_PREPARED), _numbers(steps, DATABASE_STARTED)),
@@ -38,7 +38,7 @@ BOOT_STEPS = (VERIFIED, DATABASE_STARTED)
 
 @dataclass(frozen=True)
 class AtTheDoor:
-    """What is there right before the registration.
+    """The replica's state right before the registration.
 
     `mounts` says by the names of the proven volumes what is wrong with their mounts, nothing where all is as proven.
     """
@@ -50,7 +50,7 @@ class AtTheDoor:
 
 
 def mounts_of(names: Collection[str], checked: MountsChecked) -> dict[str, str]:
-    """By the host's own word; a volume that it does not speak of is not known to be mounted (I4)."""
+    """Returns the mounts by the host's own word; a volume that it does not name is not known to be mounted (I4)."""
     said = {one.name: one.problem for one in checked.mounts}
     return {name: said.get(name, "its host does not say where it is mounted") for name in {*names, *said}}
 
@@ -58,7 +58,7 @@ def mounts_of(names: Collection[str], checked: MountsChecked) -> dict[str, str]:
 def changes_since_proof(
     own_steps: Mapping[str, StepRow], volumes: Mapping[str, str], door: AtTheDoor
 ) -> list[str]:
-    """What is not any more as it was proven, one sentence each; empty when nothing has changed.
+    """Lists the changes since the proof, one sentence each; empty when nothing has changed.
 
     `own_steps` are the steps of this run alone: a replica that returns was proven warm on an earlier start of its
     instance, by the run that built it, and its database was started in this one. `volumes` are the devices by volume
@@ -73,7 +73,8 @@ def changes_since_proof(
 
 
 def booted_before_proof(own_steps: Mapping[str, StepRow]) -> bool:
-    """Whether the proof found the volumes of a database that had begun before it not mounted: its host booted anew.
+    """Tells whether the host booted anew before the proof, which found a started database's volumes not
+    mounted.
 
     A return has no proof of its own.
     """
@@ -84,7 +85,7 @@ def booted_before_proof(own_steps: Mapping[str, StepRow]) -> bool:
 
 
 def source_changes(steps: Mapping[str, StepRow], source: Instance | Unknown) -> list[str]:
-    """Whether it follows another one than the source of now, as a sentence."""
+    """Returns a sentence where the replica follows another source than that of now."""
     if isinstance(source, Unknown):
         return [f"the source is unknown: {source.why}; what is unknown is held (I4)"]
     follows = _numbers(steps, REPLICATION_STARTED).get("source_host")

@@ -1,4 +1,4 @@
-"""Whether a run that failed goes on to its end or is taken back: what serves stays (I3). Pure."""
+"""Standing decides whether a failed run's replica stays or is taken back: what serves stays (I3). Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _SERVED = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING})
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether the replica of a failed run stays, and why. `recorded`: its row in the ledger says so already.
+    """A standing says whether the replica of a failed run stays, and why. `recorded`: its row in the ledger
+    says so already.
 
     `admitted`: it had its full share before, so that nothing more has to let it in.
     """
@@ -35,7 +36,7 @@ def standing_of(
     warming: Mapping[str, TargetHealth],
     min_replicas: int,
 ) -> Standing:
-    """From its row, its ramp, and the two groups of the read endpoint as they are now.
+    """Decides the standing from its row, its ramp, and the two groups of the read endpoint as they are now.
 
     The point of no return is the row `in_service`, which RampTraffic writes once the replica has its full share and
     the serving group calls it healthy. Two replicas stay although it was not written yet: one that has reached that

@@ -1,4 +1,4 @@
-"""What iostat says about one device during one report, in the same units whatever the version that printed it."""
+"""A device load is iostat's report about one device, in the same units whatever the version that printed it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DeviceLoad:
 
 @dataclass(frozen=True, slots=True)
 class CpuShares:
-    """What the processors did not work during one report, in percent of their time."""
+    """The processors' shares of time not worked during one report, in percent."""
 
     iowait: float
     idle: float

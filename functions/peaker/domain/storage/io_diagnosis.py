@@ -1,4 +1,6 @@
-"""What limits each device over a whole recording of iostat: report by report, in phases, and against a plan."""
+"""The diagnosis names each device's limit over a whole recording of iostat: report by report, in phases, and
+against a plan.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,7 @@ def _diagnose_device(name: str, reports: Sequence[IostatReport], limits: Limits)
 
 
 def _mark_swings(judged: list[ReportDiagnosis]) -> list[ReportDiagnosis]:
-    """At a full queue the rate is the device's own doing: if it swings, the device is disturbed."""
+    """Marks a device as disturbed whose rate swings at a full queue, where the rate is its own doing."""
     marked: list[ReportDiagnosis] = []
     for saturated, group in groupby(judged, key=lambda one: (is_saturated(one.load), direction(one.load))):
         members = list(group)

@@ -1,4 +1,4 @@
-"""What may be said of a device: verdicts with their advice, promises to compare with, findings and their numbers."""
+"""Findings about a device: verdicts with their advice, promises to compare with, and the numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANY_DEVICE = "*"
 
 
 class Verdict(StrEnum):
-    """What limits the device."""
+    """A verdict names the device's limit."""
 
     IOPS_LIMITED = "IOPS-limited"
     BANDWIDTH_LIMITED = "bandwidth-limited"
@@ -50,7 +50,7 @@ ADVICE: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class VolumePromise:
-    """What a volume is provisioned for; None where unknown."""
+    """A volume's promise is its provisioned performance; None where unknown."""
 
     iops: float | None = None
     mib_per_s: float | None = None
@@ -58,7 +58,7 @@ class VolumePromise:
 
 @dataclass(frozen=True, slots=True)
 class InstancePromise:
-    """What an instance type delivers to all its volumes: always (baseline), and at best (30 minutes a day).
+    """An instance type's promise covers all its volumes: always (baseline), and at best (30 minutes a day).
 
     `architectures` and `bandwidth_weightings` (ways to share bandwidth between network and volumes) are EC2's words.
     """
@@ -74,7 +74,7 @@ class InstancePromise:
 
 @dataclass(frozen=True, slots=True)
 class ExceededTime:
-    """How long demand was above a limit during `seconds`, from the NVMe statistics of the volume (seconds)."""
+    """The seconds for which demand was above a limit during `seconds`, from the volume's NVMe statistics."""
 
     seconds: float
     volume_iops: float = 0.0
@@ -85,7 +85,7 @@ class ExceededTime:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is known beside iostat. Volumes by device name; ANY_DEVICE stands for all others."""
+    """Limits are known beside iostat. Volumes by device name; ANY_DEVICE stands for all others."""
 
     volumes: Mapping[str, VolumePromise] = field(default_factory=dict)
     instance: InstancePromise | None = None
@@ -106,7 +106,7 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """Returns the remedy."""
         return ADVICE[self.verdict]
 
 
@@ -144,7 +144,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDiagnosis:
-    """What was found about one device. `headline` is what most of the reports with any load say."""
+    """A diagnosis holds one device's findings. `headline` is the verdict of most reports with any load."""
 
     device: str
     headline: Verdict

@@ -1,4 +1,4 @@
-"""What limits one device in one report, with the numbers that say so.
+"""The judgement names one device's limit in one report, with its numbers.
 
 Rules of thumb, in the units of today's iostat:
 
@@ -57,7 +57,7 @@ SAME_SIZE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a device's report is judged with."""
+    """A context holds the facts by which a device's report is judged."""
 
     promise: VolumePromise
     exceeded: ExceededTime | None
@@ -105,7 +105,9 @@ def judge(load: DeviceLoad, context: Context) -> tuple[Finding, ...]:
 
 
 def _is_idle(load: DeviceLoad) -> bool:
-    """Nothing outstanding and next to nothing done. Requests outstanding without completion are a stall, not idle."""
+    """Tells whether nothing is outstanding and next to nothing was done. Requests outstanding without
+    completion are a stall, not idle.
+    """
     return load.queue < _IDLE_QUEUE and (load.requests_per_s < _IDLE_RATE)
 
 
@@ -228,7 +230,9 @@ def _volume_reached(load: DeviceLoad, promise: VolumePromise) -> Finding | None:
 
 
 def _by_size(load: DeviceLoad, context: Context) -> Finding:
-    """What a device that lets requests wait runs out of, by the size of the requests or by the nearer promise."""
+    """Finds the resource that a device with waiting requests runs out of, by the size of the requests or by
+    the nearer promise.
+    """
     size = load.request_kib or 0.0
     wait = load.await_ms or 0.0
     edge = f"at its edge, {wait:.0f} ms a request" if wait < AWAIT_LIMIT_MS else f"{wait:.0f} ms a request"

@@ -156,7 +156,7 @@ def _split_agreement(row: Row) -> float:
 
 
 def heading_position(tokens: Sequence[str]) -> int | None:
-    """Where the word Device stands in a heading; None when the line is no heading."""
+    """Returns the position of the word Device in a heading; None when the line is no heading."""
     for index, token in enumerate(tokens):
         if token.rstrip(":") == "Device":
             others = [*tokens[:index], *tokens[index + 1 :]]

@@ -166,7 +166,7 @@ class _TextReader:
             self._read_row(line, rest[start : start + width])
 
     def _row_follows(self, tokens: Sequence[str]) -> bool:
-        """On a line shared with a heading, prose may follow the rows."""
+        """Tells whether a row follows: on a line shared with a heading, prose may follow the rows."""
         return len(tokens) > 1 and not is_number(tokens[0]) and is_number(tokens[1])
 
     def _read_row(self, line: int, tokens: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""How far a prewarm is, when it will be noticed to be over, and by when it must be. Pure."""
+"""Prewarm progress says how far a prewarm is, when its end will be noticed, and by when it must end. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ ServeWhen = Literal["all", "hot"]
 
 
 def remaining_seconds(serve_when: ServeWhen, report: PrewarmReport) -> float | None:
-    """Until the replica may go on: the hot set's time where that is enough, else everything's."""
+    """Returns the seconds until the replica may go on: the hot set's where that is enough, else everything's."""
     if serve_when == "hot" and report.hot_eta_seconds is not None:
         return report.hot_eta_seconds
     return report.eta_seconds
 
 
 def is_hot_by_next_look(report: PrewarmReport) -> bool:
-    """Whether the hot set is warm, or will be before another look could say so. False where the time is not known.
+    """Tells whether the hot set is warm, or will be before another look could say so. False where the time is
+    not known.
 
     A database that starts meanwhile loses nothing: the engine reads on beside it. Waiting would cost more than the
     reads that still find a block cold, and more than a small hot set takes whose own readers warm it.
@@ -53,7 +54,9 @@ def second_look_seconds(elapsed_seconds: float | None) -> int:
 
 
 def noticed_after_seconds(eta_seconds: float, elapsed_seconds: float | None = None) -> float:
-    """From a report until the one that finds the engine done: the workflow asks again after each pause only."""
+    """Returns the seconds from a report until the one that finds the engine done: the workflow asks again
+    after each pause only.
+    """
     # Far away every pause is the longest one.
     far = eta_seconds - 4 * LONGEST_PAUSE_SECONDS
     waited = float(LONGEST_PAUSE_SECONDS * math.ceil(far / LONGEST_PAUSE_SECONDS)) if far > 0 else 0.0

@@ -40,8 +40,9 @@ class Stack(BaseModel):
 
 
 class SetManifest(RunPart):
-    """Of the run's snapshots: members, order, level, chunk, uuids and sizes, the donor's position, and the snapshot of
-    each volume by name, once they are made."""
+    """A set manifest describes the run's snapshots: members, order, level, chunk, uuids and sizes, the
+    donor's position, and the snapshot of each volume by name, once they are made.
+    """
 
     ledger_name = "set_manifest"
 
@@ -51,16 +52,18 @@ class SetManifest(RunPart):
     snapshots: dict[str, str] = Field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As it is stored with a set that is kept."""
+        """Returns the manifest as it is stored with a kept set."""
         return self.model_dump(mode="json")
 
     def stacks_document(self) -> list[dict[str, Any]]:
-        """As the host takes it."""
+        """Returns the stacks as the host takes them."""
         return [stack.model_dump(mode="json") for stack in self.stacks]
 
 
 def stacks_of(layout: Sequence[Mapping[str, Any]]) -> list[Stack]:
-    """What prepare_donor said of the donor's filesystems. Raises HostCommandFailed that names what does not fit."""
+    """Reads prepare_donor's layout of the donor's filesystems. Raises HostCommandFailed that names what does
+    not fit.
+    """
     try:
         return [Stack.model_validate(one) for one in layout]
     except ValidationError as error:
@@ -114,7 +117,8 @@ def unequal_members(volumes: Sequence[PlacedVolume], gib: Mapping[str, int]) -> 
 def why_not_as_planned(
     stacks: Sequence[Stack], planned: Sequence[PlacedVolume], ids: Mapping[str, str]
 ) -> list[str]:
-    """Where the donor's filesystems are not what the plan has; `ids` are the donor's volumes by name.
+    """Lists the differences between the donor's filesystems and the plan; `ids` are the donor's volumes by
+    name.
 
     A host may say nothing of a filesystem on one volume: an instance of Xen cannot tell which volume a disk is.
     """

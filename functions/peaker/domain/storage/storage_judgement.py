@@ -1,4 +1,4 @@
-"""What the load test of verify_storage says about each volume: its limit, and delivered against promised."""
+"""The storage judgement reads verify_storage's load test: each volume's limit, and delivered against promised."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def judge_loads(volumes: object, planned: Sequence[PromisedVolume]) -> list[dict
 def together_against_plan(
     volumes: object, planned: Sequence[PromisedVolume], instance: InstancePromise
 ) -> list[dict[str, Any]]:
-    """What all volumes delivered while they were loaded at once, against their sum and the instance's baseline.
+    """Compares the rates of all volumes loaded at once with their sum and the instance's baseline.
 
     `below` says only that no more was delivered: where nothing limited the load, it was not asked for.
     """
@@ -167,7 +167,7 @@ def knee_share(limits: object) -> float | None:
 
 
 def _is_rate(limit: dict[str, Any]) -> bool:
-    """Whether both figures are numbers: other releases may have noted something else under their names."""
+    """Tells whether both figures are numbers: other releases may have noted something else under their names."""
     delivered, promised = limit.get("iops_delivered"), limit.get("iops_promised")
     return (
         isinstance(delivered, int | float)
