@@ -119,12 +119,14 @@ def _as_list(value: object) -> Sequence[Any]:
 
 
 def _line_of(at: Location, lines: Lines) -> int | None:
-    """Of the nearest thing that the file has: a setting that is missing is told where it should stand."""
+    """Returns the line of the nearest thing that the file has: a missing setting is reported where it should
+    stand.
+    """
     return next((lines[at[:end]] for end in range(len(at), -1, -1) if at[:end] in lines), None)
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
-    """What pydantic found, in words."""
+    """Yields pydantic's errors, in words."""
     for found in error.errors(include_url=False):
         if not _follows_from_another(found):
             yield from _in_words(found, model)

@@ -125,7 +125,7 @@ def _sections(path: str, definition: JsonSchema, definitions: JsonSchema) -> Ite
 
 
 def _references(prop: JsonSchema) -> Iterator[tuple[str, str]]:
-    """What models a setting holds: `` or `[]`, and their names."""
+    """Yields the models that a setting holds: `` or `[]`, and their names."""
     for one in (prop, *prop.get("oneOf", ()), *prop.get("anyOf", ())):
         if "$ref" in one:
             yield "", one["$ref"].rsplit("/", 1)[-1]

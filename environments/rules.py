@@ -1,5 +1,5 @@
-"""What the settings of a file must be to each other and to AWS's names and prices; those of a single cluster that a
-deployment keeps are in peaker_contract/cluster_rules.py.
+"""Rules compare the settings of a file with each other and with AWS's names and prices; those of a single
+cluster that a deployment keeps are in peaker_contract/cluster_rules.py.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ class Environment(Settings):
 
 
 def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterator[Fault]:
-    """What pydantic leaves out: it judges the rules of a model only when every setting below it is good."""
+    """Yields further broken rules: pydantic judges the rules of a model only when every setting below it is good."""
     wrong = {fault["loc"] for fault in error.errors(include_url=False)}
     if not isinstance(document, dict) or not isinstance(document.get("clusters"), list):
         return
@@ -279,7 +279,7 @@ def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterato
 
 
 def _error_of(model: type[Settings], block: Mapping[str, Any]) -> ValidationError | None:
-    """Of one item: of a list that is too long pydantic tells only that."""
+    """Returns the error of one item: of a list that is too long pydantic reports only that."""
     try:
         model.model_validate(block)
     except ValidationError as error:

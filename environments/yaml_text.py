@@ -57,7 +57,7 @@ _UNCLEAR = (
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says, in which line each path of it stands (from 1), and which keys it has twice."""
+    """A file's content, the line of each path (from 1), and the keys that it has twice."""
 
     value: Any
     lines: Mapping[Location, int]
@@ -97,7 +97,9 @@ def _text_of(path: Path, source: str) -> str:
 
 
 def _composed(text: str, source: str) -> yaml.Node | None:
-    """By libyaml, in a tenth of the time. It lets tabs pass, and the words for what is wrong are PyYAML's own."""
+    """Composes the text by libyaml, in a tenth of the time. It lets tabs pass, and the words for faults are
+    PyYAML's own.
+    """
     if "\t" not in text:
         with suppress(yaml.YAMLError, UnicodeError):
             return _composed_by(_FAST_LOADER, text, source)
@@ -202,7 +204,7 @@ class _Reader:
         return {**merged, **own}
 
     def _merged(self, node: yaml.Node, at: Location, own: Mapping[str, Any]) -> dict[str, Any]:
-        """What `<<: *name` or `<<: [*one, *other]` brings; the first one wins, and the mapping itself over all."""
+        """Merges `<<: *name` or `<<: [*one, *other]`; the first one wins, and the mapping itself over all."""
         found: dict[str, Any] = {}
         kept = {
             place: line

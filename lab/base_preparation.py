@@ -21,7 +21,8 @@ PrepareBase = Callable[[str], None]
 def by_command(
     endpoint_url: str, host_endpoint_url: str, environment: str, cluster: str, region: str
 ) -> PrepareBase:
-    """What prepares the base replica of an instance id. Hosts reach the cloud at `host_endpoint_url`.
+    """Returns a function that prepares the base replica of an instance id. Hosts reach the cloud at
+    `host_endpoint_url`.
 
     It raises BringUpError with what the command said.
     """

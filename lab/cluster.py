@@ -81,7 +81,7 @@ class Hosts:
             )
 
     def await_online(self, instance_id: str, limit_seconds: float = 30) -> None:
-        """Until the host takes commands."""
+        """Waits until the host takes commands."""
         deadline = time.monotonic() + limit_seconds
         filters = [{"Key": "InstanceIds", "Values": [instance_id]}]
         while time.monotonic() < deadline:
@@ -317,7 +317,7 @@ def _await_serving(elbv2: Any, admin: Admin, target_group_arn: str) -> None:
 
 
 def retried(call: Callable[..., Any], limit_seconds: float = 20, **arguments: Any) -> Any:
-    """Again while EC2 does not see yet what was just created."""
+    """Calls again while EC2 does not see yet what was just created."""
     deadline = time.monotonic() + limit_seconds
     while True:
         try:

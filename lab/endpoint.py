@@ -1,4 +1,4 @@
-"""Where readers read, and sysbench's words for it."""
+"""The endpoint for readers, and sysbench's words for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where and as whom to read."""
+    """The address and the login of a reader."""
 
     host: str
     port: int

@@ -51,7 +51,7 @@ class RunningCloud:
         return document
 
     def prepare_base(self, environment: str, cluster: str, region: str) -> PrepareBase:
-        """What `peaker prepare-base` does with an instance id of this cluster."""
+        """Returns the call of `peaker prepare-base` for an instance id of this cluster."""
         hosts_reach_it_at = str(self.admin("state")["host_endpoint_url"])
         return by_command(self.endpoint_url, hosts_reach_it_at, environment, cluster, region)
 
@@ -78,7 +78,7 @@ class CloudTime:
         self._path = path
 
     def real_seconds(self, cloud_seconds: float) -> float:
-        """How long that lasts here, at the present scale."""
+        """Returns the real seconds of cloud seconds at the present scale."""
         return cloud_seconds / float(json.loads(self._path.read_text())["scale"])
 
     def now(self) -> datetime:

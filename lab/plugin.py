@@ -1,4 +1,6 @@
-"""What Peaker adds to the local cloud: `prepare` and `cluster`, the seed's snapshots, and hosts that answer Peaker."""
+"""The plugin adds Peaker to the local cloud: `prepare` and `cluster`, the seed's snapshots, and hosts that
+answer Peaker.
+"""
 
 from __future__ import annotations
 

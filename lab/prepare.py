@@ -1,4 +1,4 @@
-"""What a local cloud needs before its first start, made once: the machine image and the seed dataset."""
+"""Prepares a local cloud once before its first start: the machine image and the seed dataset."""
 
 from __future__ import annotations
 

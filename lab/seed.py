@@ -27,7 +27,7 @@ _SEED_HOST, _SEED_ADDRESS = "i-0a770000000005eed", "10.77.250.1"
 
 @dataclass(frozen=True)
 class Dataset:
-    """What to make: sysbench tables in one schema, on this kind of server."""
+    """A dataset to make: sysbench tables in one schema, on this kind of server."""
 
     server: DatabaseServer = MYSQL
     database: str = "orders"

@@ -9,7 +9,8 @@ from localcloud.hosts.images import MARIADB_IMAGE_ID, MYSQL_IMAGE_ID
 
 @dataclass(frozen=True)
 class DatabaseServer:
-    """How an owner makes an empty server, lets it be copied, and lets a replica follow its source.
+    """A kind of server: its owner makes an empty one, lets it be copied, and lets a replica follow its
+    source.
 
     `follow` and `empty_history` are statements, `initialise` is a
     command of a shell. Lines of `source_options` and `replica_options` stand in the file of one host's settings.

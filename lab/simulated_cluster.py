@@ -147,7 +147,7 @@ def _serve(
     instance_id: str,
     progress: Callable[[str], None],
 ) -> None:
-    """In both groups, as every serving replica is: neither may ever be empty."""
+    """Registers the replica in both groups, as every serving replica is: neither may ever be empty."""
     groups = [
         str(endpoint[one]) for one in ("target_group_arn", "warming_target_group_arn") if endpoint.get(one)
     ]

@@ -135,12 +135,12 @@ class Clock(Protocol):
         """Cloud time in epoch seconds."""
 
     def real_seconds(self, cloud_seconds: float) -> float:
-        """How long that lasts on the wall clock."""
+        """Returns the wall clock's seconds of cloud seconds."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long things take on the cloud's clock: what a prewarm reads, and how far behind a new replica is.
+    """The pace of hosts on the cloud's clock: a prewarm's rate, and a new replica's lag.
 
     `hot_share` of what is read is hot, and read first.
     """
@@ -157,7 +157,7 @@ class Pace:
 
     @property
     def hot_seconds(self) -> float:
-        """Until a database may start."""
+        """Returns the seconds until a database may start."""
         return self.hot_share * self.prewarm_seconds
 
     @property
@@ -193,7 +193,7 @@ class SimulatedAnswers:
         self._lock = threading.Lock()
 
     def answers_probes(self, instance_id: str, port: int) -> bool:
-        """Whether the health responder was started on this host, and listens at this port."""
+        """Tells whether the health responder was started on this host, and listens at this port."""
         return self._responders.get(instance_id) == port
 
     def went_down(self, instance_id: str) -> None:
@@ -224,7 +224,7 @@ class SimulatedAnswers:
         return After(self._clock.real_seconds(answer.after_seconds), as_run_result(document, answer.result))
 
     def answer(self, document: str, instance_id: str, environment: Mapping[str, str]) -> Answer:
-        """What the host says to a document of Peaker's; parameters are the variables SSM_<name>."""
+        """Returns the host's answer to a document of Peaker's; parameters are the variables SSM_<name>."""
         with self._lock:
             run_id = environment.get("SSM_RunId", "")
             if document == "report_work":
@@ -297,7 +297,7 @@ class SimulatedAnswers:
 
 
 def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
-    """What report_prewarm prints so long after the engine's start."""
+    """Returns report_prewarm's output so long after the engine's start."""
     elapsed = min(elapsed_seconds, pace.prewarm_seconds)
     done = elapsed >= pace.prewarm_seconds
     read_mib = pace.rate_mib_per_s * elapsed
@@ -327,7 +327,7 @@ def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
 
 
 def health_port(environment: Mapping[str, str]) -> int:
-    """Where a responder listens: where its document says, else at the host package's own default."""
+    """Returns the responder's port: its document's, else the host package's default."""
     return int(environment.get("SSM_HealthPort", DEFAULT_HEALTH_PORT))
 
 
@@ -345,7 +345,9 @@ def as_run_result(document: str, result: Mapping[str, Any]) -> RunResult:
 
 
 def without_a_parameter(script: str, environment: Mapping[str, str]) -> RunResult | None:
-    """What the shell says under `set -u` where an old agent set no variable for the first parameter that is used."""
+    """Returns the shell's failure under `set -u` where an old agent set no variable for the first parameter
+    that is used.
+    """
     unset = next(
         (one for one in re.findall(r"\$\{?(SSM_\w+)\b(?!-)", script) if one not in environment), None
     )
@@ -353,7 +355,7 @@ def without_a_parameter(script: str, environment: Mapping[str, str]) -> RunResul
 
 
 def document_of(script: str) -> str | None:
-    """Which of Peaker's documents a step's script belongs to; None for anybody else's script."""
+    """Returns the Peaker document that a step's script belongs to; None for anybody else's script."""
     found = re.search(r"peaker_host\.pyz (?:\\\n\s*)?([a-z_]+)", script)
     if found and found.group(1) in HEALTHY:
         return found.group(1)

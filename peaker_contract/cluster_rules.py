@@ -1,5 +1,5 @@
-"""What the settings of a cluster must be to each other. A rule names the settings that it reads and runs when all of
-them are valid.
+"""Cluster rules compare the settings of one cluster. A rule names the settings that it reads and runs when
+all of them are valid.
 
 So one wrong setting hides no other fault, and a fault is told at the setting that has to change.
 """

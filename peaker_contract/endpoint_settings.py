@@ -1,4 +1,4 @@
-"""Where readers find the replicas, and how a replica comes to them, stays and leaves."""
+"""Endpoint settings say how readers find the replicas, and how a replica joins, stays and leaves."""
 
 from __future__ import annotations
 
@@ -88,12 +88,14 @@ class NlbEndpoint(Settings):
 
     @property
     def clients_follow_within_seconds(self) -> int:
-        """How long a client may still act on what the endpoint said before a change: until the balancer acts on it."""
+        """Returns the seconds for which a client may act on the endpoint's former state: until the balancer
+        acts on a change.
+        """
         return NLB_PROPAGATION_SECONDS
 
     @property
     def late_because(self) -> str:
-        """Why clients act on the old state for so long."""
+        """Returns the reason why clients act on the old state for so long."""
         return "the load balancer acts minutes late"
 
     @property
@@ -151,12 +153,14 @@ class Route53EndpointSettings(Settings):
 
     @property
     def clients_follow_within_seconds(self) -> int:
-        """How long a client may still act on what the endpoint said before a change: propagation, then the TTL."""
+        """Returns the seconds for which a client may act on the endpoint's former state: propagation, then
+        the TTL.
+        """
         return ROUTE53_PROPAGATION_SECONDS + self.ttl_seconds
 
     @property
     def late_because(self) -> str:
-        """Why clients act on the old state for so long."""
+        """Returns the reason why clients act on the old state for so long."""
         return "its address may be cached (TTL and propagation)"
 
     @property

@@ -1,4 +1,4 @@
-"""What settings are made of: their base, the forms of their texts and numbers, and a rule that is broken.
+"""Field types are the base of settings, the forms of their texts and numbers, and the fault of a broken rule.
 
 A pattern carries the words that say what it means: a person is told those, never the regular expression.
 """
@@ -20,7 +20,7 @@ PATTERN_WORDS: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong at a place of the file, with its remedy. The place is a path of keys and list indexes."""
+    """A fault at a place of the file, with its remedy. The place is a path of keys and list indexes."""
 
     at: Location
     message: str

@@ -1,4 +1,4 @@
-"""What no run may pass, how long a replica is kept, and what an instance costs where nobody says."""
+"""Limit settings bound runs, say how long a replica is kept, and give an instance's price."""
 
 from __future__ import annotations
 

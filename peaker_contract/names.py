@@ -9,7 +9,7 @@ OPERATOR_ALARMS = "operator-alarms"
 
 
 def prefix(environment: str) -> str:
-    """What most names of an environment begin with: `peaker-prod`."""
+    """Returns the beginning of most names of an environment: `peaker-prod`."""
     return f"peaker-{environment}"
 
 
@@ -24,7 +24,7 @@ def of_cluster(environment: str, cluster: str, name: str) -> str:
 
 
 def replica_alarm_prefix(environment: str, cluster: str) -> str:
-    """What the names of the alarms behind a DNS name begin with; the replica's instance id follows."""
+    """Returns the beginning of the names of the alarms behind a DNS name; the replica's instance id follows."""
     return of_cluster(environment, cluster, "serves-")
 
 

@@ -1,4 +1,4 @@
-"""What the catalogue says of a function and of the steps that call it.
+"""The catalogue's types describe a function and the steps that call it.
 
 A step is a state of a workflow that calls a function. Ledger, logs and receipt have it under its state's name.
 """
@@ -17,7 +17,7 @@ REPORT_WORK = "report_work"
 
 
 class Phase(StrEnum):
-    """Where in a replica's life a function works: the room of its use case."""
+    """A phase of a replica's life: the room of the function's use case."""
 
     RUN = "run"
     PLAN = "plan"
@@ -30,14 +30,14 @@ class Phase(StrEnum):
 
 
 class Method(StrEnum):
-    """How a replica comes into service: built from snapshots, or parked before and started again."""
+    """A method brings a replica into service: built from snapshots, or parked before and started again."""
 
     BUILD = "build"
     RETURN = "return"
 
 
 class Part(StrEnum):
-    """What a step counts as in the lead time, in the order in which the parts pass.
+    """A part of the lead time that a step counts as, in the order in which the parts pass.
 
     The trigger comes before them and is no step. Snapshot and instance pass side by side; the hydration goes on beside
     the recovery, and the replica catches up beside the rest of it and the benchmark.
@@ -107,7 +107,9 @@ class FunctionDefinition:
 
     @property
     def sent_documents(self) -> tuple[str, ...]:
-        """What its role may send. Who keeps its commands in the ledger also asks whether a host is at work on them."""
+        """Returns the documents that its role may send. A function with commands in the ledger also asks
+        whether a host is at work on them.
+        """
         waits = bool(self.documents) and Permission.WRITE_LEDGER in self.permissions
         return (*self.documents, REPORT_WORK) if waits else self.documents
 
@@ -118,7 +120,7 @@ class FunctionDefinition:
 
     @property
     def handler(self) -> str:
-        """What Lambda imports and calls."""
+        """Returns the handler that Lambda imports and calls."""
         return (
             f"peaker.handlers.{self.name}.handler" if not self.steps else f"peaker.handlers.steps.{self.name}"
         )

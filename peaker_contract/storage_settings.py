@@ -50,7 +50,7 @@ _FILESYSTEMS_THAT_CANNOT_BE = {
 
 
 def fewest_members(layout: str) -> int:
-    """How many volumes a filesystem of this layout has at least."""
+    """Returns the fewest volumes of a filesystem of this layout."""
     return _FEWEST_MEMBERS.get(layout.removesuffix("_lvm"), 1)
 
 
@@ -126,17 +126,17 @@ def system_directory_of(mount_point: str) -> str | None:
 
 
 def lies_in(path: str, directory: str) -> bool:
-    """Also true of the directory itself."""
+    """Tells whether the path lies in the directory, or is it."""
     return path == directory or path.startswith(f"{directory}/")
 
 
 def io2_mib_per_s(iops: int) -> int:
-    """What an io2 volume of so many IOPS delivers; it follows from them and cannot be set."""
+    """Returns the throughput of an io2 volume of so many IOPS; it follows from them and cannot be set."""
     return min(IO2_MOST_MIB_PER_S, int(iops * IO2_MIB_PER_S_PER_IOPS))
 
 
 def _throughput_that_follows(valid: dict[str, Any]) -> Any:
-    """Of io2; of gp3 it is missed by the model."""
+    """Sets the throughput of io2 from its IOPS; the model reports a missing one of gp3."""
     return io2_mib_per_s(valid["iops"]) if valid.get("volume_type") == "io2" and "iops" in valid else None
 
 
@@ -204,7 +204,7 @@ class VolumeSettings(Settings):
 
     @model_serializer(mode="wrap")
     def _without_what_follows(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What is written is what may be given."""
+        """Writes only the fields that may be given."""
         written: dict[str, Any] = write(self)
         if self.volume_type == "io2":
             written.pop("throughput_mib_per_s", None)

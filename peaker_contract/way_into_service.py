@@ -1,4 +1,4 @@
-"""Which states a replica passes on its way into service, read from the catalogue.
+"""The way into service is the states that a replica passes, read from the catalogue.
 
 The lead time is predicted from these, runs teach it by these, and the receipt measures up to the last of them.
 """

@@ -69,7 +69,7 @@ def expand(name: str, folder: Path = FOLDER) -> Asl:
 
 
 def as_text(machine: Asl) -> str:
-    """As it is deployed, and as people and linters read it."""
+    """Returns the machine's text as it is deployed, and as people and linters read it."""
     return json.dumps(machine, indent=2, ensure_ascii=False) + "\n"
 
 

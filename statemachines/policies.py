@@ -1,4 +1,4 @@
-"""What every source may rely on, each with its reason: who waits how long for what, and what a failure hands on.
+"""Policies are waits, retries and passed failures that every source may use, each with its reason.
 
 A source names a wait or a `passes_on` by its key here. The standard retriers are on every task and named nowhere.
 """
@@ -28,13 +28,13 @@ class Retrier:
 
     @property
     def hours(self) -> float:
-        """For how long its tries go on, the calls between them not counted."""
+        """Returns the hours of its tries, the calls between them not counted."""
         most = math.inf if self.max_delay_seconds is None else self.max_delay_seconds
         waits = (self.interval_seconds * self.backoff_rate**tried for tried in range(self.max_attempts))
         return sum(min(wait, most) for wait in waits) / 3600
 
     def asl(self) -> dict[str, Any]:
-        """As the States Language writes it."""
+        """Returns the retrier in the States Language."""
         written: dict[str, Any] = {
             "ErrorEquals": list(self.errors),
             "IntervalSeconds": self.interval_seconds,
@@ -100,7 +100,7 @@ def _no_answer_of_the_function(*more: str, hours: float = 0) -> Retrier:
 
 
 def standard_of_calls(waits: Sequence[Retrier] = ()) -> tuple[Retrier, Retrier]:
-    """On every state that calls a function, after the `waits` that its source names.
+    """Returns the retriers of every state that calls a function, after the `waits` that its source names.
 
     Attempts are counted over all calls of a state (States Language, "Retrying after error"), so that one which looks
     for hours has as many more: the ninth look that AWS throttles within half a day must not undo a build.
@@ -273,7 +273,7 @@ _AS_IT_CAME = {part: f"{{% {_INPUT}.{part} %}}" for part in ("failed_step", "err
 
 
 def caught(step: str) -> dict[str, Any]:
-    """What failed, under the name of its state: what receipts and ends are written from."""
+    """Returns the caught failure under the name of its state; receipts and ends are written from it."""
     return {"failed_step": step, **_CAUGHT}
 
 
@@ -318,7 +318,7 @@ SPEAKERS: Mapping[str, str] = {
 
 
 def speaker(speaks_for: str, workflow: str, step: str) -> dict[str, str]:
-    """What a payload begins with; `speaks_for` is one of SPEAKERS."""
+    """Returns the beginning of a payload; `speaks_for` is one of SPEAKERS."""
     given: Mapping[str, dict[str, str]] = {
         "run": {**_RUN, "fencing_token": "{% $run.fencing_token %}", "step": step},
         "unfenced_run": {**_RUN, "step": step},

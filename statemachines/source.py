@@ -1,4 +1,4 @@
-"""What a source may say, as a closed model: README.md explains each field, `reading.py` says what is wrong.
+"""A source is a closed model: README.md explains each field, `reading.py` words its faults.
 
 A state is of the kind of its one key among KINDS: it calls a function, starts a workflow, chooses, and so on.
 """
@@ -74,7 +74,7 @@ class Going(State):
 
 
 class Trying(Going):
-    """What may fail. Without an `on_failure` of its own it goes where its scope says."""
+    """A try may fail. Without an `on_failure` of its own it goes where its scope says."""
 
     output: JsonValue = None
     assign: Values = {}
@@ -145,7 +145,7 @@ class Succeed(State):
 
 
 class Ending(Closed):
-    """Why it failed: `says` and what failed, told as `tells` has it; or a `cause` of its own."""
+    """An ending gives its cause: `says` and the failure, told as `tells` has it; or a `cause` of its own."""
 
     tells: Tells | None = None
     says: Text | None = None
@@ -166,7 +166,7 @@ class Scope(Closed):
 
 
 class Parallel(Trying):
-    """Its branches side by side."""
+    """A parallel state runs its branches side by side."""
 
     parallel: Annotated[tuple[Scope, ...], Field(min_length=1)]
 

@@ -135,7 +135,7 @@ def states(machine: Mapping[str, Any], place: str = "machine") -> Iterator[State
 
 
 def targets(body: Mapping[str, Any]) -> list[str]:
-    """Where a state may go next."""
+    """Returns the states that may follow a state."""
     found = [body[key] for key in ("Next", "Default") if key in body]
     found += [choice["Next"] for choice in body.get("Choices", []) if "Next" in choice]
     found += [catcher["Next"] for catcher in body.get("Catch", []) if "Next" in catcher]
@@ -338,7 +338,7 @@ def events_of(body: Mapping[str, Any]) -> int:
 
 
 def not_portable(machine: Mapping[str, Any]) -> list[str]:
-    """What the local cloud's interpreter does not run as AWS does."""
+    """Lists the parts that the local cloud's interpreter does not run as AWS does."""
     problems = []
     if machine.get("QueryLanguage") != "JSONata":
         problems.append("machine: QueryLanguage must be JSONata")

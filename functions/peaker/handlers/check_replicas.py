@@ -14,7 +14,7 @@ from peaker.usecases.join.check_replicas import check_replicas
 
 
 class ScheduledCheck(BaseModel):
-    """What the schedule gives: the cluster."""
+    """The schedule's event: the cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

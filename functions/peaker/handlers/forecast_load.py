@@ -13,7 +13,7 @@ from peaker.usecases.forecast.forecast_load import forecast_load
 
 
 class ScheduledCheck(BaseModel):
-    """What the schedule gives: the cluster."""
+    """The schedule's event: the cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,1 +1,1 @@
-"""What surrounds a handler: settings, wiring, telemetry, the clock and the recording of steps."""
+"""The runtime surrounds a handler: settings, wiring, telemetry, the clock and the recording of steps."""

@@ -12,7 +12,8 @@ _STEPS = {definition.name: definition for definition in FUNCTIONS if definition.
 
 
 def entry_point(name: str) -> Handler:
-    """What the function of that name runs; its event has the fields of the use case's second parameter.
+    """Returns the handler of the function of that name; its event has the fields of the use case's second
+    parameter.
 
     Raises AttributeError for a name that no step has, which Lambda tells as Runtime.HandlerNotFound.
     """

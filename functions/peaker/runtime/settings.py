@@ -12,7 +12,9 @@ class MissingVariable(Exception):
 
 @dataclass(frozen=True)
 class FunctionSettings:
-    """What the stack gives every function. `operator_topic_arn` is empty where the environment names no address."""
+    """The stack gives every function these settings. `operator_topic_arn` is empty where the environment
+    names no address.
+    """
 
     environment: str
     ledger_table: str

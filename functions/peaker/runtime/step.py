@@ -1,4 +1,4 @@
-"""What every handler does around its use case: parse, log, record the step in the ledger, emit, answer."""
+"""A step's handler wraps its use case: parse, log, record the step in the ledger, emit, answer."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _parsed(event: dict[str, Any], model: type[ModelT]) -> Iterator[ModelT]:
 
 
 def _identity(given: BaseModel) -> dict[str, str]:
-    """What the log calls it: the step of a run, or the execution that is to become one."""
+    """Returns the log's name of the step of a run, or of the execution that is to become one."""
     names = {"run_id": "run_id", "cluster": "cluster", "step": "step", "execution_name": "execution"}
     return {called: getattr(given, name) for name, called in names.items() if hasattr(given, name)}
 
