@@ -34,7 +34,6 @@ NOT_OF_OTHERS = {
     "peaker_host.prove.read_again.read_again": "reads blocks and looks at none",
     "peaker_host.prove.storage_proof._read_chunk": "how long reads take",
     "peaker_host.warm.engine_lock.holder": "the kernel's answer",
-    "peaker_host.warm.first_write.ZeroWritingPool._read_fully": "reads blocks and looks at none",
     "peaker_host.warm.plan.Planner._read_first": "reads blocks and looks at none",
     "peaker_host.warm.reader_pool.ReaderPool._read_all": "reads blocks and looks at none",
     "peaker_host.warm.reader_pool.ReaderPool._read_fully": "reads blocks and looks at none",

@@ -93,14 +93,6 @@ class PrewarmAlreadyRunning(HostError):
     """Another prewarm holds this host."""
 
 
-class DeviceNotEmpty(HostError):
-    """The volume holds something else than zeros; it is not written to."""
-
-
-class WritingNotAllowed(HostError):
-    """host.json does not allow empty volumes to be warmed by writing."""
-
-
 class Interrupted(HostError):
     """The engine was told to end while something was under way; started again, it goes on."""
 

@@ -36,7 +36,6 @@ class Settings:
     health_defaults_file: str = "/etc/peaker/health.cnf"
     health_policy_file: str = "/etc/peaker/health.json"
     agent_config: str = "/etc/amazon/ssm/amazon-ssm-agent.json"
-    warm_empty_by_writing: bool = False
 
     @property
     def manifest_path(self) -> str:

@@ -51,14 +51,6 @@ def _report_prewarm(context: Context) -> Dict[str, Any]:
     return control.report(context.settings, context.arguments.run_id)
 
 
-def _warm_by_writing(context: Context) -> Dict[str, Any]:
-    from peaker_host.warm.first_write import warm_by_writing
-
-    arguments = context.arguments
-    return warm_by_writing(context.settings, arguments.volume_id, arguments.rate_limit_mib_per_s, context.say)
-
-
-_RATE_LIMIT = Parameter("--rate-limit-mib-per-s", "per volume, 0 for none", not_negative, 0.0)
 _OF_A_PREWARM = (
     Parameter(
         "--method",
@@ -66,7 +58,7 @@ _OF_A_PREWARM = (
         default="used",
         choices=tuple(READING_ORDERS),
     ),
-    _RATE_LIMIT,
+    Parameter("--rate-limit-mib-per-s", "per volume, 0 for none", not_negative, 0.0),
     Parameter(
         "--background-rate-mib-per-s",
         "per volume, once its hot and recovery blocks are read; 0 goes on as before",
@@ -113,11 +105,4 @@ COMMANDS = (
         _OF_A_PREWARM,
     ),
     Command("report_prewarm", "Say how far the prewarm is", "--run-id R", _report_prewarm),
-    Command(
-        "warm_by_writing",
-        "Write zeros over a volume that holds nothing but zeros; needs warm_empty_by_writing in host.json",
-        "--run-id R --volume-id vol-0a1b2c3d4e5f60718",
-        _warm_by_writing,
-        (Parameter("--volume-id", "the volume, not mounted, without a filesystem"), _RATE_LIMIT),
-    ),
 )

@@ -163,8 +163,6 @@ class RateLimiter:
 class ReaderPool:
     """Reads requests from one device. `on_read(first, count)` is called from the readers after each success."""
 
-    open_flags = os.O_RDONLY
-
     def __init__(
         self,
         path: str,
@@ -177,7 +175,7 @@ class ReaderPool:
         progress: Optional[PoolProgress] = None,
     ) -> None:
         """`progress`: that of an earlier pool of the same tiers, which this one goes on with."""
-        self._descriptor = os.open(path, self.open_flags | os.O_DIRECT | os.O_CLOEXEC)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
         self._size = size_bytes
         self._limiter = limiter
         self._on_read = on_read
