@@ -13,7 +13,7 @@ from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.settings_advice import advice_on_settings, cheapest_rule
-from peaker_backtest.verdict import above_static_peak, assumptions, headline, history_days, notes, weighted
+from peaker_backtest.verdict import assumptions, headline, history_days, notes, weighted
 
 
 def as_document(report: BacktestReport) -> dict[str, Any]:
@@ -40,7 +40,6 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "max_replicas": scenario.max_replicas,
         "replica_hour_usd": report.options.replica_hour_usd,
         "policies": [_policy(report, outcome) for outcome in report.policies],
-        "above_static_peak": _above(report),
         "settings": _settings(report),
         "capacity": capacity_document(report),
         "forecast_standing": report.standing_shares,
@@ -130,18 +129,6 @@ def _figures(report: BacktestReport, figures: Figures) -> dict[str, Any]:
         "dollars": None if dollars is None else round(dollars, 2),
         "scale_outs": figures.scale_outs,
         "scale_ins": figures.scale_ins,
-    }
-
-
-def _above(report: BacktestReport) -> dict[str, Any] | None:
-    if report.worth is None:
-        return None
-    found = above_static_peak(report)
-    return {
-        "static_peak_replicas": found.static_peak_replicas,
-        "hours": round(found.hours, 2),
-        "highest": found.highest,
-        "why": [{"at": at, "replicas": replicas, "reason": reason} for at, replicas, reason in found.why],
     }
 
 

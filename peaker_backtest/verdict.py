@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.reaction import load_text
@@ -192,9 +190,9 @@ def _lead(report: BacktestReport) -> str:
 
 
 def notes(report: BacktestReport) -> list[str]:
-    """What changes how the headline is read: the warm-up, plans above the peak, shortage of the static fleet, gaps."""
+    """What changes how the headline is read: the warm-up, shortage of the static fleet, gaps."""
     scenario = report.scenario
-    found = [*_warm_up(report), *_above_peak(report)]
+    found = _warm_up(report)
     if report.worth is not None and report.static_peak.compared.short_minutes > 0:
         found.append(
             f"--max-replicas {scenario.max_replicas} is too few for the peak: even the static peak is short for "
@@ -243,57 +241,3 @@ def _warm_up(report: BacktestReport) -> list[str]:
         f"took these replica-hours: {hours}. A cluster whose metric already has its history has no warm-up: up to "
         f"{KEPT_HISTORY_DAYS} days are read from CloudWatch."
     ]
-
-
-def _above_peak(report: BacktestReport) -> list[str]:
-    """Why Peaker paid for more replicas than the static peak has, where it did."""
-    found = above_static_peak(report)
-    if report.worth is None or not found.hours:
-        return []
-    text = (
-        f"Peaker ran above the static peak's {replicas_text(found.static_peak_replicas)} for {found.hours:,.1f} h, "
-        f"with {found.highest} at most"
-    )
-    if not found.why:
-        return [f"{text}: none was added in the compared days; they were there before and were kept."]
-    at, replicas, reason = found.why[-1]
-    return [
-        f"{text}, though no load that came took so many. {_led(len(found.why))} at {at}, to {replicas}: "
-        f"{reason}."
-    ]
-
-
-def _led(count: int) -> str:
-    return "One decision led there," if count == 1 else f"{count} decisions led there, the last"
-
-
-@dataclass(frozen=True)
-class AboveStaticPeak:
-    """Compared hours in which Peaker paid for more replicas than the static peak has, and the decisions behind them.
-
-    why: (time, replicas paid for then, reason) of each scale_out that led above it.
-    """
-
-    static_peak_replicas: int
-    hours: float
-    highest: int
-    why: tuple[tuple[str, int, str], ...]
-
-
-def above_static_peak(report: BacktestReport) -> AboveStaticPeak:
-    """How far and how long Peaker planned above the static peak in the compared steps, and why."""
-    scenario = report.scenario
-    border = scenario.compared_from - scenario.first
-    peak = int(report.static_peak.serving[-1])
-    paid = report.peaker.paid
-    why = []
-    for event in report.peaker.events:
-        at = event.step + 1 - scenario.first
-        if event.action == "scale_out" and at >= border and paid[at] > peak:
-            why.append((iso_at(scenario, event.step + 1), int(paid[at]), event.reason))
-    return AboveStaticPeak(
-        static_peak_replicas=peak,
-        hours=float((paid[border:] > peak).sum()) * scenario.step_seconds / 3600,
-        highest=int(paid[border:].max(initial=0)),
-        why=tuple(why),
-    )

@@ -197,19 +197,6 @@ def check_answer(look: SecondLook, found: re.Match[str], reactive: str) -> None:
         assert found["since"] == iso(look.start + since * look.step)[:10]
 
 
-def check_above_the_peak(look: SecondLook) -> None:
-    """More than the static peak is never paid for without a decision and its reason, and is said."""
-    peak = look.policies["static peak"]["serving"][0]
-    paid = look.policies["Peaker"]["paid"][look.border :]
-    said = look.document["above_static_peak"]
-    assert said["hours"] == pytest.approx(sum(each > peak for each in paid) * look.hour, abs=0.01)
-    assert said["highest"] == max(paid)
-    notes = [note for note in look.document["notes"] if note.startswith("Peaker ran above the static peak")]
-    assert len(notes) == (said["hours"] > 0)
-    if said["why"]:
-        assert said["why"][-1]["reason"] in notes[0]
-
-
 def check(document: dict[str, Any], page: dict[str, Any], output: str) -> None:
     look = SecondLook(document)
     assert look.required == document["course"]["required"]
@@ -227,7 +214,6 @@ def check(document: dict[str, Any], page: dict[str, Any], output: str) -> None:
         assert SHORT.fullmatch(document["headline"]), document["headline"]
     else:
         check_headline(look)
-        check_above_the_peak(look)
 
 
 def points(path: Path) -> dict[int, list[float]]:
