@@ -50,11 +50,6 @@ def _about_demand(event: CalendarEvent, cluster: Cluster) -> Iterator[tuple[str,
             "min_replicas",
             f"{event.reason} asks for no more than min_replicas ({cluster.min_replicas}) anyway",
         )
-    if event.factor is not None and cluster.capacity_reservations.for_events:
-        yield (
-            "factor",
-            f"{event.reason} names no number of replicas, so no room is reserved for it: say min_replicas or load",
-        )
     if event.load is not None:
         takes = math.ceil(event.load / cluster.capacity_per_replica)
         if takes > cluster.max_replicas:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 WITHDRAWN = {
+    "clusters.capacity_reservations": "remove it; reserve room for an event yourself, targeted and in a resource "
+    "group, and name the group in capacity_reservation_group_arn",
     "clusters.leading_metrics": "remove it; an event that you know beforehand goes into `calendar`",
     "clusters.limits.approval": "remove it; an automatic start above a limit is refused, and its page has the line "
     "with `above_limits` by which a person starts it",

@@ -169,7 +169,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "start_parked_replica",
         "Starts the instance of a parked replica",
-        (*STEP, *FLEET, P.DESCRIBE_CAPACITY_RESERVATIONS, P.START_INSTANCES),
+        (*STEP, *FLEET, P.START_INSTANCES),
         steps=(S("StartParkedReplica", Part.INSTANCE, RETURN),),
     ),
     F(
@@ -224,12 +224,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "launch_replica",
         "Launches the new replica's instance",
-        (
-            *RECORDED,
-            P.DESCRIBE_INSTANCES,
-            P.DESCRIBE_CAPACITY_RESERVATIONS,
-            P.LAUNCH_INSTANCES,
-        ),
+        (*RECORDED, P.DESCRIBE_INSTANCES, P.LAUNCH_INSTANCES),
         steps=(S("LaunchReplica", Part.INSTANCE, BUILD, beside=True),),
     ),
     F(
@@ -517,28 +512,6 @@ SNAPSHOTS = (
     ),
 )
 
-CAPACITY = (
-    F(
-        Phase.CREATE,
-        "tend_capacity_reservations",
-        "Reserves room for the replicas that a known event takes, gives it back after the event",
-        (
-            *STEP,
-            *FLEET,
-            P.LIST_CLUSTERS,
-            P.READ_METRICS,
-            P.READ_PRICES,
-            P.DESCRIBE_IMAGES,
-            P.DESCRIBE_INSTANCE_TYPES,
-            P.DESCRIBE_CAPACITY_RESERVATIONS,
-            P.RESERVE_CAPACITY,
-            P.CANCEL_CAPACITY_RESERVATIONS,
-        ),
-        memory_mib=512,
-        timeout_seconds=120,
-    ),
-)
-
 PRICES = (
     F(
         Phase.PLAN,
@@ -556,7 +529,6 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
     *FORECAST,
     *CHECKS,
     *SNAPSHOTS,
-    *CAPACITY,
     *PRICES,
 )
 

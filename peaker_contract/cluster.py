@@ -38,7 +38,6 @@ from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
     Calendar,
     CalendarEvent,
-    CapacityReservationSettings,
     ForecastSettings,
     HoldSettings,
     LoadMetricSettings,
@@ -58,6 +57,15 @@ KmsKeyArn = Annotated[
         "the ARN of a KMS key (not of an alias), "
         "such as arn:aws:kms:eu-west-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab",
         256,
+    ),
+]
+
+ReservationGroupArn = Annotated[
+    str,
+    text(
+        r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9_.-]{1,300}(/[a-z0-9]{26})?$",
+        "the ARN of a resource group, such as arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak",
+        400,
     ),
 ]
 
@@ -102,6 +110,13 @@ class ClusterBlock(Settings):
         description="Types to take, in this order, where no zone has room for `instance_type`: of the same processor "
         "architecture, and with at least its memory. One that the budget does not pay for is left out.",
         examples=[["r6g.4xlarge", "x2gd.4xlarge"]],
+    )
+    capacity_reservation_group_arn: ReservationGroupArn | None = Field(
+        default=None,
+        description="Resource group of targeted capacity reservations that you made, for an event or for good: every "
+        "launch and every start of a parked replica names it, and goes on without it where it has no room "
+        "([operating.md](operating.md#room-for-known-events)).",
+        examples=["arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"],
     )
     instance_hourly_usd: Number | None = Field(
         default=None,
@@ -183,9 +198,6 @@ class ClusterBlock(Settings):
     )
     forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
     calendar: Calendar[CalendarEvent] = ()
-    capacity_reservations: CapacityReservationSettings = Field(
-        default=CapacityReservationSettings(), description="Room that is kept free for known events."
-    )
     holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
     observation: ObservationSettings = Field(
         default=ObservationSettings(), description="How long a new cluster is only observed."

@@ -183,25 +183,6 @@ EventT = TypeVar("EventT", bound=CalendarEvent)
 Calendar = Annotated[tuple[EventT, ...], Field(max_length=12, description="Known events.")]
 
 
-class CapacityReservationSettings(Settings):
-    """EC2 capacity that is reserved for the `calendar`'s events, and paid for while nothing runs in it."""
-
-    for_events: StrictBool = Field(
-        default=False,
-        description="Reserve room for the replicas that an event of `calendar` takes beyond those that serve, from "
-        "before the event until its end. An event that says `factor` reserves nothing: it names no number.",
-        examples=[True],
-    )
-    minutes_before: StrictInt = Field(
-        default=60,
-        ge=0,
-        le=1_440,
-        description="So long before the run for an event has to begin (its start less the lead time) room is reserved. "
-        "Each minute of it costs what the replicas cost that the room is for.",
-        examples=[120],
-    )
-
-
 class ObservationSettings(Settings):
     """How long a new cluster is only observed; `accepted: true` ends it."""
 

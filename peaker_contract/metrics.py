@@ -74,8 +74,6 @@ class Metric(StrEnum):
     # What sweep_orphans emits at each look.
     LEFTOVERS = "Leftovers", "Count"
     LEFTOVER_SECONDS = "LeftoverSeconds", "Seconds"
-    # What tend_capacity_reservations emits where room is kept for events.
-    CAPACITY_NOT_RESERVED = "CapacityNotReserved", "Count"
     # What check_replicas emits: the first of the cluster and of each replica, the last two of each replica.
     READ_QUERIES_PER_SECOND = "ReadQueriesPerSecond", "Count/Second"
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"

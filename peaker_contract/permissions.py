@@ -37,8 +37,6 @@ class Permission(Enum):
     PUBLISH_RUN_FILES = auto()
     CREATE_SNAPSHOTS = auto()
     LAUNCH_INSTANCES = auto()
-    RESERVE_CAPACITY = auto()
-    CANCEL_CAPACITY_RESERVATIONS = auto()
     CREATE_VOLUMES = auto()
     CHECK_VOLUME_KEYS = auto()
     ATTACH_VOLUMES = auto()
@@ -87,12 +85,10 @@ _OF_ALL: Mapping[Permission, tuple[str, ...]] = {
     # It tags the snapshots with their volumes' names in calls of their own; what else is made gets its tags at once.
     Permission.CREATE_SNAPSHOTS: ("ec2:CreateSnapshots", "ec2:CreateTags"),
     Permission.LAUNCH_INSTANCES: ("ec2:RunInstances",),
-    Permission.RESERVE_CAPACITY: ("ec2:CreateCapacityReservation",),
-    Permission.CANCEL_CAPACITY_RESERVATIONS: ("ec2:CancelCapacityReservation",),
     Permission.CREATE_VOLUMES: ("ec2:CreateVolume",),
     Permission.ATTACH_VOLUMES: ("ec2:AttachVolume",),
     Permission.STOP_INSTANCES: ("ec2:StopInstances",),
-    # A stopped instance that was launched into reserved room starts only there, until it is told otherwise.
+    # A stopped instance keeps the group of capacity reservations that it was launched with, until it is told otherwise.
     Permission.START_INSTANCES: ("ec2:StartInstances", "ec2:ModifyInstanceCapacityReservationAttributes"),
     Permission.TERMINATE_INSTANCES: ("ec2:TerminateInstances",),
     Permission.DELETE_VOLUMES: ("ec2:DeleteVolume",),
@@ -104,7 +100,6 @@ UNDONE_BY = {
     "ec2:RunInstances": "ec2:TerminateInstances",
     "ec2:StartInstances": "ec2:StopInstances",
     "ec2:CreateVolume": "ec2:DeleteVolume",
-    "ec2:CreateCapacityReservation": "ec2:CancelCapacityReservation",
     "elasticloadbalancing:RegisterTargets": "elasticloadbalancing:DeregisterTargets",
     "elasticloadbalancing:ModifyListener": "elasticloadbalancing:ModifyListener",
     "route53:CreateHealthCheck": "route53:DeleteHealthCheck",

@@ -27,7 +27,7 @@ from peaker_contract.metrics import SERVICE
 from peaker_contract.names import failed_invocations, undelivered
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.boundary import bound_all_roles
-from stacks.constructs.cluster_widgets import CAPACITY_LOOKED_AT, SWEEP_EVERY
+from stacks.constructs.cluster_widgets import SWEEP_EVERY
 from stacks.constructs.dead_letters import dead_letter_queue
 from stacks.constructs.encryption import data_key
 from stacks.constructs.event_route import EventRoute
@@ -120,7 +120,6 @@ class ControlPlaneStack(Stack):
         self._roll_back_what_is_stopped()
         self._look_at_prices()
         self._look_at_snapshots()
-        self._look_at_capacity_reservations()
         self._let_clusters_call()
 
     def _operator_topic(self) -> sns.Topic | None:
@@ -263,21 +262,6 @@ class ControlPlaneStack(Stack):
             schedule=events.Schedule.rate(SNAPSHOTS_LOOKED_AT),
             payload={},
             longest_age_seconds=int(SNAPSHOTS_LOOKED_AT.to_seconds()),
-            topic=self.topic,
-            key=self._key,
-        )
-
-    def _look_at_capacity_reservations(self) -> None:
-        EventRoute(
-            self,
-            "TendCapacityReservationsOnSchedule",
-            rule_name=f"{self._names.prefix}-capacity-reservations",
-            description="Reserves room for known events and gives it back after them",
-            names=self._names,
-            target=self.functions["tend_capacity_reservations"],
-            schedule=events.Schedule.rate(CAPACITY_LOOKED_AT),
-            payload={},
-            longest_age_seconds=int(CAPACITY_LOOKED_AT.to_seconds()),
             topic=self.topic,
             key=self._key,
         )

@@ -16,21 +16,19 @@ from typing import Any
 
 from bench.faults.workflows.virtual_time import START
 from bench.faults.world.account import Account, Record, attachment_at, source_at, state_at
-from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, RESERVATION_TAG, ROLE_TAG, RUN_TAG
+from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 
 LEASE_SECONDS = 900.0
 # A host answers the load balancer's probe so long before it gets reads.
 PROBED_SECONDS = 30.0
 # Between a look and the call that it was for: a function that stands still goes on to its own end.
 IN_FLIGHT_SECONDS = 65.0
-# Of tend_capacity_reservations, with the time of its call.
-LOOKED_AT_SECONDS = 900.0 + 120.0
 ENDED = ("shutting-down", "terminated")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`kind`: orphan, double, unproven, bounds, base, ledger, lease or room."""
+    """`kind`: orphan, double, unproven, bounds, base, ledger or lease."""
 
     kind: str
     text: str
@@ -51,7 +49,6 @@ def audit(account: Account, now: float, bounds: Bounds, stops: list[float]) -> l
         *_instances(account, now, bounds.cluster),
         *_volumes(account, now),
         *_snapshots(account, now, bounds.cluster),
-        *_room(account, now),
         *_targets(account, now, bounds.cluster),
         *_doubles(account),
         *_unproven(account, now),
@@ -73,9 +70,6 @@ def of_cluster(whole: Account, cluster: str) -> Account:
     }
     account.snapshots = {
         key: one for key, one in account.snapshots.items() if one["tags"].get(CLUSTER_TAG, cluster) == cluster
-    }
-    account.reservations = {
-        key: one for key, one in account.reservations.items() if one["tags"].get(CLUSTER_TAG) == cluster
     }
     account.targets = {key: one for key, one in account.targets.items() if key == cluster}
     account.past_targets = [one for one in account.past_targets if one["instance"] in account.instances]
@@ -165,24 +159,6 @@ def _snapshots(account: Account, now: float, cluster: str) -> Iterator[Finding]:
         yield Finding("orphan", f"{snapshot} is kept by no row")
     for snapshot in sorted(kept - there):
         yield Finding("ledger", f"{snapshot} is gone, a row keeps it")
-
-
-def _room(account: Account, now: float) -> Iterator[Finding]:
-    """Nothing is reserved after its event, also what an instance runs in: a look comes every quarter of an hour."""
-    for one in _owned(account.reservations):
-        if state_at(one, now) in ("pending", "active") and now > one["ends"] + LOOKED_AT_SECONDS:
-            yield Finding(
-                "room", f"{one['id']} is {state_at(one, now)}, its event ended at {one['ends']:.0f} s"
-            )
-    for token, asked in _asked_twice(account):
-        yield Finding("room", f"{token} was reserved as {', '.join(asked)}")
-
-
-def _asked_twice(account: Account) -> Iterator[tuple[str, list[str]]]:
-    by_place: dict[str, list[str]] = {}
-    for one in _owned(account.reservations):
-        by_place.setdefault(one["tags"][RESERVATION_TAG], []).append(one["id"])
-    return ((place, ids) for place, ids in by_place.items() if len(ids) > 1)
 
 
 def _targets(account: Account, now: float, cluster: str) -> Iterator[Finding]:

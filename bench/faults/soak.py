@@ -31,13 +31,6 @@ PLANS = 1000
 AN_HOUR = 3600.0
 LOOKED_AT = 300.0
 LONGEST_RUN = 8 * 3600.0
-# In the second of the three hours of trouble; room is kept for it from half an hour before.
-SALE = {
-    "from": "2026-11-22T13:00:00Z",
-    "until": "2026-11-22T14:00:00Z",
-    "reason": "sale",
-    "min_replicas": 3,
-}
 
 
 @dataclass(frozen=True)
@@ -61,8 +54,6 @@ def run(seed: int, events: Sequence[Event]) -> Outcome:
             "carts",
             read_endpoint=by_name("carts"),
             retirement=retirement,
-            calendar=[SALE],
-            capacity_reservations={"for_events": True, "minutes_before": 30},
         ),
     )
     world.readings.metrics["carts", Metric.OBSERVING] = 0.0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
+from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
@@ -29,8 +29,8 @@ def deployed_prices(client: Callable[[str], Any], settings: ClusterSettings, now
 
 
 def _billed_as(client: Callable[[str], Any], settings: ClusterSettings) -> str | Unknown:
-    reservations = Ec2CapacityReservations(client("ec2"), settings.environment)
+    compute = Ec2Compute(client("ec2"), settings.environment)
     try:
-        return billed_as(reservations.platform, settings)
+        return billed_as(compute.platform, settings)
     except Retryable as error:
         return Unknown(f"what {settings.image_id} is billed as is not known: {one_line(error)}")

@@ -13,6 +13,7 @@ from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.agent import Agent
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.replicas.inventory import (
+    CapacityReservation,
     CommandOutcome,
     Instance,
     InstanceSpec,
@@ -21,7 +22,6 @@ from peaker.domain.replicas.inventory import (
     Volume,
     VolumeSpec,
 )
-from peaker.domain.reserved_capacity.places import CapacityReservation, ReservationSpec, ReservedPlaces
 from peaker.domain.runs.ledger import (
     Holder,
     LeaseRow,
@@ -95,53 +95,27 @@ class Compute(Protocol):
         Raises ResourceNotFound for an image that is gone or not shared with this account.
         """
 
+    def platform(self, image_id: str) -> str | Unknown:
+        """What instances of the image are billed as; Unknown where EC2 says nothing that runs MySQL.
+
+        Raises ResourceNotFound for an image that is gone or not shared with this account.
+        """
+
+    def capacity_reservations(self) -> list[CapacityReservation]:
+        """The open capacity reservations of the account and region, whoever made them."""
+
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         """Launch one. The same token gives the same instance. Raises CapacityUnavailable."""
 
     def stop(self, instance_id: str) -> None:
         """Begin to stop; its volumes and address stay. Stopped or stopping already is not an error."""
 
-    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
-        """Begin to start what is stopped, in that reserved room alone, or without one in none; running already is not
-        an error. Raises CapacityUnavailable."""
+    def start(self, instance_id: str, capacity_reservation_group_arn: str | None = None) -> None:
+        """Begin to start what is stopped, in room of that group's reservations where they have some for it; running
+        already is not an error. Raises CapacityUnavailable."""
 
     def terminate(self, instance_id: str) -> None:
         """Begin to terminate. An unknown or terminated id is not an error."""
-
-
-class CapacityReservations(Protocol):
-    """Room that EC2 keeps: targeted reservations, which only launches that name them use."""
-
-    def of_environment(self) -> list[CapacityReservation]:
-        """All that this environment owns, by the owner's tag, in any state that EC2 still tells."""
-
-    def of_account(self) -> list[CapacityReservation]:
-        """All of the account and region that are open, whoever owns them."""
-
-    def platform(self, image_id: str) -> str | Unknown:
-        """What instances of the image are billed as; Unknown where EC2 reserves no room for that.
-
-        Raises ResourceNotFound for an image that is gone or not shared with this account.
-        """
-
-    def reserve(self, spec: ReservationSpec, client_token: str) -> str:
-        """Reserve room for one instance; the id. The same token gives the same reservation.
-
-        Raises CapacityUnavailable where EC2 has no room, or the account's quota none.
-        """
-
-    def cancel(self, reservation_id: str) -> None:
-        """Give it back. One that is unknown or has ended is not an error; what runs in it goes on running."""
-
-
-class PlaceRecords(Protocol):
-    """What each cluster has reserved, as Peaker wrote it down. No lease covers it."""
-
-    def places(self, cluster: str) -> ReservedPlaces:
-        """As they were written last."""
-
-    def keep_places(self, cluster: str, changed: ReservedPlaces) -> bool:
-        """Write them over those of the same version; False, and nothing written, where another look was first."""
 
 
 class Storage(Protocol):
@@ -498,8 +472,6 @@ class Ports:
     clock: Clock
     clusters: ClusterDirectory
     compute: Compute
-    capacity_reservations: CapacityReservations
-    place_records: PlaceRecords
     storage: Storage
     commands: CommandRunner
     endpoint: TrafficRouter

@@ -10,7 +10,6 @@ from constructs import Construct
 from environments.schema import Cluster
 from peaker_contract.metrics import Metric
 from stacks.constructs.cluster_widgets import (
-    capacity_metric,
     forecast_metric,
     replica_metric,
     sweep_metric,
@@ -29,8 +28,6 @@ MISSED_FORECASTS = 3
 MISSING_FORECASTS = 4
 # Nobody looks for leftovers when this many looks in a row did not come: a quarter of an hour.
 MISSED_SWEEPS = 5
-# The first look may come upon a moment without capacity; half an hour of a margin of an hour is left to a person.
-LOOKS_WITHOUT_ROOM = 2
 # What drains, ends and is deleted in the ordinary way is gone in half of that.
 LEFTOVERS_MAY_LAST = Duration.hours(1)
 
@@ -121,8 +118,6 @@ class ClusterAlarms(Construct):
             tells_end=True,
         )
 
-        if cluster.capacity_reservations.for_events:
-            self._room(cluster)
         OperatorAlarm(
             self,
             "HeldByFloor",
@@ -130,21 +125,6 @@ class ClusterAlarms(Construct):
             summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
             runbook="replicas-held-by-floor",
             metric=replica_metric(self._names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
-            topic=self._topic,
-            tells_end=True,
-        )
-
-    def _room(self, cluster: Cluster) -> None:
-        """Only where it is kept: an alarm and its metric are paid for by the month."""
-        OperatorAlarm(
-            self,
-            "NotReserved",
-            name=self._names.cluster_alarm(cluster.name, "capacity-not-reserved"),
-            summary=f"Room for an event of {cluster.name} is to be had nowhere, or nobody looked for it. {NEW}",
-            runbook="capacity-not-reserved",
-            metric=capacity_metric(self._names, cluster, Metric.CAPACITY_NOT_RESERVED, "Maximum"),
-            evaluation_periods=LOOKS_WITHOUT_ROOM,
-            missing_data=cloudwatch.TreatMissingData.BREACHING,
             topic=self._topic,
             tells_end=True,
         )

@@ -13,8 +13,6 @@ from stacks.naming import Names
 WIDGET_WIDTH = 12
 # How often sweep_orphans looks at all clusters.
 SWEEP_EVERY = Duration.minutes(3)
-# Room is reserved so late at most, and given back so late.
-CAPACITY_LOOKED_AT = Duration.minutes(15)
 
 
 def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
@@ -74,11 +72,6 @@ def replica_metric(names: Names, cluster: Cluster, metric: Metric, statistic: st
     """A metric of check_replicas."""
     every = Duration.minutes(cluster.health.check_minutes)
     return _powertools_metric(names, cluster, metric, statistic, every)
-
-
-def capacity_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-    """A metric of tend_capacity_reservations."""
-    return _powertools_metric(names, cluster, metric, statistic, CAPACITY_LOOKED_AT)
 
 
 def sweep_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:

@@ -21,14 +21,14 @@ NEVER = (
     *("kms:PutKeyPolicy", "kms:ScheduleKeyDeletion"),
 )
 ON_OWNED = (
-    *("TerminateInstances", "St*Instances", "ModifyInstance*", "Cancel*"),
+    *("TerminateInstances", "St*Instances", "ModifyInstance*"),
     *("AttachVolume", "DeleteVolume", "DeleteSnapshot"),
 )
 MADE = {
     ("RunInstances", "CreateVolume"): ("instance", "volume"),
-    ("CreateSnapshots", "CreateCapacity*"): ("snapshot", "capacity-*"),
+    ("CreateSnapshots",): ("snapshot",),
 }
-# Made of a snapshot, or launched into reserved room.
+# What is made of a snapshot, or reads one.
 FROM_OTHERS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
 MANAGED_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 SHORTER = (
@@ -36,7 +36,6 @@ SHORTER = (
     "ebs:List*",
     "route53:List*",
     "route53:*e*teHealthCheck",
-    "ec2:C*CapacityReservation",
     "ec2:ModifyInstanceCapacity*",
     "ec2:St*Instances",
     "elasticloadbalancing:*egisterTargets",
@@ -105,7 +104,7 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
 
     return [
         _deny([f"ec2:{action}" for action in ON_OWNED], owned),
-        _deny(FROM_OTHERS, owned, Resource=_anywhere("snapshot", "capacity-*")),
+        _deny(FROM_OTHERS, owned, Resource=_anywhere("snapshot")),
         *(
             _deny(
                 [f"ec2:{action}" for action in actions],

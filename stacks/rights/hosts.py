@@ -19,8 +19,6 @@ from stacks.rights.statement import (
     to_be_owned,
 )
 
-# Room that is kept for known events, as IAM calls it.
-RESERVATION = "capacity-reservation"
 VOLUME_KEY_ACTIONS = (
     "Decrypt",
     "DescribeKey",
@@ -160,10 +158,9 @@ def launch_instances(deployment: Deployment) -> list[Statement]:
             wildcard_reason="The interface is made by the launch, in the subnets and groups named above.",
         ),
         tag_on_create("RunInstances", deployment.ec2("instance"), deployment.ec2("volume")),
-        Statement(
-            ("ec2:RunInstances",), (deployment.ec2(RESERVATION),), owned(deployment), UNKNOWN_UNTIL_RUN
-        ),
     ]
+    if reach.reservation_groups:
+        launch.append(Statement(("ec2:RunInstances",), reach.reservation_groups))
     if reach.instance_role_patterns:
         to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
         launch.append(listed(("iam:PassRole",), reach.instance_role_patterns, to_ec2))
@@ -171,29 +168,17 @@ def launch_instances(deployment: Deployment) -> list[Statement]:
 
 
 def start_instances(deployment: Deployment) -> list[Statement]:
-    """Also into room that this environment reserved, and out of it where it is gone."""
+    """Also in the room of a group of capacity reservations, and out of a group that the settings no longer name."""
     instances = deployment.ec2("instance")
     return [
         Statement(("ec2:StartInstances",), (instances,), owned(deployment), UNKNOWN_UNTIL_RUN),
         Statement(
             ("ec2:ModifyInstanceCapacityReservationAttributes",),
-            (instances, deployment.ec2(RESERVATION)),
+            (instances,),
             owned(deployment),
             UNKNOWN_UNTIL_RUN,
         ),
         *use_volume_keys(deployment),
-    ]
-
-
-def reserve_capacity(deployment: Deployment) -> list[Statement]:
-    """Only what ends by itself and what nobody else's instances may run in."""
-    made = deployment.ec2(RESERVATION)
-    tagged = to_be_owned(deployment)
-    limited = {"ec2:EndDateType": "limited", "ec2:InstanceMatchCriteria": "targeted"}
-    conditions = {**tagged, "StringEquals": {**tagged["StringEquals"], **limited}}
-    return [
-        Statement(("ec2:CreateCapacityReservation",), (made,), conditions, UNKNOWN_UNTIL_RUN),
-        tag_on_create("CreateCapacityReservation", made),
     ]
 
 

@@ -7,7 +7,6 @@ from typing import assert_never
 
 from peaker_contract.permissions import Permission
 from stacks.rights import data, endpoint, hosts
-from stacks.rights.hosts import RESERVATION
 from stacks.rights.statement import Deployment, Statement, read_only, touch_owned
 
 
@@ -68,10 +67,6 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return hosts.create_snapshots
         case Permission.LAUNCH_INSTANCES:
             return hosts.launch_instances
-        case Permission.RESERVE_CAPACITY:
-            return hosts.reserve_capacity
-        case Permission.CANCEL_CAPACITY_RESERVATIONS:
-            return touch_owned("ec2:CancelCapacityReservation", lambda one: one.ec2(RESERVATION))
         case Permission.CREATE_VOLUMES:
             return hosts.create_volumes
         case Permission.CHECK_VOLUME_KEYS:

@@ -21,6 +21,7 @@ class Reach:
     subnet_patterns: tuple[str, ...]
     security_group_patterns: tuple[str, ...]
     instance_role_patterns: tuple[str, ...]
+    reservation_groups: tuple[str, ...]
     kms_key_patterns: tuple[str, ...]
     hosted_zones: tuple[str, ...]
     record_patterns: tuple[str, ...]
@@ -43,6 +44,9 @@ def reach_of(names: Names) -> Reach:
         "subnet_patterns": {subnet for one in clusters for subnet in one.subnets.values()},
         "security_group_patterns": {group for one in clusters for group in one.security_group_ids},
         "instance_role_patterns": {arn for one in clusters if (arn := names.instance_role_arn(one))},
+        "reservation_groups": {
+            group for one in clusters if (group := one.capacity_reservation_group_arn) is not None
+        },
         "kms_key_patterns": {key for one in clusters for key in one.kms_key_arns},
         "hosted_zones": {one.hosted_zone_id for one in endpoints},
         "record_patterns": {one.record_name for one in endpoints},

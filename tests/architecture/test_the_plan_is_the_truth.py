@@ -12,14 +12,13 @@ from peaker_contract.cluster import ClusterSettings
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [ROOT / "functions/peaker/usecases" / room for room in ("create", "warm")]
 # TendSnapshots builds nothing: it keeps the first set of a cluster that is only observed, for which nothing is planned.
-# TendCapacityReservations neither: it asks what a plan of today would be allowed to use.
-NO_STEPS_OF_A_BUILD = {"__init__", "tend_snapshots", "tend_capacity_reservations"}
+NO_STEPS_OF_A_BUILD = {"__init__", "tend_snapshots"}
 STEPS = sorted(path for room in ROOMS for path in room.glob("*.py") if path.stem not in NO_STEPS_OF_A_BUILD)
 
 # What is built by, and therefore planned.
 PLANNED = {
-    "image_id", "instance_type", "fallback_instance_types", "instance_profile", "security_group_ids", "subnets",
-    "volumes",
+    "image_id", "instance_type", "fallback_instance_types", "capacity_reservation_group_arn", "instance_profile",
+    "security_group_ids", "subnets", "volumes",
     "initialization_rate_mib_per_s", "prewarm",
 }  # fmt: skip
 # What protects while it is built, and therefore today's; knee_seconds is time for a search and planned with the rest.
@@ -31,7 +30,7 @@ TOLD_TO_HOSTS = {"host_parameters"}
 NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric",
-    "capacity_per_replica", "time_zone", "forecast", "capacity_reservations",
+    "capacity_per_replica", "time_zone", "forecast",
     "calendar", "holds", "observation", "ramp", "health", "drain",
     "retirement", "snapshots", "bootstrap_qualifier",
 }  # fmt: skip

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, InstanceSpec, VolumeSpec
-from peaker.ports import CapacityReservations, CommandRunner, Compute, Storage
+from peaker.ports import CommandRunner, Compute, Storage
 
 from bench.faults.world.world import ENVIRONMENT, World, settings
 from peaker_contract.errors import ResourceNotFound
@@ -26,10 +25,9 @@ UNKNOWN_SNAPSHOT = "snap-0123456789abcdef0"
 
 
 class Stage(Protocol):
-    """The four ports, a spec that fits them, and time that passes."""
+    """The three ports, a spec that fits them, and time that passes."""
 
     compute: Compute
-    capacity_reservations: CapacityReservations
     storage: Storage
     commands: CommandRunner
     spec: InstanceSpec
@@ -45,9 +43,9 @@ class Stage(Protocol):
         """A volume that nobody's tags name, attached."""
 
 
-def running(stage: Stage, token: str, run: str = "run-1", room: str | None = None) -> Instance:
-    """An instance of that run, in reserved room where one is named; its agent answers."""
-    made = stage.compute.launch(replace(spec_of(stage, run), reservation_id=room), token)
+def running(stage: Stage, token: str, run: str = "run-1") -> Instance:
+    """An instance of that run; its agent answers."""
+    made = stage.compute.launch(spec_of(stage, run), token)
     stage.eventually(lambda: state_of(stage, made.instance_id) == "running")
     stage.eventually(lambda: stage.commands.agent(made.instance_id).is_online)
     return stage.compute.instance(made.instance_id)
@@ -81,7 +79,6 @@ class FakeStage:
 
     def __init__(self) -> None:
         self.compute = FakeCompute(zones={"subnet-1": "us-east-1a"})
-        self.capacity_reservations = self.compute.reservations
         self.storage = FakeStorage()
         self.commands = FakeCommands(
             results={DOCUMENT: CommandOutcome(CommandStatus.SUCCESS, "Success", "{}")}
@@ -116,7 +113,6 @@ class HostileStage:
     def __init__(self) -> None:
         self._world = World(1, settings())
         self.compute = self._world.compute
-        self.capacity_reservations = self._world.reservations
         self.storage = self._world.storage
         self.commands = self._world.commands
         one = settings()
@@ -155,7 +151,6 @@ class AwsStage:
 
     def __post_init__(self) -> None:
         self.compute = self.aws.compute
-        self.capacity_reservations = Ec2CapacityReservations(self.aws.cloud.client("ec2"), ENVIRONMENT)
         self.storage = self.aws.storage
         self.commands = self.aws.commands
         self.spec = self.aws.spec()

@@ -1,134 +1,87 @@
-"""Reserved room: one suite for the fake, the hostile cloud in memory and the adapter."""
+"""What EC2 says of reserved room and of an image's bill, and launches that name a group: through the adapter."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
-from peaker.domain.reserved_capacity.places import (
-    CapacityReservation,
-    ReservationSpec,
-)
+from peaker.domain.replicas.inventory import CapacityReservation, Instance
 
-from peaker_contract.errors import CapacityUnavailable, ResourceNotFound
-from peaker_contract.tags import OWNER_TAG
-from tests.contract.stages import (
-    AwsStage,
-    FakeStage,
-    HostileStage,
-    Stage,
-    running,
-    spec_of,
-    state_of,
-    tags_of,
-)
+from peaker_contract.errors import AwsCallRejected
+from tests.contract.conftest import Adapters
+from tests.contract.stages import AwsStage, spec_of, state_of
 
 ZONE, KIND = "us-east-1a", "r6i.large"
-UNKNOWN = "cr-0123456789abcdef0"
+GROUP = "arn:aws:resource-groups:us-east-1:000000000000:group/orders-peak"
 
 
-@pytest.fixture(params=["fake", "hostile", "aws"])
-def stage(request: pytest.FixtureRequest) -> Stage:
-    if request.param == "aws":
-        return AwsStage(request.getfixturevalue("aws"))
-    return FakeStage() if request.param == "fake" else HostileStage()
+@pytest.fixture
+def stage(aws: Adapters) -> AwsStage:
+    return AwsStage(aws)
 
 
-def reserved(stage: Stage, token: str, **tags: str) -> str:
-    ends_at = stage.now().replace(microsecond=0) + timedelta(hours=300)
-    spec = ReservationSpec(ZONE, KIND, "Linux/UNIX", ends_at, {**tags_of(token), **tags})
-    made = stage.capacity_reservations.reserve(spec, token)
-    assert stage.capacity_reservations.reserve(spec, token) == made
-    if not tags:
-        stage.eventually(lambda: listed(stage, made) is not None)
+def reserved(stage: AwsStage, criteria: str = "targeted") -> str:
+    """Room for one instance, active."""
+    ec2 = stage.aws.cloud.client("ec2")
+    made = ec2.create_capacity_reservation(
+        InstanceType=KIND, InstancePlatform="Linux/UNIX", AvailabilityZone=ZONE, InstanceCount=1,
+        InstanceMatchCriteria=criteria,
+    )["CapacityReservation"]["CapacityReservationId"]  # fmt: skip
+
+    def state() -> str:
+        """EC2 lists a new one late."""
+        found = ec2.describe_capacity_reservations()["CapacityReservations"]
+        return next((one["State"] for one in found if one["CapacityReservationId"] == made), "")
+
+    stage.eventually(lambda: state() == "active")
+    return str(made)
+
+
+def launched(stage: AwsStage, run: str, group: str | None) -> Instance:
+    spec = replace(spec_of(stage, run), capacity_reservation_group_arn=group)
+    made = stage.compute.launch(spec, f"token-{run}")
+    stage.eventually(lambda: state_of(stage, made.instance_id) == "running")
     return made
 
 
-def listed(stage: Stage, reservation_id: str) -> CapacityReservation | None:
-    found = stage.capacity_reservations.of_environment()
-    return next((one for one in found if one.reservation_id == reservation_id), None)
+def empty(stage: AwsStage) -> int:
+    return sum(one.available for one in stage.compute.capacity_reservations() if one.is_targeted)
 
 
-def has_room(stage: Stage, reservation_id: str) -> bool:
-    found = listed(stage, reservation_id)
-    return found is not None and found.available == 1
+def test_open_reservations_are_listed_with_their_room(stage: AwsStage) -> None:
+    made = reserved(stage)
+    assert CapacityReservation(KIND, 1, True) in stage.compute.capacity_reservations()
+    before = empty(stage)
+    stage.aws.cloud.client("ec2").cancel_capacity_reservation(CapacityReservationId=made)
+    assert empty(stage) == before - 1
 
 
-def test_the_same_token_gives_the_same_reservation_and_it_is_listed_with_its_tags(stage: Stage) -> None:
-    made = reserved(stage, "place-1")
-    found = listed(stage, made)
-    assert found is not None
-    assert (found.zone, found.instance_type, found.total, found.available) == (ZONE, KIND, 1, 1)
-    assert found.is_open
-    assert found.tags == tags_of("place-1")
+def test_a_launch_that_names_a_group_takes_its_room_and_goes_on_without(stage: AwsStage) -> None:
+    stage.aws.cloud.reservation_groups[GROUP] = [reserved(stage)]
+    before = empty(stage)
+    launched(stage, "group-1", GROUP)
+    assert empty(stage) == before - 1
+    launched(stage, "group-2", GROUP)
+    assert empty(stage) == before - 1
 
 
-def test_another_environments_is_not_listed(stage: Stage) -> None:
-    """It is one of the account's, whose quota it counts in."""
-    theirs, ours = reserved(stage, "place-2", **{OWNER_TAG: "another"}), reserved(stage, "place-3")
-    assert listed(stage, theirs) is None
-    assert listed(stage, ours) is not None
-    of_account = lambda: {one.reservation_id for one in stage.capacity_reservations.of_account()}  # noqa: E731
-    stage.eventually(lambda: {theirs, ours} <= of_account())
-    stage.capacity_reservations.cancel(ours)
-    stage.eventually(lambda: ours not in of_account())
+def test_a_group_that_is_not_there_refuses_the_launch(stage: AwsStage) -> None:
+    with pytest.raises(AwsCallRejected):
+        launched(stage, "group-3", GROUP.replace("peak", "gone"))
 
 
-def test_a_launch_that_names_it_fills_it_and_a_second_one_is_refused(stage: Stage) -> None:
-    made = reserved(stage, "place-4")
-    host = running(stage, "token-r1", "run-without", None)
-    assert has_room(stage, made)
-    host = running(stage, "token-r2", "run-within", made)
-    stage.eventually(lambda: not has_room(stage, made))
-    with pytest.raises(CapacityUnavailable):
-        stage.compute.launch(replace(spec_of(stage, "run-more"), reservation_id=made), "token-r3")
-    # The same token gives the same instance, also where the room is full by now.
-    again = stage.compute.launch(replace(spec_of(stage, "run-within"), reservation_id=made), "token-r2")
-    assert again.instance_id == host.instance_id
+def test_what_is_stopped_starts_in_the_group_that_is_named_then(stage: AwsStage) -> None:
+    """Parked before the event: it was launched without a group. And it starts without it when the event is over."""
+    host = launched(stage, "group-4", None).instance_id
+    stage.aws.cloud.reservation_groups[GROUP] = [reserved(stage)]
+    before = empty(stage)
+    for group, left in ((GROUP, before - 1), (None, before)):
+        stage.compute.stop(host)
+        stage.eventually(lambda: state_of(stage, host) == "stopped")
+        stage.compute.start(host, group)
+        stage.eventually(lambda: state_of(stage, host) == "running")
+        assert empty(stage) == left
 
 
-def test_one_that_was_given_back_takes_no_launch_and_ends_no_instance(stage: Stage) -> None:
-    made = reserved(stage, "place-5")
-    host = running(stage, "token-r4", "run-goes-on", made)
-    for _ in range(2):
-        stage.capacity_reservations.cancel(made)
-    stage.eventually(lambda: not (found := listed(stage, made)) or not found.is_open)
-    assert state_of(stage, host.instance_id) == "running"
-    with pytest.raises(ResourceNotFound):
-        stage.compute.launch(replace(spec_of(stage, "run-late"), reservation_id=made), "token-r5")
-
-
-def test_giving_back_what_nobody_knows_is_no_error(stage: Stage) -> None:
-    stage.capacity_reservations.cancel(UNKNOWN)
-
-
-def test_what_was_launched_into_room_that_is_gone_starts_again_without_it(stage: Stage) -> None:
-    made = reserved(stage, "place-6")
-    host = stopped(stage, running(stage, "token-r6", "run-parked", made).instance_id)
-    stage.capacity_reservations.cancel(made)
-    stage.compute.start(host)
-    stage.eventually(lambda: state_of(stage, host) == "running")
-
-
-def test_what_is_stopped_starts_in_the_room_that_is_named(stage: Stage) -> None:
-    made = reserved(stage, "place-7")
-    host = stopped(stage, running(stage, "token-r7", "run-returns", None).instance_id)
-    for _ in range(2):
-        stage.compute.start(host, made)
-    stage.eventually(lambda: not has_room(stage, made))
-    other = stopped(stage, running(stage, "token-r8", "run-other", None).instance_id)
-    with pytest.raises(CapacityUnavailable):
-        stage.compute.start(other, made)
-    stage.compute.start(other)
-    stage.eventually(lambda: state_of(stage, other) == "running")
-
-
-def stopped(stage: Stage, host: str) -> str:
-    stage.compute.stop(host)
-    stage.eventually(lambda: state_of(stage, host) == "stopped")
-    return host
-
-
-def test_an_images_platform_is_what_ec2_bills(stage: Stage) -> None:
-    assert stage.capacity_reservations.platform(stage.spec.image_id) == "Linux/UNIX"
+def test_an_images_platform_is_what_ec2_bills(stage: AwsStage) -> None:
+    assert stage.compute.platform(stage.spec.image_id) == "Linux/UNIX"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
+from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor.finding import NotTold
@@ -89,8 +89,8 @@ def test_whoever_reads_sees_runs_and_executions(
 @pytest.mark.parametrize("who", SETS)
 def test_whoever_reads_learns_what_an_image_is_billed_as(people: dict[str, ControlPlane], who: str) -> None:
     """Or no price of an instance would be known to status, month and backtest."""
-    reservations = Ec2CapacityReservations(people[who].client("ec2"), "local")
-    assert reservations.platform(IMAGE) == "Linux/UNIX"
+    compute = Ec2Compute(people[who].client("ec2"), "local")
+    assert compute.platform(IMAGE) == "Linux/UNIX"
 
 
 def test_an_operator_starts_a_workflow_and_a_reader_does_not(people: dict[str, ControlPlane]) -> None:

@@ -132,7 +132,7 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
             "receipt", "load", "load_points", "published", "lag_seconds", "why_not_usable", "past_steps", "that_began",
             "being_rolled_back", "quote", "read", "write", "require_lease", "unfinished_runs", "volumes_of_environment",
             "instances_of_environment", "member_token", "newest", "value",
-            "of_environment", "platform", "places", "of_account", "on_demand_instances", "default_vcpus",
+            "platform", "capacity_reservations", "on_demand_instances", "default_vcpus",
             "volumes_of_type",
         }  # fmt: skip
         protocols = {name: type_of_port(name) for name in PORTS}
@@ -154,7 +154,6 @@ def type_of_port(name: str) -> type:
 
     return {
         "clusters": ports.ClusterDirectory, "compute": ports.Compute, "storage": ports.Storage,
-        "capacity_reservations": ports.CapacityReservations, "place_records": ports.PlaceRecords,
         "commands": ports.CommandRunner, "endpoint": ports.TrafficRouter, "package": ports.HostPackage,
         "snapshot_blocks": ports.SnapshotBlocks, "run_files": ports.RunFiles, "lease": ports.Lease,
         "ledger": ports.Ledger, "readings": ports.LoadReadings, "executions": ports.Executions,

@@ -16,7 +16,6 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
@@ -368,17 +367,6 @@ def _ledger() -> Iterator[EntryPoint]:
     yield of(
         "a lease", lambda wire: DynamoDbLease(LedgerTable(wire, "t")).current("orders", NOON),
         ("peaker.adapters.dynamodb.lease.DynamoDbLease.current",), lease,
-    )  # fmt: skip
-    document = "peaker.adapters.dynamodb.versioned_documents.read_document"
-    place = {
-        "name": "orders-place-1", "zone": "us-east-1a", "instance_type": "r6i.large", "platform": "Linux/UNIX",
-        "event": "winter sale", "asked_at": at, "ends_at": at, "hourly_usd": 0.126, "reservation_id": "cr-1",
-        "seen_at": at, "unused_seconds": 900.0, "given_back_at": at,
-    }  # fmt: skip
-    yield of(
-        "reserved places", lambda wire: DynamoDbPlaceRecords(LedgerTable(wire, "t")).places("orders"),
-        ("peaker.adapters.dynamodb.place_records.DynamoDbPlaceRecords.places", document),
-        {"document": json.dumps({"version": 3, "asked": 7, "places": [place]})},
     )  # fmt: skip
     room = "peaker.adapters.dynamodb.forecast_records.DynamoForecastRecords"
     state = {"low_checks": 2, "source_id": BASE, "safe_rate": 1.5, "first_check_seconds": 1795225200.0}

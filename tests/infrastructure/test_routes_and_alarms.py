@@ -29,7 +29,7 @@ def alarms(assembly: Assembly) -> dict[str, Resource]:
 
 def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
     found = rules(assembly)
-    assert len(found) == 10
+    assert len(found) == 9
     for target in (target for rule in found.values() for target in rule["Targets"]):
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
@@ -231,7 +231,6 @@ def test_every_runbook_is_an_alarms_or_a_persons_and_says_what_to_do(assembly: A
     }
     of_pages = {"page-not-delivered"}  # where alarms page somebody
     assert of_pages <= named or not assembly.properties("AWS::SNS::Topic")
-    of_pages |= {"capacity-not-reserved"}  # where room is reserved for events
     assert named | BY_HAND | of_pages == {path.stem for path in RUNBOOKS.glob("*.md")}
     for path in RUNBOOKS.glob("*.md"):
         headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
@@ -241,16 +240,6 @@ def test_every_runbook_is_an_alarms_or_a_persons_and_says_what_to_do(assembly: A
 def test_alarm_without_runbook_is_refused() -> None:
     with pytest.raises(ValueError, match=r"docs/runbooks/no-such-alarm.md, which does not exist"):
         runbook_description(cdk.Stack(), "Something is wrong.", "no-such-alarm")
-
-
-def test_room_that_is_to_be_had_nowhere_is_an_alarm_where_room_is_reserved(
-    prod: Assembly, local: Assembly
-) -> None:
-    alarm = alarms(prod)["peaker-prod-orders-capacity-not-reserved"]
-    assert (alarm["MetricName"], alarm["EvaluationPeriods"]) == ("CapacityNotReserved", 2)
-    assert alarm["Period"] * alarm["EvaluationPeriods"] == 1800
-    assert alarm["TreatMissingData"] == "breaching"
-    assert not [name for name in alarms(local) if name.endswith("capacity-not-reserved")]
 
 
 def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
@@ -267,8 +256,9 @@ def test_an_alarm_that_goes_off_before_the_first_schedule_says_so(prod: Assembly
         if "-orders-" in name and alarm.get("TreatMissingData") == "breaching"
     }
     assert {name.removeprefix("peaker-prod-orders-") for name in breaching} == {
-        "capacity-not-reserved", "forecast-stale", "sweep-silent"
-    }  # fmt: skip
+        "forecast-stale",
+        "sweep-silent",
+    }
     for name, alarm in breaching.items():
         assert "just deployed: wait for one schedule" in alarm["AlarmDescription"]
         runbook = (RUNBOOKS / f"{name.removeprefix('peaker-prod-orders-')}.md").read_text()

@@ -91,7 +91,6 @@ def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
         "refresh_prices",
         "sweep_orphans",
         "tend_snapshots",
-        "tend_capacity_reservations",
         "check_replicas",
     }
 

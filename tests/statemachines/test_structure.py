@@ -258,7 +258,6 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
             "ForecastLoadArn",
             "RefreshPricesArn",
             "TendSnapshotsArn",
-            "TendCapacityReservationsArn",
             "CheckReplicasArn",
         ),
     }

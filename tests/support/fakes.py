@@ -20,6 +20,7 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import (
+    CapacityReservation,
     CommandOutcome,
     CommandStatus,
     Instance,
@@ -70,7 +71,6 @@ from peaker_contract.errors import (
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document
-from tests.support.capacity_fakes import FakeCapacityReservations, FakePlaceRecords
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -120,7 +120,11 @@ class FakeCompute:
     image_is_under: dict[str, Sequence[str] | Unknown] = field(default_factory=dict)
     images_gone: set[str] = field(default_factory=set)
     now: Callable[[], datetime] = lambda: NOON
-    reservations: FakeCapacityReservations = field(default_factory=FakeCapacityReservations)
+    image_is: str | Unknown = "Linux/UNIX"
+    reservations: list[CapacityReservation] = field(default_factory=list)
+    group_room: int = 0
+    group_refused: Exception | None = None
+    groups_named: list[str | None] = field(default_factory=list)
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, instance: Instance) -> Instance:
@@ -161,31 +165,23 @@ class FakeCompute:
         return self.image_is_under.get(image_id, [])
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
-        if spec.reservation_id is not None and client_token not in self._by_token:
-            self.reservations.enter(spec.reservation_id, f"i-{len(self._by_token) + 1:017x}")
-        elif spec.subnet_id in self.full_subnets or spec.instance_type in self.full_types:
+        known = client_token in self._by_token
+        full = spec.subnet_id in self.full_subnets or spec.instance_type in self.full_types
+        in_group = not known and self._enters(spec.capacity_reservation_group_arn)
+        if full and not in_group:
             raise CapacityUnavailable(f"InsufficientInstanceCapacity in {spec.subnet_id}")
-        if client_token not in self._by_token:
-            instance_id = f"i-{len(self._by_token) + 1:017x}"
-            zone = self.zones.get(spec.subnet_id, "us-east-1a")
-            self._by_token[client_token] = instance_id
-            self.add(
-                Instance(
-                    instance_id,
-                    "running",
-                    "10.77.1.50",
-                    zone,
-                    spec.instance_type,
-                    NOON,
-                    dict(spec.tags),
-                    client_token,
-                )
-            )
-        return self.instances[self._by_token[client_token]]
+        if known:
+            return self.instances[self._by_token[client_token]]
+        instance_id = f"i-{len(self._by_token) + 1:017x}"
+        zone = self.zones.get(spec.subnet_id, "us-east-1a")
+        self._by_token[client_token] = instance_id
+        tags = dict(spec.tags)
+        return self.add(
+            Instance(instance_id, "running", "10.77.1.50", zone, spec.instance_type, NOON, tags, client_token)
+        )
 
     def stop(self, instance_id: str) -> None:
         if self.instance(instance_id).state not in {"stopping", "stopped"}:
-            self.reservations.leave(instance_id)
             self.stopped.append(instance_id)
             self.instances[instance_id] = replace(self.instances[instance_id], state="stopping")
 
@@ -194,10 +190,8 @@ class FakeCompute:
             if one.state == "stopping":
                 self.instances[instance_id] = replace(one, state="stopped")
 
-    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
-        if reservation_id is not None and self.instance(instance_id).state == "stopped":
-            self.reservations.enter(reservation_id, instance_id)
-        elif self.full:
+    def start(self, instance_id: str, capacity_reservation_group_arn: str | None = None) -> None:
+        if not self._enters(capacity_reservation_group_arn) and self.full:
             raise CapacityUnavailable("InsufficientInstanceCapacity on start")
         if self.instance(instance_id).state == "stopped":
             self.started.append(instance_id)
@@ -206,9 +200,24 @@ class FakeCompute:
 
     def terminate(self, instance_id: str) -> None:
         if instance_id in self.instances:
-            self.reservations.leave(instance_id)
             self.terminated.append(instance_id)
             self.instances[instance_id] = replace(self.instances[instance_id], state="terminated")
+
+    def platform(self, image_id: str) -> str | Unknown:
+        return self.image_is
+
+    def capacity_reservations(self) -> list[CapacityReservation]:
+        return self.reservations
+
+    def _enters(self, group: str | None) -> bool:
+        """Whether the group has room for one more instance; `group_refused` is EC2's answer to its name."""
+        self.groups_named.append(group)
+        if group is not None and self.group_refused is not None:
+            raise self.group_refused
+        if group is None or self.group_room < 1:
+            return False
+        self.group_room -= 1
+        return True
 
     def _alive(self, tag: str, value: str) -> list[Instance]:
         return [
@@ -852,8 +861,6 @@ class FakePorts(Ports):
 
     clock: FakeClock
     compute: FakeCompute
-    capacity_reservations: FakeCapacityReservations
-    place_records: FakePlaceRecords
     storage: FakeStorage
     commands: FakeCommands
     endpoint: FakeEndpoint
@@ -875,14 +882,11 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
     lease = FakeLease()
     subnets = {subnet: zone for one in settings for zone, subnet in one.subnets.items()}
     clock = FakeClock()
-    reservations = FakeCapacityReservations(now=clock.now)
     return FakePorts(
         environment="local",
         clock=clock,
         clusters=FakeClusters(*settings),
-        compute=FakeCompute(zones=subnets, now=clock.now, reservations=reservations),
-        capacity_reservations=reservations,
-        place_records=FakePlaceRecords(),
+        compute=FakeCompute(zones=subnets, now=clock.now),
         storage=FakeStorage(),
         commands=FakeCommands(now=clock.now),
         endpoint=FakeEndpoint(),

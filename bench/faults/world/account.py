@@ -26,7 +26,6 @@ class Account:
 
     instances: dict[str, Record] = field(default_factory=dict)
     volumes: dict[str, Record] = field(default_factory=dict)
-    reservations: dict[str, Record] = field(default_factory=dict)
     snapshots: dict[str, Record] = field(default_factory=dict)
     commands: dict[str, Record] = field(default_factory=dict)
     hosts: dict[str, list[tuple[float, str, Any]]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
 from peaker.domain.storage.io_findings import InstancePromise
 
 from bench.faults.workflows.virtual_time import VirtualTime
@@ -22,7 +22,6 @@ from bench.faults.world.account import (
     stale,
     state_at,
 )
-from bench.faults.world.reservations import require_room
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 
@@ -83,6 +82,12 @@ class HostileCompute:
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
         return []
 
+    def platform(self, image_id: str) -> str | Unknown:
+        return "Linux/UNIX"
+
+    def capacity_reservations(self) -> list[CapacityReservation]:
+        return []
+
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         now, asked = self._time.seconds, repr(spec)
         if client_token in self._account.tokens:
@@ -91,13 +96,10 @@ class HostileCompute:
                 raise AwsCallRejected("ec2:RunInstances: IdempotentParameterMismatch")
             return self._instance(self._account.instances[instance_id], now)
         zone = self._zones[spec.subnet_id]
-        if spec.reservation_id is not None:
-            require_room(self._account, spec.reservation_id, now, "ec2:RunInstances")
-        elif zone in self._account.full_zones or spec.instance_type in self._account.full_types:
+        if zone in self._account.full_zones or spec.instance_type in self._account.full_types:
             raise CapacityUnavailable(f"ec2:RunInstances: InsufficientInstanceCapacity: {zone}")
         record = self.made(spec.tags, zone, spec.instance_type)
         record["client_token"] = client_token
-        record["reservation"] = record["aims"] = spec.reservation_id
         self._account.tokens[client_token] = (asked, record["id"])
         return self._instance(record, now)
 
@@ -109,18 +111,14 @@ class HostileCompute:
         change(record, now, (0, "stopping"), (later, "stopped"))
         self._account.goes_down(instance_id, now)
 
-    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
+    def start(self, instance_id: str, capacity_reservation_group_arn: str | None = None) -> None:
         record, state = self._present(instance_id, "ec2:StartInstances")
         if state in ("pending", "running"):
             return
         if state != "stopped":
             raise AwsCallRejected(f"ec2:StartInstances: IncorrectInstanceState: {instance_id} is {state}")
-        record["aims"] = reservation_id
-        if reservation_id is not None:
-            require_room(self._account, reservation_id, self._time.seconds, "ec2:StartInstances")
-        elif record["zone"] in self._account.full_zones:
+        if record["zone"] in self._account.full_zones:
             raise CapacityUnavailable(f"ec2:StartInstances: InsufficientInstanceCapacity: {record['zone']}")
-        record["reservation"] = reservation_id
         self._boots(record)
 
     def terminate(self, instance_id: str) -> None:

@@ -15,7 +15,6 @@ from unittest.mock import patch
 import yaml
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports import Ports
 from peaker.runtime import step as runtime_step
@@ -30,7 +29,6 @@ from bench.faults.world.account import Account, Record, change
 from bench.faults.world.ebs import HostileStorage
 from bench.faults.world.ec2 import HostileCompute
 from bench.faults.world.endpoint import SERVING, WARMING, HostileEndpoint
-from bench.faults.world.reservations import HostileReservations
 from bench.faults.world.ssm import HostileCommands
 from bench.faults.world.table import MemoryTable
 from lab.application_load import APPLICATION_LOAD
@@ -45,21 +43,21 @@ ROOT = Path(__file__).resolve().parents[3]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
 # Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
 SCHEDULES: Mapping[str, float] = {
-    "sweep_orphans": 180.0, "tend_snapshots": 900.0, "tend_capacity_reservations": 900.0,
+    "sweep_orphans": 180.0, "tend_snapshots": 900.0,
 }  # fmt: skip
 # Whose ends start roll_back, and which ends do.
 ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
 PORTS = (
-    "clusters", "compute", "capacity_reservations", "place_records", "storage", "commands", "endpoint", "package",
+    "clusters", "compute", "storage", "commands", "endpoint", "package",
     "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "past_runs",
     "price_list", "stored_prices", "account_quotas",
     "operators",
 )  # fmt: skip
 # What changes AWS, or tells people of what does; and what changes only the ledger's table.
 EFFECTS = frozenset({
-    "compute.launch", "compute.stop", "compute.start", "compute.terminate", "capacity_reservations.reserve",
-    "capacity_reservations.cancel", "storage.create_snapshots",
+    "compute.launch", "compute.stop", "compute.start", "compute.terminate",
+    "storage.create_snapshots",
     "storage.name_snapshot", "storage.delete_snapshot", "storage.create_volume", "storage.attach",
     "storage.delete_volume", "commands.send", "commands.cancel", "endpoint.register", "endpoint.promote",
     "endpoint.deregister", "endpoint.set_share", "run_files.publish", "operators.tell",
@@ -72,7 +70,6 @@ WRITES = frozenset({
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica",
     "ledger.add_replica", "ledger.claim", "ledger.keep_snapshots",
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member", "ledger.begin_exit",
-    "place_records.keep_places",
 })  # fmt: skip
 
 
@@ -233,15 +230,12 @@ class World:
         prices = others.Prices()
         self.operators = others.Operators()
         self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
-        self.reservations = HostileReservations(self.account, self.time, self.random, ENVIRONMENT)
         self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
         self.commands = HostileCommands(self.account, self.time, self.random)
         self.endpoint = HostileEndpoint(self.account, self.time, self.random)
         real: dict[str, Any] = {
             "clusters": self.clusters,
             "compute": self.compute,
-            "capacity_reservations": self.reservations,
-            "place_records": DynamoDbPlaceRecords(table),
             "storage": self.storage,
             "commands": self.commands,
             "endpoint": self.endpoint,

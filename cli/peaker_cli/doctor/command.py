@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -109,15 +109,13 @@ def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
     endpoint = inquiry.endpoint()
     network = look_at_network(settings, inquiry.network(running, _source_of(known), endpoint), room)
     _say("looking at metrics, alarms and schedules")
-    reader = StatusReader(control)
-    ahead = reader.room_ahead(settings, reader.fleet(settings))
     findings = (
         *account,
         *network,
         *look_at_hosts(settings, instances, looks),
         *look_at_endpoint(settings, endpoint, running),
         *look_at_metrics(settings, inquiry.metrics()),
-        *look_at_deployed(settings, replace(inquiry.deployed(), room_ahead=ahead)),
+        *look_at_deployed(settings, inquiry.deployed()),
     )
     return Diagnosis(settings.name, settings.environment, control.region, findings)
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.reading import Unknown
-from peaker.domain.reserved_capacity.outlook import ROOM_FOR_EVENTS
 
 from peaker_cli.doctor.data_key import DataKey, look_at_data_key
 from peaker_cli.doctor.finding import Area, Finding
@@ -24,21 +22,13 @@ OPERATOR_ALARMS = (
     "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "sweep-silent",
     "replicas-held-by-floor",
 )  # fmt: skip
-# Only where room is reserved for events.
-ROOM_ALARM = "capacity-not-reserved"
 CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "replica-check", "scheduled-check")
 ENVIRONMENT_RULES = (
     "execution-stopped",
     "sweep-orphans",
     "prices",
     "kept-snapshots",
-    "capacity-reservations",
 )
-
-
-def operator_alarms(settings: ClusterSettings) -> tuple[str, ...]:
-    """The alarms of the cluster that page a person."""
-    return (*OPERATOR_ALARMS, ROOM_ALARM) if settings.capacity_reservations.for_events else OPERATOR_ALARMS
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,6 @@ class DeployedFacts:
     rules: Mapping[str, bool] | Unknown
     subscribers: int | Unknown | None
     data_key: DataKey | Unknown | None
-    room_ahead: Check | Unknown | None = None
 
 
 def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Finding]:
@@ -71,16 +60,7 @@ def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Fi
         *_alarms(settings, facts),
         _rules(settings, facts),
         *look_at_data_key(DEPLOYED, settings, facts.data_key),
-        *_room(facts.room_ahead),
     ]
-
-
-def _room(ahead: Check | Unknown | None) -> Iterable[Finding]:
-    """Whether the room of the next event is reserved once it is due; nothing where no room is kept for events."""
-    if isinstance(ahead, Unknown):
-        yield DEPLOYED.unknown(ROOM_FOR_EVENTS, ahead)
-    elif ahead is not None:
-        yield DEPLOYED.of_check(ahead)
 
 
 def names_of(settings: ClusterSettings, wanted: Sequence[str]) -> list[str]:
@@ -106,17 +86,15 @@ def _alarms(settings: ClusterSettings, facts: DeployedFacts) -> Iterable[Finding
     if isinstance(facts.alarms, Unknown):
         yield DEPLOYED.unknown("alarms", facts.alarms)
         return
-    wanted = names_of(settings, (*STARTING_ALARMS, *operator_alarms(settings)))
+    wanted = names_of(settings, (*STARTING_ALARMS, *OPERATOR_ALARMS))
     if missing := [name for name in wanted if name not in facts.alarms]:
         yield DEPLOYED.refuses("alarms", f"not deployed: {', '.join(missing)}", _deploy(settings))
     else:
         yield DEPLOYED.passes("alarms", f"{len(wanted)} of the cluster", alarms=len(wanted))
-    told = [
-        facts.alarms[name] for name in names_of(settings, operator_alarms(settings)) if name in facts.alarms
-    ]
+    told = [facts.alarms[name] for name in names_of(settings, OPERATOR_ALARMS) if name in facts.alarms]
     yield _heard(told, facts.subscribers)
     for alarm in sorted(facts.alarms.values(), key=lambda one: one.name):
-        if alarm.state == "ALARM" and alarm.name in names_of(settings, operator_alarms(settings)):
+        if alarm.state == "ALARM" and alarm.name in names_of(settings, OPERATOR_ALARMS):
             runbook = alarm.name.removeprefix(of_cluster(settings.environment, settings.name, ""))
             yield DEPLOYED.warns(alarm.name, f"is in alarm: {alarm.reason}", f"docs/runbooks/{runbook}.md")
 

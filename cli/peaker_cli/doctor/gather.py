@@ -18,7 +18,7 @@ from peaker.ports import TrafficRouter
 
 from peaker_cli.doctor.account import AccountFacts
 from peaker_cli.doctor.data_key import read_data_key
-from peaker_cli.doctor.deployed import DeployedAlarm, DeployedFacts, names_of, operator_alarms
+from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of
 from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup
 from peaker_cli.doctor.finding import absent, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
@@ -297,11 +297,7 @@ class Inquiry:
         return {one["Name"]: one["State"] != "DISABLED" for page in pages for one in page["Rules"]}
 
     def _topics(self, alarms: Mapping[str, DeployedAlarm]) -> list[str]:
-        operators = [
-            alarms[name]
-            for name in names_of(self._settings, operator_alarms(self._settings))
-            if name in alarms
-        ]
+        operators = [alarms[name] for name in names_of(self._settings, OPERATOR_ALARMS) if name in alarms]
         return sorted({arn for one in operators for arn in one.actions if ":sns:" in arn})
 
     def _subscribers(self, topics: Sequence[str]) -> int | Unknown | None:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
-from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
@@ -97,7 +96,7 @@ class AccountInquiry:
         sources = Sources(
             compute.on_demand_instances,
             compute.default_vcpus,
-            Ec2CapacityReservations(ec2, environment).of_account,
+            compute.capacity_reservations,
             Ec2Storage(ec2, ec2, environment).volumes_of_type,
             AwsServiceQuotas(self._client("service-quotas")).value,
         )

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.reserved_capacity.places import ReservedPlace
 
 from peaker_cli.month.stretches import ParkedTime, Stretch
 
@@ -32,7 +31,7 @@ class Month:
     """A month holds the inputs of a bill. `until` is the month's end, or now while it lasts.
 
     `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second; a point of
-    `load` is of `load_period_seconds`. `reserved` is room that was kept for events.
+    `load` is of `load_period_seconds`.
     """
 
     cluster: str
@@ -44,7 +43,6 @@ class Month:
     load: Load
     capacity: float
     per_second: float = 1.0
-    reserved: Sequence[ReservedPlace] = ()
     load_period_seconds: float = 300.0
 
     @property
@@ -92,8 +90,6 @@ def bill(month: Month) -> dict[str, Any]:
     peak_usd = _sum(one.cost(start, until) for one in seen)
     parked_usd = _sum(_times(one.hourly, one.hours(start, until)) for one in month.parked)
     base_usd = _sum(_times(one.hourly, _base_hours(one, month)) for one in month.base)
-    reserved = [one for one in month.reserved if start <= one.asked_at < until]
-    reserved_usd = _sum(one.unused_usd for one in reserved)
     return {
         "cluster": month.cluster,
         "from": to_iso(start),
@@ -114,17 +110,12 @@ def bill(month: Month) -> dict[str, Any]:
             "replica_hours": round(sum(one.hours(start, until) for one in month.parked), 2),
             "usd": _cents(parked_usd),
         },
-        "reserved": {
-            "places": len(reserved),
-            "unused_hours": round(sum(one.unused_seconds for one in reserved) / 3600, 2),
-            "usd": _cents(reserved_usd),
-        },
         "idle": _idle(month),
         "load": {
             "period_seconds": month.load_period_seconds,
             "from": to_iso(month.load_from) if month.load_from else None,
         },
-        "total_usd": _cents(_sum((base_usd, peak_usd, parked_usd, reserved_usd))),
+        "total_usd": _cents(_sum((base_usd, peak_usd, parked_usd))),
         "always_on": _always_on(month, served),
         "mismatch_usd": _cents(sum(one.wasted_hourly * one.hours(start, until) for one in seen)),
         "peaks": peaks,

@@ -63,7 +63,6 @@ def read_month(
         ],
         load_period_seconds=load.period_seconds,
         capacity=settings.capacity_per_replica,
-        reserved=reader.places(cluster),
         per_second=1 / settings.load_metric.period_seconds
         if settings.load_metric.statistic == "Sum"
         else 1.0,

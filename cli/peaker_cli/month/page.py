@@ -112,8 +112,7 @@ def dollars(document: dict[str, Any]) -> Figure:
     base = document["base"]["usd"] or 0.0
     idle = document["idle"]["usd"] or 0.0
     parts = [("base", base, _BASE), ("peak, needed", max(0.0, (document["peak"]["usd"] or 0.0) - idle), _PEAK),
-             ("peak, idle", idle, _IDLE), ("parked", document["parked"]["usd"] or 0.0, _PARKED),
-             ("reserved", document["reserved"]["usd"] or 0.0, _RESERVED)]  # fmt: skip
+             ("peak, idle", idle, _IDLE), ("parked", document["parked"]["usd"] or 0.0, _PARKED)]  # fmt: skip
     left = 0.0
     for name, amount, colour in parts:
         axes.barh(0, amount, left=left, color=colour, label=f"{name} ${amount:.2f}")

@@ -18,11 +18,6 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("of these builds that failed", "", as_usd(peak["failed_usd"])),
         ("of these above what the instance carries", "", as_usd(document["mismatch_usd"])),
         ("parked", _hours(document["parked"]["replica_hours"]), as_usd(document["parked"]["usd"])),
-        (
-            "reserved for events and unused",
-            _hours(document["reserved"]["unused_hours"]),
-            as_usd(document["reserved"]["usd"]),
-        ),
         ("in all", "", as_usd(document["total_usd"])),
         (f"instead {always['peak_replicas']} peak replicas always on", "", as_usd(always["usd"])),
     ]

@@ -10,15 +10,12 @@ from typing import Any
 
 from peaker.domain.decoding import MISFITS
 from peaker.domain.instants import from_iso, seconds_between, to_iso
-from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
-from peaker.domain.reserved_capacity.places import ReservedPlaces
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
-from peaker_cli.status.reserved_room import RoomStatus, room_status
 from peaker_cli.status.run_at_work import RunAtWork, RunStatus, run_status
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import of_cluster
@@ -52,8 +49,6 @@ class Facts:
     alarms: tuple[Alarm, ...] | Unknown
     snapshot_sets: tuple[SnapshotSet, ...] | Unknown = ()
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
-    places: ReservedPlaces | Unknown = field(default_factory=ReservedPlaces)
-    room_ahead: Check | Unknown | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,6 @@ class ClusterStatus:
     decision: DecisionStatus | Unknown
     alarms: tuple[Alarm, ...] | Unknown
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
-    reserved_room: RoomStatus | Unknown | None = None
     addition: AdditionWaiting | None = None
 
 
@@ -164,7 +158,6 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         decision=_decision(facts),
         alarms=facts.alarms,
         kept_snapshots=_kept_snapshots(facts),
-        reserved_room=room_status(facts.places, facts.room_ahead),
         addition=_addition(facts),
     )
 

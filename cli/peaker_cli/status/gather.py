@@ -13,20 +13,15 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.fetched_prices import FetchedPrices
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.reserved_capacity.events import event_needs
-from peaker.domain.reserved_capacity.outlook import room_ahead
-from peaker.domain.reserved_capacity.places import ReservedPlace
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
@@ -41,7 +36,6 @@ from peaker_cli.status.document import Alarm, Facts
 from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
-from peaker_contract.metrics import Metric
 from peaker_contract.names import of_cluster
 
 FoundT = TypeVar("FoundT")
@@ -87,34 +81,11 @@ class StatusReader:
             alarms=_known(lambda: self._alarms(cluster)),
             snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
             prices=self.prices(settings),
-            places=_known(lambda: self._place_records.places(cluster)),
-            room_ahead=self.room_ahead(settings, fleet),
         )
-
-    def room_ahead(self, settings: ClusterSettings, fleet: FleetState | Unknown) -> Check | Unknown | None:
-        """The check of the room for the next event, as a plan has it; None for a cluster that keeps no room."""
-        if not settings.capacity_reservations.for_events:
-            return None
-        return fleet if isinstance(fleet, Unknown) else _known(lambda: self._room_ahead(settings, fleet))
 
     def fleet(self, settings: ClusterSettings) -> FleetState | Unknown:
         """The cluster's replicas, without their volumes."""
         return _known(lambda: self._fleet(settings))
-
-    def _room_ahead(self, settings: ClusterSettings, fleet: FleetState) -> Check:
-        now = self._control.clock.now()
-        prices = self.prices(settings)
-        return room_ahead(
-            event_needs(
-                settings,
-                self._readings.published(settings, Metric.CAPACITY_PER_REPLICA, now),
-                self._readings.published(settings, Metric.LEAD_TIME_SECONDS, now),
-            ),
-            self._place_records.places(settings.name),
-            fleet,
-            prices if isinstance(prices, Unknown) else prices.instance_hour(settings.instance_type),
-            now,
-        )
 
     def prices(self, settings: ClusterSettings) -> PriceTable | Unknown:
         """The prices that hold for the cluster now, of what is made from its image."""
@@ -224,14 +195,6 @@ class StatusReader:
     def ledger(self) -> DynamoDbLedger:
         """The environment's ledger, for reading."""
         return DynamoDbLedger(self._table)
-
-    def places(self, cluster: str) -> tuple[ReservedPlace, ...]:
-        """The room that was reserved for events, also what was given back since."""
-        return self._place_records.places(cluster).places
-
-    @cached_property
-    def _place_records(self) -> DynamoDbPlaceRecords:
-        return DynamoDbPlaceRecords(self._table)
 
     @cached_property
     def _stored_prices(self) -> ParameterPrices:

@@ -41,8 +41,6 @@ def render_status(status: ClusterStatus) -> RenderableType:
     table.add_row("last check", decision_line(status.decision, status.at))
     for line in _snapshot_lines(status):
         table.add_row(*line)
-    for line in _room_lines(status):
-        table.add_row(*line)
     for line in _alarm_lines(status):
         table.add_row(*line)
     title = f"{status.cluster} in {status.environment} at {status.at:%d %b %H:%M:%S} UTC"
@@ -279,21 +277,6 @@ def _snapshot_lines(status: ClusterStatus) -> list[tuple[str, str]]:
         )
         for one in status.kept_snapshots
     ]  # fmt: skip
-
-
-def _room_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
-    """What is kept for events, and what is due and not there; nothing where no room is kept."""
-    room = status.reserved_room
-    if room is None:
-        return []
-    if isinstance(room, Unknown):
-        return [("reserved", Text(f"unknown ({room.why})", style="yellow"))]
-    lines: list[tuple[str, RenderableType]] = [("reserved", Text(one.text)) for one in room.reserved]
-    if isinstance(room.missing, Unknown):
-        lines.append(("room due", Text(f"unknown ({room.missing.why})", style="yellow")))
-    elif room.missing is not None:
-        lines.append(("room due", Text(room.missing, style="yellow")))
-    return lines or [("reserved", Text("no room"))]
 
 
 def _alarm_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:

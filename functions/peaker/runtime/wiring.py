@@ -12,8 +12,6 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
-from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2.storage import Ec2Storage
@@ -47,8 +45,6 @@ def ports() -> Ports:
         clock=clock_from_environment(),
         clusters=ParameterClusters(ssm, settings.environment),
         compute=Ec2Compute(ec2, settings.environment),
-        capacity_reservations=Ec2CapacityReservations(ec2, settings.environment),
-        place_records=DynamoDbPlaceRecords(table),
         storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG), settings.environment),
         commands=SsmCommands(ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment),
         endpoint=read_endpoints(lazy_client),

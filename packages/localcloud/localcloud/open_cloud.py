@@ -101,6 +101,7 @@ class OpenCloud:
         self.metrics = MetricStore()
         self.price_list = LocalPriceList()
         self.quotas = LocalQuotas()
+        self.reservation_groups: dict[str, list[str]] = {}
         self.port = port
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)

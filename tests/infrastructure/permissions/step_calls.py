@@ -105,9 +105,6 @@ READ_POINTS = ("cloudwatch/metric_data.py", "read_points")
 ADAPTERS = {
     "clusters": _adapter("ssm/clusters.py", "ParameterClusters", "ssm", "ssm"),
     "compute": _adapter("ec2/compute.py", "Ec2Compute", "ec2", "ec2"),
-    "capacity_reservations": _adapter(
-        "ec2/capacity_reservations.py", "Ec2CapacityReservations", "ec2", "ec2"
-    ),
     "storage": _adapter("ec2/storage.py", "Ec2Storage", "ec2", "ec2"),
     "commands": _adapter("ssm/commands.py", "SsmCommands", "ssm", "ssm"),
     "package": _adapter("s3/host_package.py", "S3HostPackage", "s3", "s3"),

@@ -117,19 +117,6 @@ NEVER = {
         "instance",
         resource_tags={"peaker:environment": "prod"},
     ),
-    "give back what another reserved": Need(
-        "ec2:CancelCapacityReservation",
-        "arn:aws:ec2:us-east-1:222222222222:capacity-reservation/cr-1",
-        "capacity-reservation",
-        resource_tags={"peaker:owner": "dev"},
-    ),
-    "reserve in nobody's name": Need(
-        "ec2:CreateCapacityReservation",
-        "arn:aws:ec2:us-east-1:222222222222:capacity-reservation/*",
-        "capacity-reservation",
-        request_tags={},
-        resource_tags={},
-    ),
     "read another table": Need(
         "dynamodb:GetItem", "arn:aws:dynamodb:us-east-1:222222222222:table/peaker-dev-ledger", "table"
     ),

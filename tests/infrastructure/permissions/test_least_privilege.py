@@ -22,7 +22,6 @@ IMPLIED = {
     "ssm:SendCommand": {"ssm:ListCommands"},
     "ec2:RunInstances": {"ec2:CreateTags", "iam:PassRole"},
     "ec2:CreateVolume": {"ec2:CreateTags"},
-    "ec2:CreateCapacityReservation": {"ec2:CreateTags"},
     "cloudwatch:PutMetricAlarm": {"cloudwatch:TagResource"},
 }
 WRITE_LEDGER = {

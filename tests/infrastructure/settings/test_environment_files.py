@@ -425,9 +425,6 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
          "clusters.orders.calendar.0.min_replicas: Black Friday asks for no more than min_replicas (2) anyway"),
         ({"c.calendar.1.load": 60000},
          "clusters.orders.calendar.1.load: cup final takes 10 replicas and max_replicas is 6: raise it"),
-        ({"c.capacity_reservations": {"for_events": True}},
-         "clusters.orders.calendar.2.factor: Fête: 3 jours names no number of replicas, so no room is reserved for it: "
-         "say min_replicas or load"),
         ({"c.max_replicas": 6, "c.min_replicas": 6},
          "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
         ({"c.forecast.quantile": 0.9},

@@ -228,14 +228,13 @@ _LOAD = [
     _wrong("trouble metric of an unknown kind", "c.holds.trouble_metrics.0.kind", "panic", "must be error_spike, failover or deploy"),
     _wrong("trouble metric without a metric", "c.holds.trouble_metrics.0.name", LEFT_OUT, "is required: add it"),
     _wrong("trouble metric above infinity", "c.holds.trouble_metrics.0.above", INFINITE, "must be a number that is not infinite"),
-    _wrong("room for events as a word", "c.capacity_reservations.for_events", "always", "must be true or false"),
-    _wrong("room before the beginning of time", "c.capacity_reservations.minutes_before", -1, "must be at least 0, got -1"),
-    _wrong("room for a week before", "c.capacity_reservations.minutes_before", 10080, "must be at most 1440, got 10080"),
+    _wrong("reservations that Peaker makes, withdrawn", "c.capacity_reservations", {"for_events": True},
+           "is no longer a setting: remove it; reserve room"),
+    _wrong("a reservation for a group", "c.capacity_reservation_group_arn", "cr-0123456789abcdef0", "must be the ARN of a resource group"),
     _wrong("leading metrics, withdrawn", "c.leading_metrics", [], "is no longer a setting: remove it; an event"),
     _wrong("public holidays, withdrawn", "c.public_holidays", {"country": "DE"}, "is no longer a setting: remove it; a day"),
     _wrong("repeating events, withdrawn", "c.repeating_events", [], "is no longer a setting: remove it; each coming day"),
     _wrong("proposals, withdrawn", "c.proposals", {"weekly": True}, "is no longer a setting: remove it; `peaker backtest"),
-    _wrong("room of another name", "c.capacity_reservations.lead_minutes", 60, "is not a setting: remove it"),
     _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
 ]
 _CALENDAR = [

@@ -59,7 +59,7 @@ ON_SNAPSHOT: dict[str, tuple[OnOne, Jobs]] = {
 ON_RESERVATION: dict[str, tuple[OnOne, Jobs]] = {
     "give back": (
         lambda c, one: c.cancel_capacity_reservation(CapacityReservationId=one),
-        (P.CANCEL_CAPACITY_RESERVATIONS,),
+        (),
     ),
 }
 
@@ -279,7 +279,7 @@ def _into(reservation: str) -> dict[str, Any]:
 
 
 def _reserved(role: Role, s: Setting) -> Iterator[Cell]:
-    """Whoever may reserve takes what ends by itself, what only it may use, and in its own name."""
+    """Nobody reserves; people do."""
     own = {
         "owner": s.environment, "environment": s.environment, "cluster": "orders", "role": "replica",
         "load": "peak",
@@ -299,8 +299,7 @@ def _reserved(role: Role, s: Setting) -> Iterator[Cell]:
         }
         return lambda c: c.create_capacity_reservation(**{k: v for k, v in request.items() if v is not None})
 
-    if not role.holds(P.RESERVE_CAPACITY):
-        yield Cell("reserve capacity", "ec2", reserve(own), True)
+    yield Cell("reserve capacity", "ec2", reserve(own), True)
     yield Cell("reserve capacity without an end", "ec2", reserve(own, EndDateType=None, EndDate=None), True)
     yield Cell("reserve capacity for whatever runs", "ec2", reserve(own, InstanceMatchCriteria="open"), True)
     yield Cell("reserve capacity in another environment's name", "ec2", reserve({**own, "owner": OTHER}))

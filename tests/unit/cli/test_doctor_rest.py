@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from peaker.domain.planning.checks.verdict import Check, Verdict
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker_cli.doctor.deployed import (
@@ -195,15 +194,6 @@ class TestWhatIsDeployed:
 
     def test_a_whole_deployment_passes_in_every_line(self) -> None:
         assert {one.verdict.value for one in self.changed().values()} == {"pass"}
-
-    @pytest.mark.parametrize("verdict", ["pass", "warn"])
-    def test_the_room_of_the_next_event_has_a_line_where_room_is_kept(self, verdict: Verdict) -> None:
-        told = Check(name="room for events", verdict=verdict, detail="1 reserved now", remedy="a runbook")
-        line = self.changed(room_ahead=told)["room for events"]
-        assert (line.verdict.value, line.detail, line.remedy) == (verdict, "1 reserved now", "a runbook")
-
-    def test_room_that_nobody_tells_of_is_unknown(self) -> None:
-        assert self.changed(room_ahead=Unknown("throttled"))["room for events"].verdict.value == "unknown"
 
     def test_what_is_missing_is_named(self) -> None:
         found = self.changed(workflows=[], alarms={}, rules={})

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from peaker.domain.issued import LoadPoints
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.reserved_capacity.places import ReservedPlace
 from peaker_cli.month.bill import BaseReplica, Month, bill
 from peaker_cli.month.command import _span, render
 from peaker_cli.month.gather import _load
@@ -172,21 +171,6 @@ def test_an_unknown_price_is_no_zero() -> None:
     cost = {"replica_hours": 1, "hourly": None, "once": None, "so_far": None}
     found = bill(month(receipt("scale_out", 1, 1, cost=cost)))
     assert (found["peak"]["usd"], found["total_usd"]) == (None, None)
-
-
-def place(at: datetime, unused_hours: float, hourly: float | None = 0.5) -> ReservedPlace:
-    return ReservedPlace(
-        name="orders-place-1", zone="us-east-1a", instance_type="r6i.large", platform="Linux/UNIX", event="sale",
-        asked_at=at, ends_at=at + timedelta(hours=9), hourly_usd=hourly, unused_seconds=3600 * unused_hours,
-    )  # fmt: skip
-
-
-def test_room_that_was_kept_for_an_event_is_paid_for_while_nothing_ran_in_it() -> None:
-    before = START - timedelta(hours=1)
-    found = bill(month(reserved=(place(EIGHT, 2.0), place(EIGHT, 0.5), place(before, 9.0))))
-    assert found["reserved"] == {"places": 2, "unused_hours": 2.5, "usd": 1.25}
-    assert found["total_usd"] == round(found["base"]["usd"] + 1.25, 2)
-    assert bill(month(reserved=(place(EIGHT, 2.0, None),)))["total_usd"] is None
 
 
 def test_what_is_no_month_is_refused_with_one_that_is() -> None:

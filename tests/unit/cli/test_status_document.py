@@ -6,12 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
-from peaker.domain.reserved_capacity.places import ReservedPlace, ReservedPlaces
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution
@@ -160,48 +158,3 @@ def test_the_kept_snapshots_are_shown_with_what_they_cost() -> None:
     unpriced = shown(gathered(snapshot_sets=(kept,), prices=Unknown("ssm:GetParameter: AccessDenied")))
     assert "73 GiB, unknown (ssm:GetParameter: AccessDenied)" in unpriced
     assert "unknown (throttled)" in shown(gathered(snapshot_sets=Unknown("throttled")))
-
-
-def place(name: str, zone: str = "us-east-1a", **changes: Any) -> ReservedPlace:
-    return ReservedPlace(
-        name=name, zone=zone, instance_type="r6i.large", platform="Linux/UNIX", event="winter sale",
-        asked_at=NOON - timedelta(hours=1), ends_at=NOON + timedelta(hours=46), **{"hourly_usd": 0.126, **changes},
-    )  # fmt: skip
-
-
-class TestReservedRoom:
-    def test_it_is_shown_with_its_event_its_end_and_its_price(self) -> None:
-        gone = place("place-3", given_back_at=NOON)
-        kept = ReservedPlaces(places=(place("place-1"), place("place-2", "us-east-1b"), gone))
-        facts = gathered(places=kept)
-        assert (
-            "1 x r6i.large in us-east-1a, 1 x r6i.large in us-east-1b for winter sale until 23 Nov 10:00, "
-            "$0.252 an hour while nothing runs there"
-        ) in " ".join(shown(facts).split())
-        [room] = as_document(cluster_status(facts))["reserved_room"]["reserved"]
-        assert (room["event"], room["usd_per_hour"]["value"], len(room["places"])) == (
-            "winter sale",
-            0.252,
-            2,
-        )
-
-    def test_one_without_a_price_costs_an_unknown_amount(self) -> None:
-        kept = ReservedPlaces(places=(place("place-1"), place("place-2", hourly_usd=None)))
-        assert "at an unknown price (not every place had a price)" in shown(gathered(places=kept))
-
-    def test_what_is_due_and_not_reserved_is_said_with_the_remedy(self) -> None:
-        late = Check(
-            name="room for events", verdict="warn", detail="0 reserved now", remedy="docs/runbooks/x.md"
-        )
-        assert "0 reserved now; docs/runbooks/x.md" in shown(gathered(room_ahead=late))
-        in_time = late.model_copy(update={"verdict": "pass"})
-        assert "no room" in shown(gathered(room_ahead=in_time))
-        assert "0 reserved now" not in shown(gathered(room_ahead=in_time))
-
-    def test_a_cluster_that_keeps_none_has_no_line(self) -> None:
-        assert cluster_status(gathered()).reserved_room is None
-        assert "reserved" not in shown(gathered())
-
-    def test_a_record_that_cannot_be_read_is_unknown(self) -> None:
-        assert "unknown (throttled)" in shown(gathered(places=Unknown("throttled")))
-        assert "unknown (throttled)" in shown(gathered(room_ahead=Unknown("throttled")))

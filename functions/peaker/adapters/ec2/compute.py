@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.tags import (
@@ -35,6 +35,8 @@ _NOT_GONE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 MOST_PAGES = 20
 _PAGE = 1_000
 _TYPES_AT_ONCE = 200
+# What EC2 calls the bill of images that run MySQL under Linux (botocore, CapacityReservationInstancePlatform).
+_PLATFORMS = frozenset({"Linux/UNIX", "Red Hat Enterprise Linux", "RHEL with HA", "SUSE Linux", "Ubuntu Pro"})
 
 
 class Ec2Compute:
@@ -132,14 +134,38 @@ class Ec2Compute:
             )
         return sorted({key for key in seen.values() if key})
 
+    def platform(self, image_id: str) -> str | Unknown:
+        with translated("ec2:DescribeImages"):
+            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        if not found:
+            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
+        platform = found[0].get("PlatformDetails", "")
+        if platform in _PLATFORMS:
+            return platform
+        return Unknown(f"{image_id} is billed as {platform or 'nothing that EC2 names'}")
+
+    def capacity_reservations(self) -> list[CapacityReservation]:
+        pages = self._ec2.get_paginator("describe_capacity_reservations").paginate(
+            Filters=[{"Name": "state", "Values": ["active", "pending"]}]
+        )
+        with translated("ec2:DescribeCapacityReservations"):
+            return [
+                CapacityReservation(
+                    one["InstanceType"],
+                    one["AvailableInstanceCount"],
+                    one["InstanceMatchCriteria"] == "targeted",
+                )
+                for page in pages
+                for one in page["CapacityReservations"]
+            ]
+
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         profile: dict[str, Any] = (
             {"IamInstanceProfile": {"Name": spec.instance_profile}} if spec.instance_profile else {}
         )
+        group = spec.capacity_reservation_group_arn
         room: dict[str, Any] = (
-            {"CapacityReservationSpecification": _targeting(spec.reservation_id)}
-            if spec.reservation_id
-            else {}
+            {"CapacityReservationSpecification": _targeting(group)} if group is not None else {}
         )
         with translated("ec2:RunInstances"):
             answer = self._ec2.run_instances(
@@ -165,8 +191,8 @@ class Ec2Compute:
         with translated("ec2:StopInstances"):
             self._ec2.stop_instances(InstanceIds=[instance_id])
 
-    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
-        self._aim_at(instance_id, reservation_id)
+    def start(self, instance_id: str, capacity_reservation_group_arn: str | None = None) -> None:
+        self._aim_at(instance_id, capacity_reservation_group_arn)
         with translated("ec2:StartInstances"):
             self._ec2.start_instances(InstanceIds=[instance_id])
 
@@ -177,8 +203,8 @@ class Ec2Compute:
         except ResourceNotFound:
             return
 
-    def _aim_at(self, instance_id: str, reservation_id: str | None) -> None:
-        """What was launched into reserved room starts only there, also when that room has long been given back.
+    def _aim_at(self, instance_id: str, group_arn: str | None) -> None:
+        """Replaces the group that the instance was launched with: the settings name another one by now, or none.
 
         EC2 lets it be changed while the instance is stopped (ec2:ModifyInstanceCapacityReservationAttributes).
         """
@@ -188,11 +214,11 @@ class Ec2Compute:
         if not found or found[0]["State"]["Name"] != "stopped":
             return
         aims = found[0].get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-        if aims.get("CapacityReservationId") == reservation_id:
+        if aims.get("CapacityReservationResourceGroupArn") == group_arn:
             return
         with translated("ec2:ModifyInstanceCapacityReservationAttributes"):
             self._ec2.modify_instance_capacity_reservation_attributes(
-                InstanceId=instance_id, CapacityReservationSpecification=_targeting(reservation_id)
+                InstanceId=instance_id, CapacityReservationSpecification=_targeting(group_arn)
             )
 
     def _describe(self, tags: Mapping[str, str]) -> list[Instance]:
@@ -210,11 +236,15 @@ class Ec2Compute:
             ]
 
 
-def _targeting(reservation_id: str | None) -> CapacityReservationSpecificationTypeDef:
-    """That room alone; without one what EC2 does by itself: an open reservation that fits, else none."""
-    if reservation_id is None:
+def _targeting(group_arn: str | None) -> CapacityReservationSpecificationTypeDef:
+    """The group's room; without a group what EC2 does by itself: an open reservation that fits, else none.
+
+    Where no reservation of the group has room, EC2 takes on-demand capacity (EC2 User Guide, "Launch instances into
+    Capacity Reservations in a group"). It takes no preference beside a target but capacity-reservations-only.
+    """
+    if group_arn is None:
         return {"CapacityReservationPreference": "open"}
-    return {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
+    return {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": group_arn}}
 
 
 def tag_filters(tags: Mapping[str, str]) -> list[FilterTypeDef]:

@@ -58,7 +58,7 @@ class QuotaUse:
 class AccountUse:
     """Of an account and region: its quotas by code, the default vCPUs of the types that were asked for.
 
-    `reserved` are free places in capacity reservations of this cluster, by type: they are in use already.
+    `reserved` are empty places of capacity reservations that the cluster may use, by type: they are in use already.
     `in_flight_unknown` says why nobody knows what other runs are about to make; empty where that is known.
     """
 

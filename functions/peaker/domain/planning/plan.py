@@ -84,6 +84,7 @@ class PlannedBuild(PlanPart):
     prewarm: PlannedPrewarm
     database_port: int = 3306
     knee_seconds: int
+    capacity_reservation_group_arn: str | None = None
 
 
 class Price(PlanPart):
@@ -304,6 +305,7 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
         ),
         knee_seconds=settings.gates.knee_seconds,
         database_port=settings.read_endpoint.port,
+        capacity_reservation_group_arn=settings.capacity_reservation_group_arn,
     )
 
 

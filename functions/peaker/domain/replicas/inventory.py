@@ -91,7 +91,10 @@ class TargetHealth:
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """What to launch; with `reservation_id` in that reserved room alone, else in none that only takes who names it."""
+    """What to launch.
+
+    With `capacity_reservation_group_arn` it runs in room of the group's reservations where they have some for it.
+    """
 
     image_id: str
     instance_type: str
@@ -99,7 +102,19 @@ class InstanceSpec:
     security_group_ids: tuple[str, ...]
     instance_profile: str | None
     tags: Mapping[str, str]
-    reservation_id: str | None = None
+    capacity_reservation_group_arn: str | None = None
+
+
+@dataclass(frozen=True)
+class CapacityReservation:
+    """An open capacity reservation of the account: `available` are the instances of its type that it has room for.
+
+    A targeted one takes only launches that name it, or a group that it is in.
+    """
+
+    instance_type: str
+    available: int
+    is_targeted: bool
 
 
 @dataclass(frozen=True)

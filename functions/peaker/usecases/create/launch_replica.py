@@ -1,5 +1,4 @@
-"""LaunchReplica: one instance, in reserved room or of the first type and in the first zone of the plan's orders that
-has capacity."""
+"""LaunchReplica: one instance, of the first type and in the first zone of the plan's orders that has capacity."""
 
 from __future__ import annotations
 
@@ -9,13 +8,12 @@ from dataclasses import dataclass
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
-from peaker.domain.reserved_capacity.places import CapacityReservation
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, RunReplica
 from peaker.domain.service.launch_attempts import attempt_of
 from peaker.ports import Ports
-from peaker.usecases.create.reserved_room import ROOM_REFUSED, reserved_room
+from peaker.usecases.create.start_instance import GROUP_REFUSED
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_build, approved_plan
@@ -43,15 +41,12 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
         holder,
         ReplicaRow(step.cluster, instance.instance_id, step.run_id, ReplicaState.BUILDING, ports.clock.now()),
     )
-    room = row.details.get("reservation_id")
     return Summary(
-        text=f"{instance.instance_id} ({instance.instance_type}) in {instance.zone}"
-        + (f", in reserved room {room}" if room else ""),
+        text=f"{instance.instance_id} ({instance.instance_type}) in {instance.zone}",
         numbers={
             "instance_id": instance.instance_id,
             "zone": instance.zone,
             "instance_type": instance.instance_type,
-            **({"reservation_id": room} if room else {}),
         },
     )
 
@@ -83,14 +78,14 @@ def _settle(
 
 
 def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
-    """Reserved room first, then in the plan's order. What was asked and has not refused is asked again at first.
+    """In the plan's order. What was asked and has not refused is asked again at first.
 
     EC2 may have launched there although its answer was lost and nothing shows yet; the token of that pool gives the
     same instance again, that of another one a second instance.
     """
     plan, build = approved_plan(ports, step), approved_build(ports, step)
     refusals: list[str] = []
-    pools = [*_reserved_pools(reserved_room(ports, step.cluster), plan), *_pools(plan)]
+    pools = _pools(plan, build.capacity_reservation_group_arn)
     for pool in _in_order(pools, ports.ledger.resources(step.run_id)):
         row = _attempt(ports, step, pool)
         ports.ledger.require_lease(holder_of(step))
@@ -105,61 +100,48 @@ def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
 
 @dataclass(frozen=True)
 class _Pool:
-    """What EC2 has room for or not: a type in a zone, or a reservation. `name` tells the pools of a run apart."""
+    """What EC2 has room for or not: a type in a zone, with a group's reserved room or without.
+
+    `name` tells the pools of a run apart.
+    """
 
     zone: str
     instance_type: str
     name: str
-    reservation_id: str | None = None
+    group_arn: str | None = None
 
     @property
     def refusals(self) -> tuple[type[PeakerError], ...]:
         """The answers after which the next pool is asked."""
-        return ROOM_REFUSED if self.reservation_id else (CapacityUnavailable,)
+        return GROUP_REFUSED if self.group_arn else (CapacityUnavailable,)
 
     @property
     def text(self) -> str:
-        room = f" ({self.reservation_id})" if self.reservation_id else ""
-        return f"{self.instance_type} in {self.zone}{room}"
+        group = f" ({self.group_arn})" if self.group_arn else ""
+        return f"{self.instance_type} in {self.zone}{group}"
 
 
-def _pools(plan: ScaleOutPlan) -> list[_Pool]:
-    """All zones for the first type, then all for the next: a replica like its peers comes before one nearby."""
-    return [
-        _Pool(zone, kind, zone if kind == plan.instance_type else f"{zone}/{kind}")
-        for kind in plan.launch_order
-        for zone in plan.zones
-    ]
+def _pools(plan: ScaleOutPlan, group_arn: str | None) -> list[_Pool]:
+    """All zones for the first type, then all for the next: a replica like its peers comes before one nearby.
 
-
-def _reserved_pools(room: Sequence[CapacityReservation], plan: ScaleOutPlan) -> list[_Pool]:
-    """What is paid for already, as far as the plan allows its type and zone, in the plan's order."""
-    order = {(pool.instance_type, pool.zone): at for at, pool in enumerate(_pools(plan))}
-    fitting = [one for one in room if (one.instance_type, one.zone) in order]
-    return [
-        _reserved_pool(one.zone, one.instance_type, one.reservation_id)
-        for one in sorted(fitting, key=lambda one: order[one.instance_type, one.zone])
-    ]
-
-
-def _reserved_pool(zone: str, instance_type: str, reservation_id: str) -> _Pool:
-    return _Pool(zone, instance_type, f"{zone}/{reservation_id}", reservation_id)
+    Each with the group first, then without.
+    """
+    found = []
+    for kind in plan.launch_order:
+        for zone in plan.zones:
+            name = zone if kind == plan.instance_type else f"{zone}/{kind}"
+            if group_arn is not None:
+                found.append(_Pool(zone, kind, f"{name}/group", group_arn))
+            found.append(_Pool(zone, kind, name))
+    return found
 
 
 def _in_order(pools: Sequence[_Pool], rows: Sequence[ResourceRow]) -> list[_Pool]:
-    """The pool whose answer is open, then those that were never asked.
-
-    Room whose answer is open shows as full, or not at all, once the launch has had its effect.
-    """
+    """The pool whose answer is open, then those that were never asked."""
     asked = {row.name.removeprefix(INSTANCE_ROWS): row for row in of_kind(rows, ResourceKind.INSTANCE)}
-    reserved = [
-        _reserved_pool(row.details["zone"], row.details["instance_type"], row.details["reservation_id"])
-        for row in asked.values()
-        if row.is_open and "reservation_id" in row.details
-    ]
     open_ones = [pool for pool in pools if pool.name in asked and asked[pool.name].is_open]
     never = [pool for pool in pools if pool.name not in asked]
-    return list(dict.fromkeys([*reserved, *open_ones, *never]))
+    return [*open_ones, *never]
 
 
 def _attempt(ports: Ports, step: StepInput, pool: _Pool) -> ResourceRow:
@@ -169,14 +151,8 @@ def _attempt(ports: Ports, step: StepInput, pool: _Pool) -> ResourceRow:
         f"{INSTANCE_ROWS}{pool.name}",
         step.step,
         ports.clock.now(),
-        {"zone": pool.zone, "client_token": _token(step, pool), **_room(pool)},
+        {"zone": pool.zone, "client_token": _token(step, pool)},
     )
-
-
-def _room(pool: _Pool) -> dict[str, str]:
-    if pool.reservation_id is None:
-        return {}
-    return {"instance_type": pool.instance_type, "reservation_id": pool.reservation_id}
 
 
 def _token(step: StepInput, pool: _Pool) -> str:
@@ -193,5 +169,5 @@ def _spec(
         security_group_ids=build.security_group_ids,
         instance_profile=build.instance_profile,
         tags=resource_tags(ports, step),
-        reservation_id=pool.reservation_id,
+        capacity_reservation_group_arn=pool.group_arn,
     )

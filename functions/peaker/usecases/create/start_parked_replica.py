@@ -7,11 +7,10 @@ from dataclasses import replace
 from peaker.domain.planning.parking import parked_seconds, why_not_returned
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
-from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.ports import Ports
-from peaker.usecases.create.reserved_room import ROOM_REFUSED, reserved_room
+from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan
@@ -25,7 +24,8 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     """
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
-    instance_id = approved_plan(ports, step).returns
+    plan = approved_plan(ports, step)
+    instance_id = plan.returns
     if instance_id is None:
         raise LedgerInconsistent(f"{step.run_id}: the plan returns no parked replica")
     fleet = gather_fleet(ports, settings)
@@ -48,31 +48,14 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
         building = replace(replica.ledger_row, state=ReplicaState.BUILDING, changed_at=now)
         ports.ledger.set_replica(holder_of(step), building)
     ports.ledger.require_lease(holder_of(step))
-    room = _start(ports, step.cluster, replica.instance)
+    group_arn = None if plan.build is None else plan.build.capacity_reservation_group_arn
+    start_instance(ports, instance_id, group_arn)
     hours = parked_seconds(replica, now) / 3600
     return Summary(
-        text=f"{instance_id} starts after {hours:.1f} h{f', in reserved room {room}' if room else ''}",
+        text=f"{instance_id} starts after {hours:.1f} h",
         numbers={
             "instance_id": instance_id,
             "zone": replica.instance.zone,
             "parked_hours": round(hours, 3),
-            **({"reservation_id": room} if room else {}),
         },
     )
-
-
-def _start(ports: Ports, cluster: str, instance: Instance) -> str | None:
-    """In room that is reserved for its type in its zone, which it names; where there is none, or EC2 refuses, as ever.
-
-    One that runs already stays where it is.
-    """
-    for one in reserved_room(ports, cluster) if instance.state == "stopped" else []:
-        if (one.zone, one.instance_type) != (instance.zone, instance.instance_type):
-            continue
-        try:
-            ports.compute.start(instance.instance_id, one.reservation_id)
-        except ROOM_REFUSED:
-            continue
-        return one.reservation_id
-    ports.compute.start(instance.instance_id)
-    return None

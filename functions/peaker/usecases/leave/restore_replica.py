@@ -15,6 +15,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, 
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Waking
 from peaker.ports import Ports
+from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.join.await_healthy import require_healthy, require_registered
 from peaker.usecases.join.database_control import bring_database_back, database_step
 from peaker.usecases.leave.lost_volumes import lost_volumes
@@ -162,7 +163,7 @@ def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id:
     state = ports.compute.instance(instance_id).state
     if state == "stopped":
         ports.ledger.require_lease(holder_of(step))
-        ports.compute.start(instance_id)
+        start_instance(ports, instance_id, settings.capacity_reservation_group_arn)
     if state != "running" or not ports.commands.agent(instance_id).is_online:
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
     _await_running_stop(ports, step, instance_id)

@@ -26,12 +26,10 @@ from peaker.domain.limits.account_use import (
 from peaker.domain.planning.checks.in_flight import There, in_flight
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.replicas.inventory import Instance, Volume
-from peaker.domain.reserved_capacity.places import CapacityReservation
+from peaker.domain.replicas.inventory import CapacityReservation, Instance, Volume
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG
 
 FoundT = TypeVar("FoundT")
 # Each is a query of the ledger, one after the other, in a plan that a person may wait for.
@@ -70,7 +68,7 @@ def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> A
     sources = Sources(
         ports.compute.on_demand_instances,
         ports.compute.default_vcpus,
-        ports.capacity_reservations.of_account,
+        ports.compute.capacity_reservations,
         ports.storage.volumes_of_type,
         ports.account_quotas.value,
     )
@@ -116,7 +114,7 @@ def ask_account(sources: Sources, settings: ClusterSettings, types: Iterable[str
             uses[quota.code] = QuotaUse(
                 _quota(sources, quota, ask), _volumes_in_use(quota, kind, volumes[kind])
             )
-    reserved = Counter() if isinstance(places, Unknown) else _reserved(places, settings)
+    reserved = Counter() if isinstance(places, Unknown) else _reserved_for(settings, places)
     return AccountLists(instances, places, volumes, AccountUse(uses, vcpus, reserved))
 
 
@@ -138,12 +136,20 @@ def _volumes_in_use(quota: Quota, kind: str, volumes: Sequence[Volume] | Unknown
 
 def _empty(places: Iterable[CapacityReservation]) -> list[CapacityReservation]:
     """Each as often as it has room: EC2 counts that as if an instance ran there."""
-    return [one for one in places if one.is_open for _ in range(one.available)]
+    return [one for one in places for _ in range(one.available)]
 
 
-def _reserved(places: Iterable[CapacityReservation], settings: ClusterSettings) -> Counter[str]:
-    own = {CLUSTER_TAG: settings.name, OWNER_TAG: settings.environment}
-    return Counter(one.instance_type for one in _empty(places) if own.items() <= one.tags.items())
+def _reserved_for(settings: ClusterSettings, places: Iterable[CapacityReservation]) -> Counter[str]:
+    """The empty places that launches of the cluster may take, by type; none for a cluster that names no group.
+
+    EC2 does not list a group's reservations, so each targeted one of a type of the settings counts as the group's.
+    """
+    if settings.capacity_reservation_group_arn is None:
+        return Counter()
+    fitting = [
+        one for one in _empty(places) if one.is_targeted and one.instance_type in settings.instance_types
+    ]
+    return Counter(one.instance_type for one in fitting)
 
 
 def _in_flight(ports: Ports, cluster: str, lists: AccountLists) -> dict[str, float] | Unknown:
@@ -154,11 +160,12 @@ def _in_flight(ports: Ports, cluster: str, lists: AccountLists) -> dict[str, flo
     if isinstance(lists.instances, Unknown) or isinstance(vcpus, Unknown) or len(known) < len(lists.volumes):
         return Unknown("what is there is unknown")
     runs = [run for name in others for run in ports.ledger.unfinished_runs(name)]
-    places = [] if isinstance(lists.places, Unknown) else _empty(lists.places)
-    owned = Counter(
-        one.tags.get(CLUSTER_TAG, "") for one in places if one.tags.get(OWNER_TAG) == ports.environment
-    )
-    return in_flight(runs, There(lists.instances, [one for some in known for one in some]), vcpus, owned)
+    places = [] if isinstance(lists.places, Unknown) else lists.places
+    reserved = {
+        name: _reserved_for(ports.clusters.settings(name), places).total()
+        for name in dict.fromkeys(one.cluster for one in runs)
+    }
+    return in_flight(runs, There(lists.instances, [one for some in known for one in some]), vcpus, reserved)
 
 
 def _told(permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown:

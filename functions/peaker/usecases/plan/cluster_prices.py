@@ -15,7 +15,7 @@ from peaker_contract.errors import PeakerError, Retryable
 
 def cluster_prices(ports: Ports, settings: ClusterSettings) -> PriceTable:
     """From the settings, the stored prices and, in us-east-1, the shipped table. Raises Retryable errors only."""
-    billed = billed_as(ports.capacity_reservations.platform, settings)
+    billed = billed_as(ports.compute.platform, settings)
     return price_table(settings, stored_prices(ports), ports.clock.now(), billed)
 
 
@@ -29,7 +29,7 @@ def prices_for_plan(ports: Ports, settings: ClusterSettings) -> PriceTable:
     stored = stored_prices(ports)
     if is_first_need(stored, settings, ports.clock.now()):
         stored = ask_for_prices(ports, settings.region, wanted_types(ports), stored)
-    billed = billed_as(ports.capacity_reservations.platform, settings)
+    billed = billed_as(ports.compute.platform, settings)
     return price_table(settings, stored, ports.clock.now(), billed)
 
 

@@ -19,12 +19,9 @@ from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.reserved_capacity.events import event_needs
-from peaker.domain.reserved_capacity.outlook import room_ahead
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.metrics import Metric
 
 
 def plan_checks(
@@ -65,8 +62,6 @@ def plan_checks(
         found.append(initialization_rate(float(sum(rates)), region, settings.initialization_rate_mib_per_s))
         found.append(zones_in_order(built[0].zones, fleet.by_zone))
         found += [types_in_order(plan.types)] if len(plan.types) > 1 else []
-    if settings.capacity_reservations.for_events:
-        found.append(_room(ports, settings, fleet, prices))
     return tuple(found)
 
 
@@ -76,17 +71,6 @@ def _launches(fleet: FleetState, plan: ScaleOutPlan) -> Launches:
     parked = [fleet.replica(one) for one in returns if one is not None]
     types = tuple(one.instance.instance_type for one in parked if one is not None)
     return Launches(plan.launch_order, plan.builds, types)
-
-
-def _room(ports: Ports, settings: ClusterSettings, fleet: FleetState, prices: PriceTable) -> Check:
-    now = ports.clock.now()
-    needs = event_needs(
-        settings,
-        ports.readings.published(settings, Metric.CAPACITY_PER_REPLICA, now),
-        ports.readings.published(settings, Metric.LEAD_TIME_SECONDS, now),
-    )
-    places = ports.place_records.places(settings.name)
-    return room_ahead(needs, places, fleet, prices.instance_hour(settings.instance_type), now)
 
 
 def _pool(past: PastSteps) -> Reading:

@@ -173,10 +173,13 @@ def _run_instances(params: Params, look: Lookup) -> Iterator[Need]:
 
 
 def _targeted(params: Params, look: Lookup, action: str) -> Iterator[Need]:
-    """The reservation that the call names."""
+    """The reservation or the resource group that the call names."""
     target = (params.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
     if target.get("CapacityReservationId"):
         yield existing(look, action, "capacity-reservation", target["CapacityReservationId"])
+    # Of the two calls RunInstances alone is authorized on groups (Service Authorization Reference).
+    if target.get("CapacityReservationResourceGroupArn") and action == "RunInstances":
+        yield Need(f"ec2:{action}", target["CapacityReservationResourceGroupArn"], "group")
 
 
 def _reserve_capacity(params: Params, look: Lookup) -> Iterator[Need]:

@@ -208,3 +208,46 @@ def test_lists_are_filtered_and_paged(aws: ResourceCloud) -> None:
     with pytest.raises(ClientError) as error:
         aws.ec2.describe_capacity_reservations(Filters=[{"Name": "tag:x", "Values": ["y"]}])
     assert code_of(error) == "InvalidParameterValue"
+
+
+GROUP = "arn:aws:resource-groups:us-east-1:000000000000:group/orders-peak"
+
+
+def into_group(**more: str) -> dict[str, Any]:
+    target = {"CapacityReservationResourceGroupArn": GROUP}
+    return {"CapacityReservationSpecification": {"CapacityReservationTarget": target, **more}}
+
+
+def test_a_launch_that_names_a_group_runs_in_it_while_it_has_room_and_on_demand_after(
+    aws: ResourceCloud,
+) -> None:
+    room = reserve(aws)
+    aws.cloud.reservation_groups[GROUP] = [room]
+    first, second = aws.launched(**into_group()), aws.launched(**into_group())
+    assert aws.instance(first)["CapacityReservationId"] == room
+    assert "CapacityReservationId" not in aws.instance(second)
+    with pytest.raises(ClientError) as error:
+        aws.launch(**into_group(CapacityReservationPreference="capacity-reservations-only"))
+    assert code_of(error) == "ReservationCapacityExceeded"
+    stopped(aws, first)
+    stopped(aws, second)
+    aws.ec2.start_instances(InstanceIds=[second])
+    assert aws.instance(second)["CapacityReservationId"] == room
+
+
+def test_of_a_group_only_what_matches_is_taken(aws: ResourceCloud) -> None:
+    room = reserve(aws)
+    aws.cloud.reservation_groups[GROUP] = [room]
+    aws.launched(**into_group(), SubnetId=SUBNET_B)
+    assert available(aws, room) == 1
+
+
+def test_a_group_with_another_preference_or_that_is_not_there_is_refused(aws: ResourceCloud) -> None:
+    aws.cloud.reservation_groups.pop(GROUP, None)
+    with pytest.raises(ClientError) as error:
+        aws.launch(**into_group())
+    assert code_of(error) == "InvalidParameterValue"
+    aws.cloud.reservation_groups[GROUP] = []
+    with pytest.raises(ClientError) as error:
+        aws.launch(**into_group(CapacityReservationPreference="open"))
+    assert code_of(error) == "InvalidParameterCombination"

@@ -18,6 +18,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.tear_down import TearDown, tear_down
 
 from peaker_contract import errors
+from peaker_contract.cluster import ClusterSettings
 from tests.support.builders import RUN_ID, leased, orders, with_cluster
 from tests.support.fakes import FakeCompute, FakePorts, fake_ports
 
@@ -46,7 +47,12 @@ class Ec2(FakeCompute):
 
 @pytest.fixture
 def ports() -> FakePorts:
-    plain = fake_ports(orders())
+    return planned(orders())
+
+
+def planned(settings: ClusterSettings) -> FakePorts:
+    """A run of this cluster that has its plan and its donor."""
+    plain = fake_ports(settings)
     world = FakePorts(**{**vars(plain), "compute": Ec2(zones=plain.compute.zones)})
     with_cluster(world)
     plan_scale_out(world, PlanStep(**leased(world, "PlanScaleOut").model_dump()))
@@ -167,3 +173,55 @@ def test_the_undo_finds_what_was_launched_without_an_answer(ports: FakePorts) ->
     job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
     [left] = tear_down(job)
     assert ports.compute.terminated == [left]
+
+
+GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"
+
+
+def with_group() -> FakePorts:
+    """A cluster whose settings named a group of capacity reservations when the run was planned."""
+    return planned(orders(capacity_reservation_group_arn=GROUP))
+
+
+def states(ports: FakePorts) -> dict[str, str]:
+    return {row.name.removeprefix("replica/us-east-"): row.state.value for row in rows(ports)}
+
+
+def test_each_launch_names_the_group_of_capacity_reservations() -> None:
+    ports = with_group()
+    ports.compute.full_subnets, ports.compute.group_room = {ZONE_A}, 1
+    launch(ports)
+    assert (ports.compute.groups_named, ports.compute.group_room) == ([GROUP], 0)
+    assert states(ports) == {"1a/group": "made"}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        errors.CapacityUnavailable("ReservationCapacityExceeded"),
+        errors.ResourceNotFound("no such group"),
+        errors.AwsCallRejected("UnauthorizedOperation"),
+    ],
+    ids=["full", "gone", "not allowed"],
+)
+def test_a_launch_goes_on_without_a_group_that_ec2_refuses(refusal: errors.PeakerError) -> None:
+    ports = with_group()
+    ports.compute.group_refused = refusal
+    launch(ports)
+    assert states(ports) == {"1a/group": "undone", "1a": "made"}
+
+
+def test_a_zone_is_left_only_after_it_refused_with_the_group_and_without() -> None:
+    ports = with_group()
+    ports.compute.full_subnets = {ZONE_A}
+    launch(ports)
+    assert states(ports) == {"1a/group": "undone", "1a": "undone", "1b/group": "made"}
+
+
+def test_a_launch_that_names_a_group_and_whose_answer_was_lost_launches_once() -> None:
+    ports = with_group()
+    ec2(ports).lost, ec2(ports).shows = 1, False
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    launch(ports)
+    assert len(ports.compute.instances) - len(with_group().compute.instances) == 1

@@ -18,7 +18,6 @@ from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep,
 from peaker.domain.service.ramp import Ramp
 from peaker.usecases.create.await_parked_replica import await_parked_replica
 from peaker.usecases.create.start_parked_replica import start_parked_replica
-from peaker.usecases.create.tend_capacity_reservations import tend_capacity_reservations
 from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.join.register_replica import register_replica
@@ -508,50 +507,28 @@ def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: FakePorts) 
     assert ports.compute.started == []
 
 
-# -- room that is reserved for an event ------------------------------------------------------------------------
+# -- room of a group of capacity reservations -------------------------------------------------------------------
+
+GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"
 
 
-SALE = {
-    "calendar": [
-        {
-            "from": "2026-11-21T14:00:00Z",
-            "until": "2026-11-21T22:00:00Z",
-            "reason": "winter sale",
-            "min_replicas": 2,
-        }
-    ],
-    "capacity_reservations": {"for_events": True},
-    "retirement": ALWAYS,
-}
-
-
-def reserved(ports: FakePorts) -> str:
-    """The replica was parked, and a sale that takes one more than serves has room reserved."""
-    ports.clusters.by_name["orders"] = orders(**SALE)  # type: ignore[attr-defined]
-    ports.readings.metrics |= {Metric.OBSERVING: 0.0, Metric.LEAD_TIME_SECONDS: 3600.0}
+def started_with_a_group(ports: FakePorts) -> None:
+    """The replica was parked, and somebody reserved room for an event since."""
     parked(ports)
     release_lease(ports, step(ports, "ReleaseLease"))
-    ports.clock.advance(hours=1)
-    tend_capacity_reservations(ports)
-    [room] = ports.capacity_reservations.open_ones
-    return room.reservation_id
-
-
-def started(ports: FakePorts) -> dict[str, Any]:
+    settings = orders(retirement=ALWAYS, capacity_reservation_group_arn=GROUP)
+    ports.clusters.by_name["orders"] = settings  # type: ignore[attr-defined]
     plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump()))
-    return dict(start_parked_replica(ports, back(ports, "StartParkedReplica")).numbers)
+    start_parked_replica(ports, back(ports, "StartParkedReplica"))
 
 
-def test_room_is_reserved_where_the_parked_replica_stands_and_it_starts_there(ports: FakePorts) -> None:
-    room = reserved(ports)
-    stands = ports.compute.instances[PEAK]
-    assert ports.capacity_reservations.pools == [(stands.zone, stands.instance_type)]
-    assert started(ports)["reservation_id"] == room
-    assert ports.capacity_reservations.made[room].available == 0
+def test_a_parked_replica_starts_in_the_room_of_the_group(ports: FakePorts) -> None:
+    ports.compute.full, ports.compute.group_room = True, 1
+    started_with_a_group(ports)
+    assert (ports.compute.started, ports.compute.group_room) == ([PEAK], 0)
 
 
-def test_a_parked_replica_starts_also_where_its_room_is_lost(ports: FakePorts) -> None:
-    reserved(ports)
-    ports.capacity_reservations.full_by_now = True
-    assert "reservation_id" not in started(ports)
-    assert ports.compute.started == [PEAK]
+def test_a_parked_replica_starts_also_where_the_group_is_gone(ports: FakePorts) -> None:
+    ports.compute.group_refused = errors.AwsCallRejected("ec2:StartInstances: InvalidParameterValue")
+    started_with_a_group(ports)
+    assert (ports.compute.started, ports.compute.groups_named[-2:]) == ([PEAK], [GROUP, None])

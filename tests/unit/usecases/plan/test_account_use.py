@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.replicas.inventory import CapacityReservation
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import Holder, RunRow
@@ -173,3 +174,19 @@ def test_service_quotas_that_do_not_answer_keep_nobody_from_building(
     rate = check(plan, "initialization rate")
     assert (rate.verdict, rate.numbers["quota_mib_per_s"], plan.refusals) == ("pass", 5_000, ())
     assert str(error) in rate.detail
+
+
+GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"
+
+
+@pytest.mark.parametrize(
+    ("group", "is_targeted", "fit"), [(GROUP, True, 2), (GROUP, False, 0), (None, True, 0)]
+)
+def test_empty_targeted_places_are_room_for_a_cluster_that_names_a_group(
+    group: str | None, is_targeted: bool, fit: int
+) -> None:
+    """The quota is full: two hosts run, and two places are empty, which EC2 counts like hosts."""
+    ports = with_replicas(fake_ports(orders(max_replicas=6, capacity_reservation_group_arn=group)))
+    ports.account_quotas.values |= {VCPUS: 8.0, GP3: 50.0}
+    ports.compute.reservations = [CapacityReservation("r6i.large", 2, is_targeted)]
+    assert check(planned(ports, 2)).numbers["fit"] == fit

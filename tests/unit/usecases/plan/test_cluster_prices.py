@@ -54,7 +54,7 @@ def test_a_plan_asks_for_a_type_that_nobody_asked_for() -> None:
 def test_an_image_with_a_licence_has_no_price_of_linux(image_is: str | Unknown, named: str) -> None:
     """A person's plan said $0.14 an hour for what AWS billed at $0.19."""
     ports = ireland()
-    ports.capacity_reservations.image_is = image_is
+    ports.compute.image_is = image_is
     settings = ports.clusters.settings("orders")
     for prices in (prices_for_plan(ports, settings), cluster_prices(ports, settings)):
         hour = prices.instance_hour("r6i.large")
@@ -63,7 +63,7 @@ def test_an_image_with_a_licence_has_no_price_of_linux(image_is: str | Unknown, 
         assert "instance_hourly_usd in the settings gives one" in hour.why
         assert prices.ebs.gp3_gib_month == 0.088
     paid = ireland(instance_hourly_usd=0.19)
-    paid.capacity_reservations.image_is = image_is
+    paid.compute.image_is = image_is
     assert cluster_prices(paid, paid.clusters.settings("orders")).instance_hour("r6i.large") == Known(0.19)
 
 
@@ -73,7 +73,7 @@ def test_an_image_that_is_gone_has_no_price(monkeypatch: pytest.MonkeyPatch) -> 
     def gone(_: str) -> NoReturn:
         raise ResourceNotFound("ec2:DescribeImages: InvalidAMIID.NotFound")
 
-    monkeypatch.setattr(ports.capacity_reservations, "platform", gone)
+    monkeypatch.setattr(ports.compute, "platform", gone)
     hour = prices_for_plan(ports, ports.clusters.settings("orders")).instance_hour("r6i.large")
     assert isinstance(hour, Unknown)
     assert "InvalidAMIID.NotFound" in hour.why

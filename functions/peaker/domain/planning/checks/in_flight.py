@@ -28,7 +28,7 @@ def in_flight(
 ) -> dict[str, float]:
     """By the quotas' codes. `runs` are unfinished ones of other clusters.
 
-    `places` are the empty reserved places of each cluster: whoever launches there takes nothing more. Raises
+    `places` are the empty reserved places that each cluster may use: a launch into one takes nothing more. Raises
     LedgerInconsistent for a plan that cannot be read.
     """
     found: dict[str, float] = {}

@@ -2,7 +2,8 @@
 
 They are pending for a moment, active, and ended by the cloud's clock: limited ones within the hour after their end
 (botocore, ec2:CreateCapacityReservation, EndDate). The local cloud's machine has room for everything, so that only the
-account's quota and `faults` refuse one. Future-dated ones are refused: nobody here has asked for one yet.
+account's quota and `faults` refuse one. Future-dated ones are refused: nobody here has asked for one yet. A resource
+group of them is what `cloud.reservation_groups` says: its ARN, and the ids of its reservations.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ TAKES_ROOM = ("pending", "running", "stopping")
 OPEN = ("pending", "active")
 DEFAULT_TYPE = "m1.small"  # botocore, ec2:RunInstances
 PLATFORM = "Linux/UNIX"  # of all images here
+RESERVED_ONLY = "capacity-reservations-only"
 FILTERS = {
     "instance-type": "InstanceType",
     "instance-platform": "InstancePlatform",
@@ -62,6 +64,7 @@ class CapacityReservations:
     def __init__(self, state: Ec2State) -> None:
         self.state = state
         self._made: dict[str, CapacityReservation] = {}
+        self.groups = state.cloud.reservation_groups
 
     # -- the API ---------------------------------------------------------------------------------------------
 
@@ -111,9 +114,11 @@ class CapacityReservations:
                 f"The instance '{instance.id}' is not in the 'stopped' state: it is {instance.state}.",
             )
         specification = request["CapacityReservationSpecification"]
-        target = _target(specification)
+        target, group = _target(specification), _group(specification)
         if target is not None:
             self._existing(target)
+        if group is not None:
+            self._members(group)
         response.error_on_dryrun()
         instance.capacity_reservation_specification = _shown(specification)
         return ActionResult({"Return": True})
@@ -122,34 +127,74 @@ class CapacityReservations:
 
     def check_launch(self, request: Mapping[str, Any], zone: str) -> None:
         """Raises what EC2 raises where the launch names a reservation that it does not fit into."""
-        target = _target(request.get("CapacityReservationSpecification", {}))
+        specification = request.get("CapacityReservationSpecification", {})
         kind, count = str(request.get("InstanceType") or DEFAULT_TYPE), int(request.get("MinCount", 1))
-        if target is not None:
-            self._require_room(target, kind, zone, count)
-        else:
-            self._check_vcpus(kind, count, "VcpuLimitExceeded")
+        self._check_preference(specification)
+        self._enter(specification, kind, zone, count)
 
     def launched(self, request: Mapping[str, Any], instances: Sequence[Any]) -> None:
         specification = request.get("CapacityReservationSpecification", {})
         for instance in instances:
+            kind, zone = instance.instance_type, instance.placement.availability_zone
             instance.capacity_reservation_specification = _shown(specification)
-            instance.capacity_reservation_id = _target(specification)
+            instance.capacity_reservation_id = self._room_of(specification, kind, zone, 1)
         self._fill_open_ones()
 
     def check_start(self, instance: Any) -> None:
-        """A stopped instance that targets a reservation starts only there."""
-        target = _target(getattr(instance, "capacity_reservation_specification", {}))
+        """A stopped instance that targets a reservation starts only there; one that targets a group, there at first."""
+        specification = getattr(instance, "capacity_reservation_specification", {})
         if instance.state != "stopped":
             return
-        if target is not None:
-            self._require_room(target, instance.instance_type, instance.placement.availability_zone, 1)
-        else:
-            self._check_vcpus(instance.instance_type, 1, "VcpuLimitExceeded")
-        instance.capacity_reservation_id = target
+        kind, zone = instance.instance_type, instance.placement.availability_zone
+        instance.capacity_reservation_id = self._enter(specification, kind, zone, 1)
 
     def left(self, instance: Any) -> None:
         """It stops, or is gone."""
         instance.capacity_reservation_id = None
+
+    def _check_preference(self, specification: Mapping[str, Any]) -> None:
+        """EC2 API reference, CapacityReservationSpecification."""
+        preference = specification.get("CapacityReservationPreference")
+        if specification.get("CapacityReservationTarget") and preference not in (None, RESERVED_ONLY):
+            raise ec2_error(
+                "InvalidParameterCombination",
+                f"CapacityReservationPreference {preference} cannot be given with CapacityReservationTarget.",
+            )
+
+    def _enter(self, specification: Mapping[str, Any], kind: str, zone: str, count: int) -> str | None:
+        """The reservation that so many take, None for on-demand capacity; raises what EC2 raises."""
+        target = _target(specification)
+        if target is not None:
+            self._require_room(target, kind, zone, count)
+            return target
+        found = self._room_of(specification, kind, zone, count)
+        if found is None and specification.get("CapacityReservationPreference") == RESERVED_ONLY:
+            raise ec2_error(
+                "ReservationCapacityExceeded", f"No reservation has room for {count} {kind} in {zone}."
+            )
+        if found is None:
+            self._check_vcpus(kind, count, "VcpuLimitExceeded")
+        return found
+
+    def _room_of(self, specification: Mapping[str, Any], kind: str, zone: str, count: int) -> str | None:
+        """The reservation that is named, or the first of the named group that matches and has room."""
+        group = _group(specification)
+        if group is None:
+            return _target(specification)
+        wanted = (kind, zone, PLATFORM, "active")
+        fitting = (
+            one.id
+            for one in self._members(group)
+            if (one.instance_type, one.zone, one.platform, self._state(one)) == wanted
+            and one.total - len(self._within(one)) >= count
+        )
+        return next(fitting, None)
+
+    def _members(self, group_arn: str) -> list[CapacityReservation]:
+        if group_arn not in self.groups:
+            # AWS documents no code for a group that is not there.
+            raise ec2_error("InvalidParameterValue", f"The resource group '{group_arn}' does not exist.")
+        return [self._made[one] for one in self.groups[group_arn] if one in self._made]
 
     # -- how they stand --------------------------------------------------------------------------------------
 
@@ -319,18 +364,22 @@ def _target(specification: Mapping[str, Any]) -> str | None:
     return named.get("CapacityReservationId") or None
 
 
+def _group(specification: Mapping[str, Any]) -> str | None:
+    named = specification.get("CapacityReservationTarget") or {}
+    return named.get("CapacityReservationResourceGroupArn") or None
+
+
 def _shown(specification: Mapping[str, Any]) -> dict[str, Any]:
     """As DescribeInstances answers: the target where there is one, else the preference."""
-    target = _target(specification)
-    if target is not None:
-        return {"CapacityReservationTarget": {"CapacityReservationId": target}}
+    target = specification.get("CapacityReservationTarget")
+    if target:
+        return {"CapacityReservationTarget": dict(target)}
     return {"CapacityReservationPreference": specification.get("CapacityReservationPreference", "open")}
 
 
 def _is_open(specification: Mapping[str, Any]) -> bool:
-    return bool(specification.get("CapacityReservationPreference", "open") == "open") and not _target(
-        specification
-    )
+    preference = specification.get("CapacityReservationPreference", "open")
+    return bool(preference == "open" and not specification.get("CapacityReservationTarget"))
 
 
 def _passes(described: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> bool:
