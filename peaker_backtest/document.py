@@ -32,6 +32,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "to": iso_at(scenario, scenario.last),
         "step_seconds": scenario.step_seconds,
         "lead_time_minutes": scenario.lead_seconds / 60,
+        "drain_minutes": scenario.drain_steps * scenario.step_seconds / 60,
         "capacity_per_replica": scenario.capacity_per_replica,
         "load_unit": report.load_unit,
         "quantile": scenario.quantile,

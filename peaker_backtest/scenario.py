@@ -21,6 +21,8 @@ LEAST_HISTORY_DAYS = 4.0
 DEFAULT_REPLICAS_AT_PEAK = 10
 DEFAULT_LEAD_MINUTES = 70.0
 DEFAULT_DAYS = 28
+# The load balancer's time, the quiet that a drain waits for and the settings' default for staying unused.
+DEFAULT_DRAIN_MINUTES = 17.0
 # Twice that and a few hours is what the forecast reaches.
 MOST_LEAD_MINUTES = (LONGEST_REACH_DAYS - 1) * 1440 // 2
 PEAK_QUANTILE = 0.999
@@ -52,6 +54,9 @@ class Options:
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
     rule: str = FORECAST
+    # How often the forecast is made; None: at each step of the load.
+    schedule_minutes: float | None = None
+    drain_minutes: float = DEFAULT_DRAIN_MINUTES
     # Of the load's daily rhythm: an IANA name, or an offset such as +02:00.
     time_zone: str = "UTC"
     # A week; None: as long as the settings of now would have been short.
@@ -154,6 +159,8 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         max_replicas=options.max_replicas,
         minimum_lifetime_seconds=60.0 * options.minimum_lifetime_minutes,
         builds_at_once=options.builds_at_once or None,
+        decide_every_steps=max(1, round(60 * (options.schedule_minutes or 0) / series.step_seconds)),
+        drain_steps=math.ceil(options.drain_minutes * 60 / series.step_seconds - 1e-9),
         headroom=options.headroom,
         keep_lead_times=options.keep_lead_times,
         is_reactive=options.rule == REACTIVE,

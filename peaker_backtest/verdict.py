@@ -15,7 +15,7 @@ GLOSSARY = (
     ("load", "what the column or metric says, averaged over each step; its unit is that of your file"),
     (
         "replica-hour",
-        "one replica, paid for one hour; a replica is paid for from the moment its build starts",
+        "one replica, paid for one hour; a replica is paid for from the start of its build to the end of its drain",
     ),
     ("short", "the load took more replicas than served; short minutes count time, however many were missing"),
     ("replica-hours short", "missing replicas times hours: two missing for half an hour are one"),
@@ -145,7 +145,9 @@ def assumptions(report: BacktestReport) -> list[str]:
         f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
         f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
         f"{scenario.keep_lead_times:g} lead times, "
-        "by every policy but the static one. Peaker builds "
+        "by every policy but the static one. One that leaves drains and costs for "
+        f"{options.drain_minutes:g} min more, and is called back if needed meanwhile. "
+        f"Peaker looks every {scenario.policy().period_seconds / 60:g} min and builds "
         + (f"{options.builds_at_once} at once" if options.builds_at_once else "any number at once")
         + ", and the next ones when these serve; the others wait for none."
     )

@@ -75,7 +75,7 @@ def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
         if now - low_since < patience:
             return None
         count = fleet.serving - wanted
-        fleet.retire(count)
+        fleet.retire(step, count)
         low_since = None
         return Event(step, "scale_in", count, f"load {load:g} for {patience / 60:.0f} min")
 

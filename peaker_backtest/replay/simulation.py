@@ -27,6 +27,8 @@ from peaker.domain.planning.scaling_policy import (
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# A load balancer takes so long for a replica that is called back from its drain.
+RETURN_SECONDS = 300.0
 _DRAWN_FROM = 20_260_101
 # Standard deviations from the median to the 90th percentile of a normal distribution.
 _NORMAL_P90 = 1.2816
@@ -50,6 +52,8 @@ class Scenario:
     # As in the policy: replicas of one batch, and whether one begins before another serves.
     builds_at_once: int | None = None
     batches_overlap: bool = False
+    # A replica that leaves costs for so long without serving; needed again meanwhile, it is called back.
+    drain_steps: int = 0
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
     is_reactive: bool = False
@@ -152,7 +156,7 @@ class Figures:
 class Outcome:
     """One policy's course: replicas serving and paid for per step, and what that comes to.
 
-    `paid` is what serves and what is being built.
+    `paid` is what serves, what is being built and what drains.
     """
 
     name: str
@@ -177,19 +181,25 @@ class Outcome:
 
 @dataclass
 class FleetInTime:
-    """Replicas that serve, replicas under way (step at which each begins to serve), births of peak replicas."""
+    """Replicas that serve, come (the step of their arrival) or drain (the step of their end); births of peak ones."""
 
     scenario: Scenario
     serving: int
     arrivals: list[int] = field(default_factory=list)
+    draining: list[int] = field(default_factory=list)
     births: list[float] = field(default_factory=list)
     leads: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.leads = self.scenario.drawn_lead_steps()
 
+    @property
+    def paid(self) -> int:
+        return self.serving + len(self.arrivals) + len(self.draining)
+
     def arrive(self, step: int) -> None:
-        """Put into service what is ready at the beginning of `step`."""
+        """Put into service what is ready at the beginning of `step`; end what has drained by then."""
+        self.draining = [at for at in self.draining if at > step]
         ready = [at for at in self.arrivals if at <= step]
         self.arrivals = [at for at in self.arrivals if at > step]
         for at in ready:
@@ -197,16 +207,25 @@ class FleetInTime:
             self.births.append(self.scenario.at_end_of(at - 1))
 
     def launch(self, step: int, count: int) -> int:
-        """Start building at the end of `step`; returns how many builds the limit allows."""
+        """Call back what drains and start building the rest at the end of `step`; returns how many of both begin."""
+        back = min(count, len(self.draining))
+        self.draining = self.draining[back:]
+        built = self._build(step, count - back)
+        self.arrivals += [step + 1 + math.ceil(RETURN_SECONDS / self.scenario.step_seconds)] * back
+        return back + built
+
+    def _build(self, step: int, count: int) -> int:
         limit = self.scenario.builds_at_once
         waits = self.arrivals and not self.scenario.batches_overlap
         allowed = 0 if waits else count if limit is None else min(count, limit)
         self.arrivals += [step + 1 + next(self.leads) for _ in range(allowed)]
         return allowed
 
-    def retire(self, count: int) -> None:
-        """Take the oldest peak replicas out of service."""
+    def retire(self, step: int, count: int) -> None:
+        """Take the oldest peak replicas out of service at the end of `step`."""
         self.serving -= count
+        if self.scenario.drain_steps:
+            self.draining += [step + 1 + self.scenario.drain_steps] * count
         self.births = sorted(self.births)[count:]
 
 
@@ -231,7 +250,7 @@ def _course(
             if event is not None:
                 events.append(event)
         serving[step - scenario.first] = fleet.serving
-        paid[step - scenario.first] = fleet.serving + len(fleet.arrivals)
+        paid[step - scenario.first] = fleet.paid
         yield
     return outcome_of(name, scenario, serving, paid, tuple(events))
 
@@ -337,6 +356,7 @@ def _decider(scenario: Scenario, policy: ScalingPolicy, forecast_at: Callable[[i
             fleet=FleetCounts(
                 serving=fleet.serving,
                 building=len(fleet.arrivals),
+                draining=len(fleet.draining),
                 peak_in_service_since={str(i): born for i, born in enumerate(fleet.births)},
             ),
         )
@@ -346,7 +366,7 @@ def _decider(scenario: Scenario, policy: ScalingPolicy, forecast_at: Callable[[i
             started = fleet.launch(step, decision.shortage)
             return Event(step, "scale_out", started, decision.reason) if started else None
         if decision.action is Action.SCALE_IN:
-            fleet.retire(decision.surplus)
+            fleet.retire(step, decision.surplus)
             return Event(step, "scale_in", decision.surplus, decision.reason)
         return None
 

@@ -139,22 +139,28 @@ def check_course_follows_decisions(look: SecondLook) -> None:
     """What Peaker decided, built and removed one by one, gives the course that it shows."""
     shown = look.policies["Peaker"]
     lead = round(look.document["lead_time_minutes"] * 60 / look.step)
+    drain, back_after = round(look.document["drain_minutes"] * 60 / look.step), math.ceil(300 / look.step)
     by_time: dict[str, list[dict[str, Any]]] = {}
     for decision in look.document["decisions"]:
         assert decision["reason"]
         by_time.setdefault(decision["at"], []).append(decision)
-    serving, arrivals = shown["serving"][0], []
+    serving, arrivals, draining = shown["serving"][0], [], []
     for decision in by_time.get(iso(look.start), []):
         serving += decision["replicas"] if decision["action"] == "scale_in" else 0
     for at in range(len(look.load)):
+        draining = [gone for gone in draining if gone > at]
         for decision in by_time.get(iso(look.start + at * look.step), []):
             if decision["action"] == "scale_in":
                 serving -= decision["replicas"]
+                draining += [at + drain] * decision["replicas"]
             else:
-                arrivals.append((at + lead, decision["replicas"]))
+                back = min(decision["replicas"], len(draining))
+                draining = draining[back:]
+                arrivals += [(at + back_after, back), (at + lead, decision["replicas"] - back)]
         serving += sum(count for due, count in arrivals if due == at)
         building = sum(count for due, count in arrivals if due > at)
-        assert (serving, serving + building) == (shown["serving"][at], shown["paid"][at]), at
+        paid = serving + building + len(draining)
+        assert (serving, paid) == (shown["serving"][at], shown["paid"][at]), at
 
 
 def check_headline(look: SecondLook) -> None:

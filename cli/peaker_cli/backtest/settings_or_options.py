@@ -6,9 +6,11 @@ from typing import Any
 
 from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Unknown
+from peaker.domain.service.draining import QUIET_SECONDS
 
 from peaker_backtest.scenario import Options
 from peaker_cli.backtest.live_load import Deployed
+from peaker_contract.cluster import ClusterSettings
 
 
 def replay_options(
@@ -57,4 +59,12 @@ def replay_options(
             named[name] = named.pop(option)
     if settings is not None:
         named["rule"] = settings.forecast.rule
+        named["schedule_minutes"] = settings.forecast.schedule_minutes
+        named["drain_minutes"] = _drain_minutes(settings)
     return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)
+
+
+def _drain_minutes(settings: ClusterSettings) -> float:
+    """The shortest drain: of one whose clients leave at once."""
+    endpoint = settings.read_endpoint.clients_follow_within_seconds
+    return (endpoint + QUIET_SECONDS + settings.retirement.idle_seconds) / 60
