@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     path
-    for pattern in ("README.md", "docs/**/*.md", "*/README.md", "packages/**/README.md")
+    for pattern in ("README.md", "docs/**/*.md", "*/README.md", "bench/**/README.md", "packages/**/README.md")
     for path in ROOT.glob(pattern)
     if "node_modules" not in path.parts
 )
