@@ -229,7 +229,8 @@ def _launched(role: Role, s: Setting) -> Iterator[Cell]:
         less = {name: value for name, value in own.items() if name != key}
         yield Cell(f"launch without the tag {key}", "ec2", launch(less), key != "owner")
     for whose, one in s.not_own("reservations").items():
-        yield Cell(f"launch into reserved room: {whose}", "ec2", launch(own, **_into(one)))
+        # The boundary leaves it to the role: a group's reservations are people's, and carry no tag of ours.
+        yield Cell(f"launch into reserved room: {whose}", "ec2", launch(own, **_into(one)), True)
     yield Cell("launch without a tag", "ec2", launch(own, TagSpecifications=[]))
     yield Cell(
         "launch with an untagged volume", "ec2", launch(own, TagSpecifications=tags("instance", **own))
