@@ -64,10 +64,6 @@ class Record:
     def _progress(self, state: str) -> Dict[str, Any]:
         raise NotImplementedError
 
-    def _elapsed(self) -> float:
-        """Seconds over all engines of the run."""
-        return self._elapsed_before + time.monotonic() - self._started
-
     @contextlib.contextmanager
     def _despite_full_disk(self) -> Iterator[None]:
         """Ignores a full disk: progress files must not end hours of work."""
