@@ -86,6 +86,11 @@ class Readings:
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         return Unknown("no check has heard of it")
 
+    def reads_per_second(
+        self, settings: ClusterSettings, instance_id: str, start: datetime, end: datetime
+    ) -> list[float]:
+        return []
+
 
 class Package:
     """Port HostPackage."""
