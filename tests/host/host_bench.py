@@ -182,6 +182,34 @@ class Host:
         return proof
 
 
+def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 * MIB) -> Volume:
+    """A volume with a filesystem and a table of so many bytes."""
+    volume = host.volume(size, kind)
+    with host.mounted(volume) as point:
+        (point / "t.ibd").write_bytes(os.urandom(data))
+    return volume
+
+
+def assemble(
+    host: Host, capsys: pytest.CaptureFixture[str], *volumes: Volume, filesystem: str = "xfs"
+) -> dict[str, Any]:
+    return host.call(
+        capsys,
+        "assemble_storage",
+        "--run-id",
+        RUN_ID,
+        "--wait-seconds",
+        "1",
+        "--volumes",
+        host.request(*volumes, filesystem=filesystem),
+    )
+
+
+def sectors_read(volume: Volume) -> int:
+    name = describe_device(volume.path).kernel_name
+    return int(Path(f"/sys/block/{name}/stat").read_text().split()[2])
+
+
 @contextlib.contextmanager
 def answering(server: HealthServer) -> Iterator[int]:
     """The server's loop in a thread of its own; its port."""

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, assemble, filled, sectors_read
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, total
-from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import CommandFailed, InvalidArgument
 from peaker_host.machine.processes import Processes
 from peaker_host.warm.control import KILLED, _fetch_block_list
@@ -27,31 +26,6 @@ from peaker_host.warm.plan import PrewarmRequest
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 Capture = pytest.CaptureFixture[str]
-
-
-def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 * MIB) -> Volume:
-    volume = host.volume(size, kind)
-    with host.mounted(volume) as point:
-        (point / "t.ibd").write_bytes(os.urandom(data))
-    return volume
-
-
-def assemble(host: Host, capsys: Capture, *volumes: Volume, filesystem: str = "xfs") -> dict[str, Any]:
-    return host.call(
-        capsys,
-        "assemble_storage",
-        "--run-id",
-        RUN_ID,
-        "--wait-seconds",
-        "1",
-        "--volumes",
-        host.request(*volumes, filesystem=filesystem),
-    )
-
-
-def sectors_read(volume: Volume) -> int:
-    name = describe_device(volume.path).kernel_name
-    return int(Path(f"/sys/block/{name}/stat").read_text().split()[2])
 
 
 def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:

@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume
-from peaker_host.machine.devices import describe_device
+from host_bench import MIB, RUN_ID, Host, Volume, assemble, filled, sectors_read
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
-
-
-def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 * MIB) -> Volume:
-    volume = host.volume(size, kind)
-    with host.mounted(volume) as point:
-        (point / "t.ibd").write_bytes(os.urandom(data))
-    return volume
-
-
-def assemble(host: Host, capsys: Capture, *volumes: Volume, filesystem: str = "xfs") -> dict[str, Any]:
-    return host.call(
-        capsys,
-        "assemble_storage",
-        "--run-id",
-        RUN_ID,
-        "--wait-seconds",
-        "1",
-        "--volumes",
-        host.request(*volumes, filesystem=filesystem),
-    )
-
-
-def sectors_read(volume: Volume) -> int:
-    name = describe_device(volume.path).kernel_name
-    return int(Path(f"/sys/block/{name}/stat").read_text().split()[2])
 
 
 class TestWrongDevices:
