@@ -43,8 +43,7 @@ from peaker_contract.metrics import Metric
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
-    from peaker.domain.planning.learning.elsewhere import ClusterFigures
-    from peaker.domain.planning.learning.past_steps import PastSteps
+    from peaker.domain.runs.past_runs import PastSteps
 
 
 class Clock(Protocol):
@@ -406,8 +405,7 @@ class PastRuns(Protocol):
     """What earlier runs took."""
 
     def past_steps(self, cluster: str) -> PastSteps:
-        """Step durations of the last 20 scale-outs that put a replica into service, the newest last; and
-        what other clusters told."""
+        """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
 
 
 class VolumeKeys(Protocol):
@@ -529,11 +527,7 @@ class ForecastRecords(Protocol):
         """The newest check's report, or None before the first."""
 
     def past_steps(self, cluster: str) -> PastSteps:
-        """Step durations of the last 20 scale-outs that put a replica into service, the newest last; and
-        what other clusters told."""
-
-    def tell(self, cluster: str, figures: ClusterFigures) -> None:
-        """Keep what its runs took for the other clusters, until half a year after their day; the last call counts."""
+        """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
 
 
 @dataclass(frozen=True)

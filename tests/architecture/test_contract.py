@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import peaker
 import pytest
-from peaker.domain.planning.plan import PlanPart
+from peaker.domain.document.plan import PlanPart
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 

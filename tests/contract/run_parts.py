@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from peaker.domain.planning.parking import Disposal, ParkingFigures
-from peaker.domain.planning.plan import Price, ScaleOutPlan
+from peaker.domain.document.disposal import Disposal, ParkingFigures
+from peaker.domain.document.plan import Price, ScaleOutPlan
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.failure import Failure

@@ -37,7 +37,6 @@ from peaker.domain.storage.iostat_columns import IostatFormatError
 from peaker.domain.storage.iostat_text import parse_iostat, read_iostat
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 from peaker.domain.storage.set_manifest import stacks_of
-from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
 from peaker.usecases.run.run_host_command import _result
@@ -233,16 +232,6 @@ def _hosts() -> Iterator[EntryPoint]:
         "an ended prewarm, as the ledger has it", DOCUMENT, hot_share,
         (PREWARM_NUMBERS,), (), ("peaker.domain.runs.overlap.hot_share",),
     )  # fmt: skip
-    yield EntryPoint(
-        "the looks of a storage proof, as the ledger has them", DOCUMENT,
-        lambda case: first_look_seconds(
-            StepRow("VerifyStorage", NOON, NOON + timedelta(minutes=9), case if isinstance(case, dict) else {})
-        ),
-        ({"looks": [LOOK, LOOK]},), (), ("peaker.domain.storage.storage_looks.first_look_seconds",),
-    )  # fmt: skip
-
-
-LOOK = {"at": "2026-11-21T12:03:00Z", "verdict": "unknown", "reason": "", "remedy": "none"}
 
 
 def _layout(case: Any) -> Any:
@@ -393,7 +382,7 @@ def _ledger() -> Iterator[EntryPoint]:
         {"document": '{"at": "x"}'},
     )
     yield of(
-        "past steps", lambda wire: records(wire).past_steps("orders"), (f"{room}.past_steps", f"{room}._figures"),
+        "past steps", lambda wire: records(wire).past_steps("orders"), (f"{room}.past_steps",),
         {
             **run, **step, "sk": f"run#{at}#{RUN_ID}", "outcome": "succeeded", "step": "VerifyStorage",
             "numbers": json.dumps({"limits": [{"verdict": "iops_limited", "iops_promised": 3000, "iops_delivered": 2000}]}),
@@ -401,7 +390,6 @@ def _ledger() -> Iterator[EntryPoint]:
         {
             **run, **step, "sk": f"run#{at}#{RUN_ID}", "outcome": "succeeded", "step": "CreateSnapshots",
             "numbers": json.dumps({"copied_bytes": 5, "since_seconds": 3}),
-            "document": json.dumps({"as_of": "2026-11-21", "endpoint": "nlb", "seconds": {"donor": 5}, "apply_speed": 3}),
         },
     )  # fmt: skip
 

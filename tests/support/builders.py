@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from peaker.domain.planning.parking import ParkingFigures
+from peaker.domain.document.disposal import ParkingFigures
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import RequestedStep, StepInput
@@ -179,6 +180,20 @@ def run_with_a_registered_replica(ports: FakePorts) -> StepInput:
         row = ports.ledger.intend(holder, kind, name, "Made", now, details)
         ports.ledger.made(holder, row, resource_id, now)
     return step
+
+
+def parked(instance_id: str, hours: float, until: datetime | None = None, **more: str) -> Replica:
+    """A replica that was parked so many hours before NOON."""
+    one = replica(
+        instance_id,
+        peak_of=RUN_ID,
+        row_state=ReplicaState.PARKED,
+        health=TargetHealth(TargetState.ABSENT),
+        state="stopped",
+    )
+    assert one.ledger_row is not None
+    stands = Parking(NOON - timedelta(hours=hours), "uuid:1-9", 86_400.0, until, "a limit", **more)
+    return replace(one, ledger_row=replace(one.ledger_row, parking=stands))
 
 
 def figures_of_parking(**changes: float | None) -> ParkingFigures:

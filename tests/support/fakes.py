@@ -14,7 +14,6 @@ from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.instants import to_iso
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
-from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
@@ -46,6 +45,7 @@ from peaker.domain.runs.ledger import (
     StepRow,
     find,
 )
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of

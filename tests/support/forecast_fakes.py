@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.learning.elsewhere import ClusterFigures
-from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.runs.past_runs import PastSteps
 
 
 @dataclass
@@ -20,7 +19,6 @@ class FakeForecastRecords:
     kept: dict[str, list[IssuedForecast]] = field(default_factory=dict)
     past: PastSteps = field(default_factory=PastSteps)
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
-    told: dict[str, ClusterFigures] = field(default_factory=dict)
 
     def check_state(self, cluster: str) -> CheckState:
         return self.states.get(cluster, CheckState())
@@ -43,6 +41,3 @@ class FakeForecastRecords:
 
     def past_steps(self, cluster: str) -> PastSteps:
         return self.past
-
-    def tell(self, cluster: str, figures: ClusterFigures) -> None:
-        self.told[cluster] = figures

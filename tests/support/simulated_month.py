@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from peaker.domain.planning.parking import Disposal, ParkingFigures
-from peaker.domain.planning.plan import LeadTimeEstimate, Price, ScaleOutPlan
+from peaker.domain.document.disposal import Disposal, ParkingFigures
+from peaker.domain.document.plan import LeadTimeEstimate, Price, ScaleOutPlan
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput

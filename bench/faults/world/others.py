@@ -9,10 +9,10 @@ from typing import Any
 
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
-from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.execution_input import unknown_cluster
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.block_list import BlockRuns, runs_of
 
 from bench.faults.workflows.functions import Functions

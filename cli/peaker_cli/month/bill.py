@@ -69,12 +69,6 @@ class Month:
         ]
 
 
-# Which setting lets a run take the method, where that is not the initialization rate.
-_SETTING_OF = {
-    "hot_first": "prewarm.serve_when",
-}
-
-
 def bill(month: Month) -> dict[str, Any]:
     """The document. Dollars are rounded to the cent at the end alone; None where a price was not known."""
     start, until = month.start, month.until
@@ -207,16 +201,10 @@ def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
     if wasted >= 0.005:
         why = "volumes with what the instance carries, as the plan's checks say"
         found.append({"setting": "volumes: iops, throughput_mib_per_s", "usd": _cents(wasted), "why": why})
-    saved: dict[str, list[float]] = {}
-    for one in seen:
-        if one.cheaper is not None:
-            saved.setdefault(one.cheaper[0], []).append(one.cheaper[1])
-    for name, amounts in saved.items():
-        why = (
-            f"{len(amounts)} builds were needed later than {name.replace('_', ' ')} is ready in 9 of 10 cases"
-        )
-        setting = _SETTING_OF.get(name, "initialization_rate_mib_per_s")
-        found.append({"setting": setting, "usd": _cents(sum(amounts)), "why": why})
+    saved = [one.default_rate_saves_usd for one in seen if one.default_rate_saves_usd is not None]
+    if saved:
+        why = f"{len(saved)} builds were needed later than one at the default rate is ready in 9 of 10 cases"
+        found.append({"setting": "initialization_rate_mib_per_s", "usd": _cents(sum(saved)), "why": why})
     return sorted(found, key=lambda each: -float(str(each["usd"])))
 
 

@@ -26,7 +26,7 @@ class Stretch:
 
     `hourly` and `once` are USD; `served_from` is when it had its full share. `failed`: it never served.
     `wasted_hourly` is what was provisioned above the instance's baseline. `run_id` is the run that began it.
-    `cheaper` is a method that was in time for the load too, and by how many dollars it was cheaper.
+    `default_rate_saves_usd`: what a build at EBS's default rate, in time for the load too, would have cost less.
     """
 
     replica: str
@@ -40,7 +40,7 @@ class Stretch:
     returned: bool = False
     served_from: datetime | None = None
     wasted_hourly: float = 0.0
-    cheaper: tuple[str, float] | None = None
+    default_rate_saves_usd: float | None = None
 
     def hours(self, start: datetime, end: datetime) -> float:
         """Hours between these two, within the stretch."""
@@ -111,7 +111,9 @@ def _begun(receipt: Mapping[str, Any]) -> Stretch:
         returned=returned,
         served_from=None if failed else _instant(lead.get("serving_at")) or finished,
         wasted_hourly=_wasted_hourly(plan),
-        cheaper=None if failed or returned else _cheaper_method(plan, _instant(lead.get("load_crossed_at"))),
+        default_rate_saves_usd=None
+        if failed or returned
+        else _default_rate_saves(plan, _instant(lead.get("load_crossed_at"))),
     )
 
 
@@ -175,28 +177,23 @@ def _wasted_hourly(plan: Mapping[str, Any]) -> float:
     return sum(one for one in wasted if one) / 730.0
 
 
-def _cheaper_method(plan: Mapping[str, Any], needed_at: datetime | None) -> tuple[str, float] | None:
-    """The method of a run that was cheaper than the one taken and in time for the load's crossing, and by how much."""
-    comparison = plan.get("comparison")
-    if not comparison or needed_at is None:
+def _default_rate_saves(plan: Mapping[str, Any], needed_at: datetime | None) -> float | None:
+    """The dollars that a build at EBS's default rate would have saved, in time for the load's crossing; None for 0."""
+    choice = plan.get("choice")
+    if not choice or needed_at is None:
         return None
     left = seconds_between(from_iso(plan["planned_at"]), needed_at)
-    methods = {str(one["name"]): one for one in comparison["methods"]}
-    taken = methods.get(str(comparison["chosen"]))
-    paid = None if taken is None else _amount(taken["usd"])
-    if paid is None:
-        return None
-    best: tuple[str, float] | None = None
-    for name, one in methods.items():
+    paid = _amount(choice["options"][choice["index"]]["usd"])
+    for one in choice["options"]:
         usd, p90 = _amount(one["usd"]), _amount(one["p90_seconds"])
-        # What stands parked is none of the settings'.
-        if not one["carried_out"] or name == "return_parked":
-            continue
-        if usd is None or p90 is None or p90 > left:
-            continue
-        if paid - usd > (best[1] if best else 0.0):
-            best = (name, paid - usd)
-    return best
+        if (
+            one["action"] == "build"
+            and one["rate_mib_per_s"] is None
+            and paid is not None
+            and usd is not None
+        ):
+            return paid - usd if paid > usd and p90 is not None and p90 <= left else None
+    return None
 
 
 def _amount(value: Any) -> float | None:

@@ -19,18 +19,13 @@ from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import duration
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
-from peaker_cli.runs.comparison import (
-    choice_lines,
-    effect_lines,
-    render_checks,
-    render_methods,
-)
+from peaker_cli.runs.plan_tables import deadline_line, render_checks, render_options
 
 PLAN_LIMIT_SECONDS = 180
 EPILOG = (
     "Examples: peaker plan orders --env prod; "
     "peaker plan orders --ready-by 2026-11-27T06:00+01:00; "
-    "peaker plan orders --json | jq .comparison"
+    "peaker plan orders --json | jq .choice"
 )
 
 
@@ -40,7 +35,7 @@ def plan_command(
     ready_by: Annotated[
         str | None,
         typer.Option(
-            help="When the replica is to serve, ISO 8601 with a zone: the cheapest method that is in time is taken.",
+            help="When the replica is to serve, ISO 8601 with a zone: the cheapest option that is in time is taken.",
             metavar="TIME",
         ),
     ] = None,
@@ -48,8 +43,8 @@ def plan_command(
 ) -> None:
     """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched.
 
-    The page compares every method by time and price, those that no run carries out too (`not built`), and checks the
-    settings with numbers.
+    The page compares a return and a build, at the default and at the paid initialization rate, by time and price, and
+    checks the settings with numbers.
     """
     wanted = {} if ready_by is None else {"ready_by": _instant(ready_by)}
     control = ControlPlane.of(deployment)
@@ -112,20 +107,19 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     table.add_row("", f"by {price['source']}")
     if price.get("snapshots_gib"):
         table.add_row("snapshots", _snapshots(price))
-    comparison = plan.get("comparison")
-    if plan.get("method") and not (comparison and comparison["ready_by"]):
+    choice = plan.get("choice")
+    if choice and choice["ready_by"]:
+        table.add_row("deadline", deadline_line(choice))
+    elif plan.get("method"):
         table.add_row("way", _way(plan["method"]))
-    for name, text in choice_lines(comparison) if comparison else ():
-        table.add_row(name, text)
     for note in plan.get("notes", ()):
         table.add_row("note", note)
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
     lifted = [Text(f"passes a limit, {one}", style="yellow") for one in plan.get("lifted", ())]
     verdict = Text(_verdict(members), style="green")
     parts: list[RenderableType] = [table]
-    if comparison:
-        parts += [Text(), render_methods(comparison, plan["planned_at"])]
-        parts += [Text(line, style="dim") for line in effect_lines(comparison)]
+    if choice:
+        parts += [Text(), render_options(choice, plan["planned_at"])]
     if plan.get("checks"):
         parts += [Text(), render_checks(plan["checks"])]
     if plan.get("calls"):

@@ -143,16 +143,9 @@ def _other_costs(receipt: dict[str, Any]) -> str:
 
 
 def _way(receipt: dict[str, Any]) -> str:
-    """Built anew or returned, compared as the plan compared them."""
+    """Built anew or returned, and why."""
     method = (receipt.get("plan") or {}).get("method")
-    if not method:
-        return ""
-    line = f"way: {method['action']}, {method['reason']}"
-    build = f"building {duration(method['build_seconds'])}{_usd(method['build_usd'])}"
-    if method["return_seconds"] is None:
-        return line
-    compared = f"(return {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
-    return f"{line} {compared}"
+    return f"way: {method['action']}, {method['reason']}" if method else ""
 
 
 def _usd(amount: float | None) -> str:

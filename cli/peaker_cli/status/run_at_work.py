@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.batch import Member

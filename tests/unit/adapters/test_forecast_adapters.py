@@ -19,16 +19,15 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.document.plan import Method as ReturnOrBuild
+from peaker.domain.document.plan import ScaleOutPlan, Way
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.planning.learning.elsewhere import ClusterFigures
-from peaker.domain.planning.parking import Method as ReturnOrBuild
-from peaker.domain.planning.plan import ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import Holder, RunPart, RunRow
-from peaker.domain.storage.snapshot_sets import CopiedBytes
+from peaker.domain.runs.past_runs import CopiedBytes
 
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
@@ -248,9 +247,7 @@ def finish(
 
 def returning_plan() -> ScaleOutPlan:
     fleet = fleet_with(replica(BASE))
-    method = ReturnOrBuild(
-        action="return", reason="", build_seconds=1.0, build_usd=None, replica="i-00000000000000e01"
-    )
+    method = ReturnOrBuild(action="return", reason="", replica="i-00000000000000e01")
     return plan_scale_out(fleet, orders(), US_EAST_1, NOW, ways=[Way(method=method)])
 
 
@@ -289,21 +286,4 @@ def test_the_set_of_a_batch_teaches_once_also_where_its_first_member_returned(
     assert list(past.copies) == [CopiedBytes(300.0, 5e9, 3600.0)]
     assert list(past.pool_bytes) == [100 * 16384]
     assert (past.seconds["PrepareDonor"], "StartDatabase" in past.seconds) == ([60.0], False)
-    assert (past.returned["StartDatabase"], past.returned_sizes["StartDatabase"]) == ([60.0], [3])
-    assert past.sizes["AwaitSnapshots"] == [3, 3]
-
-
-def test_a_cluster_knows_what_the_others_told_and_not_what_it_told_itself(
-    records: DynamoForecastRecords,
-) -> None:
-    told = ClusterFigures(as_of=NOW.date(), endpoint="nlb", seconds={"recovery": 150.0}, apply_speed=3.0)
-    records.tell("orders", told.model_copy(update={"apply_speed": 9.0}))
-    records.tell("payments", told)
-    records.tell("payments", told)
-    assert list(records.past_steps("orders").elsewhere.clusters) == [told]
-
-
-def test_what_another_release_told_in_other_words_teaches_nothing(records: DynamoForecastRecords) -> None:
-    item = {"pk": {"S": "figures"}, "sk": {"S": "payments"}, "document": {"S": '{"apply_speed": "fast"}'}}
-    boto3.client("dynamodb").put_item(TableName="ledger", Item=item)
-    assert not records.past_steps("orders").elsewhere.clusters
+    assert past.returned["StartDatabase"] == [60.0]

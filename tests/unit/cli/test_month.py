@@ -150,16 +150,12 @@ def test_what_the_instance_cannot_carry_is_wasted_by_the_hour_and_a_cheaper_sett
     ]  # fmt: skip
 
 
-def test_a_cheaper_method_that_was_in_time_for_the_load_is_named() -> None:
-    def method(name: str, usd: float, p90: float, carried_out: bool = True) -> dict[str, Any]:
-        return {"name": name, "usd": usd, "p90_seconds": p90, "carried_out": carried_out}
+def test_a_build_at_the_default_rate_that_was_in_time_for_the_load_would_have_been_cheaper() -> None:
+    def option(rate: int | None, usd: float, p90: float) -> dict[str, Any]:
+        return {"action": "build", "rate_mib_per_s": rate, "usd": usd, "p90_seconds": p90}
 
-    methods = [
-        method("provisioned_rate", 5, 600),
-        method("used_blocks", 2, 3000),
-        method("copy_volumes", 1, 60, False),
-    ]
-    plan = {"planned_at": EIGHT.isoformat(), "comparison": {"chosen": "provisioned_rate", "methods": methods}}
+    choice = {"options": [option(None, 2, 3000), option(300, 5, 600)], "index": 1}
+    plan = {"planned_at": EIGHT.isoformat(), "choice": choice}
     needed = {"serving_at": None, "load_crossed_at": (EIGHT + timedelta(hours=1)).isoformat()}
     (found,) = bill(month(receipt("scale_out", 1, 1, plan=plan, forecast_lead=needed)))["cheaper"]
     assert (found["setting"], found["usd"]) == ("initialization_rate_mib_per_s", 3.0)

@@ -1,35 +1,29 @@
 """Forecast records in the ledger table: check state, newest report, issued forecasts, past durations.
 
 pk `cluster#<name>`; sk `forecast#state`, `forecast#report` (the newest check) and `forecast#issued#<time>` (two weeks,
-then DynamoDB forgets it). pk `figures`; sk `<cluster>`: what its runs took, for the others (half a year).
+then DynamoDB forgets it).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from botocore.exceptions import ClientError
-from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.adapters.dynamodb.items import to_json
 from peaker.domain.decoding import parsed_json, understood
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
-from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.planning.learning.reading import rate_of_all
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Member, batch_of
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
+from peaker.domain.runs.past_runs import CopiedBytes, PastSteps, rate_of_all
 from peaker.domain.runs.run_memory import VolumeRates
-from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
-from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import Ledger
 from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.steps import Method, Part
@@ -42,10 +36,6 @@ _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
-_FIGURES = "figures"
-_FIGURES_KEPT_FOR = timedelta(days=183)
-# More say no more.
-_CLUSTERS_READ = 200
 _PAST_RUNS = 20
 _OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
@@ -171,29 +161,23 @@ class DynamoForecastRecords:
         speeds: list[float] = []
         caught_up: list[float] = []
         return_speeds: list[float] = []
-        looks: list[float] = []
-        sizes: dict[str, list[int]] = {}
-        returned_sizes: dict[str, list[int]] = {}
         runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
-        members = Counter(batch_of(run) for run in runs)
         for run in runs:
-            run_id, beside = run.run_id, members[batch_of(run)]
             method = _method(run)
             if run.operation != "scale_out" or not _served(run) or method is None:
                 continue
-            steps = self._ledger.steps(run_id)
+            steps = self._ledger.steps(run.run_id)
             by_name = {step.step: step for step in steps}
             if method is not Method.BUILD:
                 # What a batch asked its donor is in the rows of its first member, also where others are built.
-                _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], beside)
+                _add_seconds(seconds, [one for one in steps if one.step in _OF_BATCH])
                 pools += _pools(steps)
                 own = [one for one in steps if one.step not in _OF_BATCH]
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
-                _add_seconds(returned, returned_sizes, own, beside)
+                _add_seconds(returned, own)
                 continue
-            _add_seconds(seconds, sizes, steps, beside)
+            _add_seconds(seconds, steps)
             pools += _pools(steps)
-            looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
             taken = self._snapshots_of_batch(run)
             for one in _copied([*taken.values(), *steps]):
                 copies.setdefault(batch_of(run), one)
@@ -225,41 +209,7 @@ class DynamoForecastRecords:
             returned=returned,
             return_speeds=return_speeds,
             hydrated_rates=rates,
-            first_looks=looks,
-            elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
-            sizes=sizes,
-            returned_sizes=returned_sizes,
         )
-
-    def tell(self, cluster: str, figures: ClusterFigures) -> None:
-        if self._figures().get(cluster) == figures:
-            return
-        at = datetime.combine(figures.as_of, time(), UTC)
-        item: dict[str, Any] = {
-            "pk": {"S": _FIGURES},
-            "sk": {"S": cluster},
-            "document": {"S": figures.model_dump_json()},
-            "expires_at": {"N": str(int((at + _FIGURES_KEPT_FOR).timestamp()))},
-        }
-        with translated("dynamodb:PutItem"):
-            self._client.put_item(TableName=self._table, Item=item)
-
-    def _figures(self) -> dict[str, ClusterFigures]:
-        """By cluster. What another release wrote otherwise teaches nothing."""
-        with translated("dynamodb:Query"):
-            answer = self._client.query(
-                TableName=self._table,
-                KeyConditionExpression="pk = :pk",
-                ExpressionAttributeValues={":pk": {"S": _FIGURES}},
-                Limit=_CLUSTERS_READ,
-            )
-        found = {}
-        for item in answer["Items"]:
-            try:
-                found[item["sk"]["S"]] = ClusterFigures.model_validate_json(item["document"]["S"])
-            except (KeyError, TypeError, ValidationError):
-                continue
-        return found
 
     def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:
         """The step that took the set of all members; the first member's own rows have it too."""
@@ -354,14 +304,11 @@ def _paid_rate(run: RunRow) -> float | None:
     return None if made is None else rate_of_all(list(made.rates.values()))
 
 
-def _add_seconds(
-    seconds: dict[str, list[float]], sizes: dict[str, list[int]], steps: Sequence[StepRow], size: int
-) -> None:
+def _add_seconds(seconds: dict[str, list[float]], steps: Sequence[StepRow]) -> None:
     for step in steps:
         took = _step_seconds(step)
         if took is not None:
             seconds.setdefault(step.step, []).append(took)
-            sizes.setdefault(step.step, []).append(size)
 
 
 def _step_seconds(step: StepRow | None) -> float | None:

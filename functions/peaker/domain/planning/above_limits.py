@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.document.plan import ScaleOutPlan
 
 # The two limits that a person's start may pass. What is unknown or impossible stays refused.
 LIMITS = frozenset({"ceiling", "budget"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.plan import PlannedType, Price, ScaleOutPlan
+from peaker.domain.document.check import Check
+from peaker.domain.document.plan import PlannedType, Price, ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.runs.ledger import RunRow

@@ -7,21 +7,19 @@ never costs more than twice what the best choice would have cost in hindsight (t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.document.disposal import Disposal, ParkingFigures, ParkPolicy
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
-from peaker.domain.planning.learning.past_steps import PastSteps, measured_return_speed
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
-from peaker.domain.runs.ledger import RunPart
+from peaker.domain.runs.past_runs import PastSteps, measured_return_speed
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Part
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
@@ -32,49 +30,6 @@ BINLOG_SHARE = 0.8
 LEAST_PARKED_HOURS = 1.0
 # A replica that is not there after this long will not be in time for the peak that asked for it: no run waits longer.
 CATCH_UP_WITHIN_SECONDS = 6 * 3600
-
-ParkPolicy = Literal["auto", "never", "always"]
-
-
-class ParkingFigures(BaseModel):
-    """What parking and rebuilding take, in seconds to service, and cost, in USD; None where no price is known.
-
-    `return_seconds` is for a replica that has just stopped; each hour of standing adds `catch_up_per_hour` seconds.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    return_seconds: float
-    build_seconds: float
-    catch_up_per_hour: float
-    parked_hourly_usd: float | None
-    serving_hourly_usd: float | None
-    rebuild_usd: float | None
-
-    @property
-    def break_even_hours(self) -> float | None:
-        """Hours after which standing has cost as much as rebuilding."""
-        if self.rebuild_usd is None or self.parked_hourly_usd is None or self.parked_hourly_usd <= 0:
-            return None
-        return self.rebuild_usd / self.parked_hourly_usd
-
-    @property
-    def faster_for_hours(self) -> float | None:
-        """Hours after which catching up takes as long as rebuilding; None when it never does."""
-        if self.catch_up_per_hour <= 0:
-            return None
-        return max(0.0, (self.build_seconds - self.return_seconds) / self.catch_up_per_hour)
-
-
-class Disposal(RunPart):
-    """What becomes of a replica that leaves the endpoint, why, and the figures of both ways."""
-
-    ledger_name = "disposal"
-
-    action: Literal["park", "retire"]
-    policy: ParkPolicy
-    reason: str
-    figures: ParkingFigures
 
 
 @dataclass(frozen=True)
@@ -255,84 +210,3 @@ def why_too_far_behind(lead: LeadTime) -> str | None:
         return None
     hours = CATCH_UP_WITHIN_SECONDS / 3600
     return f"it would replay for {seconds / 3600:.1f} h, and a run waits for {hours:g} h at most"
-
-
-class Method(BaseModel):
-    """How the next replica comes into service: built anew, or a parked one returned; both in seconds and USD.
-
-    `usd` is what is paid until it serves. The parked one's figures are None when none can come back.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    action: Literal["build", "return"]
-    reason: str
-    build_seconds: float
-    build_usd: float | None
-    replica: str | None = None
-    return_seconds: float | None = None
-    return_usd: float | None = None
-    parked_hours: float | None = None
-    rejected: dict[str, str] = {}
-
-    @property
-    def comes_back(self) -> bool:
-        """A parked replica's instance and volumes are taken, none are made."""
-        return self.action != "build"
-
-
-@dataclass(frozen=True)
-class Build:
-    """One built anew: the median until it serves, and USD until then, None where unknown; of the plan's own table."""
-
-    seconds: float
-    usd: float | None
-
-
-def choose_method(
-    fleet: FleetState,
-    environment: str,
-    prices: PriceTable,
-    inputs: LeadTimeInputs,
-    past: PastSteps,
-    now: datetime,
-    build: Build,
-    taken: Collection[str] = (),
-) -> Method:
-    """Return the parked replica that is back first, if it is back before one built anew would serve, and if a run
-    would wait for its catch-up. Those `taken` are returned by other members of the batch.
-    """
-    rejected = not_returned(fleet, environment, now)
-    candidates = [one for one in returnable(fleet, environment, now) if one.instance_id not in taken]
-    cost = None if build.usd is None else round(build.usd, 4)
-    common = {"build_seconds": round(build.seconds, 1), "build_usd": cost, "rejected": rejected}
-    if not candidates:
-        text = "; ".join(f"{name} {why}" for name, why in rejected.items())
-        nobody = "no other replica is parked" if taken else "no replica is parked"
-        return Method(action="build", reason=text or nobody, **common)
-    best = candidates[0]
-    behind = parked_seconds(best, now)
-    lead = predict_return(inputs, behind, past)
-    back = lead.p50_seconds
-    compared = {
-        **common,
-        "replica": best.instance_id,
-        "return_seconds": round(back, 1),
-        "return_usd": _running_usd(best, prices, back),
-        "parked_hours": round(behind / 3600, 2),
-    }
-    shown = (
-        f"{best.instance_id}, parked for {behind / 3600:.1f} h, is back in {back / 60:.0f} min, "
-        f"one built anew in {build.seconds / 60:.0f} min"
-    )
-    if (why := why_too_far_behind(lead)) is not None:
-        return Method(action="build", reason=f"{shown}: {why}", **compared)
-    if back >= build.seconds:
-        return Method(action="build", reason=f"{shown}: building is as quick", **compared)
-    return Method(action="return", reason=shown, **compared)
-
-
-def _running_usd(replica: Replica, prices: PriceTable, seconds: float) -> float | None:
-    """The instance's hours until it serves; its volumes are paid for anyway."""
-    instance = prices.instance_hour(replica.instance.instance_type)
-    return round(instance.value * seconds / 3600, 4) if isinstance(instance, Known) else None

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from types import MappingProxyType
 
-from peaker.domain.instants import require_utc
-from peaker.domain.planning.capacity_order import Promises, capacity_order
-from peaker.domain.planning.methods.choice import MethodChoice
-from peaker.domain.planning.parking import volumes_hourly
-from peaker.domain.planning.plan import (
+from peaker.domain.document.plan import (
+    HOURS_PER_MONTH,
     BatchPrice,
     LeadTimeEstimate,
     PlannedMember,
@@ -21,6 +18,9 @@ from peaker.domain.planning.plan import (
     Way,
     planned_build,
 )
+from peaker.domain.instants import require_utc
+from peaker.domain.planning.capacity_order import Promises, capacity_order
+from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.plan_refusals import (
     above_batch,
     above_ceiling,
@@ -31,7 +31,7 @@ from peaker.domain.planning.plan_refusals import (
     source_unknown,
     unequal_layout,
 )
-from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total, usd
+from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState, Replica
@@ -102,7 +102,7 @@ def plan_scale_out(
             if refusal is not None
         ),
         method=first.method,
-        comparison=first.choice,
+        choice=first.choice,
         build=planned_build(settings),
         members=members,
         batch_price=_batch_price(members),
@@ -129,7 +129,7 @@ def _members(
     members = []
     for number, way in enumerate(ways, 1):
         returned = _returned(fleet, way)
-        volumes = _layout(returned or choice.donor, settings, way.rates_mib_per_s)
+        volumes = _layout(returned or choice.donor, settings, way.rate_mib_per_s)
         if returned is not None:
             volumes = tuple(
                 volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
@@ -147,16 +147,10 @@ def _members(
                 lead_time=way.lead_time,
                 ready_at=_later(now, way.lead_time),
                 price=_price(volumes, _type_of(returned, settings), prices, kept_gib),
-                choice=_own_figures(way.choice) if way.choice != ways[0].choice else None,
+                choice=way.choice,
             )
         )
     return tuple(members)
-
-
-def _own_figures(choice: MethodChoice | None) -> MethodChoice | None:
-    if choice is None:
-        return None
-    return choice.model_copy(update={"methods": () if choice.taken is None else (choice.taken,)})
 
 
 def _batch_price(members: Sequence[PlannedMember]) -> BatchPrice:
@@ -212,14 +206,13 @@ def _fewest_first(counts: Counter[str], settings: ClusterSettings, of_batch: Cou
 
 
 def _layout(
-    like: Replica | None, settings: ClusterSettings, rates: Mapping[str, int | None]
+    like: Replica | None, settings: ClusterSettings, rate_mib_per_s: int | None
 ) -> tuple[PlannedVolume, ...]:
     if like is None:
         return ()
     sizes = {name: volume.size_gib for name, volume in data_volumes(like, settings).items()}
     wanted = [volume for volume in settings.volumes if volume.name in sizes]
-    usual = settings.initialization_rate_mib_per_s
-    return tuple(_planned(one, sizes[one.name], rates.get(one.name, usual)) for one in wanted)
+    return tuple(_planned(one, sizes[one.name], rate_mib_per_s) for one in wanted)
 
 
 def _planned(volume: VolumeSettings, size_gib: int, rate: int | None) -> PlannedVolume:

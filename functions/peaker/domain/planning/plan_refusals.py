@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from peaker.domain.document.plan import PlannedMember, PlannedVolume, Price, Refusal
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.plan import PlannedMember, PlannedVolume, Price, Refusal
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice
 from peaker.domain.replicas.fleet import FleetState, Replica

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
+from peaker.domain.document.plan import HOURS_PER_MONTH
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 
-HOURS_PER_MONTH = 730.0
 # IOPS of io2 are sold in tiers (EBS pricing page).
 _IO2_TIERS = (32_000, 64_000)
 

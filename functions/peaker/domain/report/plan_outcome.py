@@ -7,8 +7,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan
 from peaker.domain.instants import seconds_between
-from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan
 from peaker.domain.runs.ledger import StepRow
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import parts_of, states_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from peaker.domain.planning.plan import PlannedCall, ScaleOutPlan
+from peaker.domain.document.plan import PlannedCall, ScaleOutPlan
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.permissions import SEND_COMMAND, UNDONE_BY, changes
 from peaker_contract.steps import FunctionDefinition, Method, Step

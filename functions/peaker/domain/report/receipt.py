@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from peaker.domain.document.disposal import Disposal
+from peaker.domain.document.plan import Price, ScaleOutPlan, as_document
 from peaker.domain.instants import from_iso, require_utc, seconds_between
-from peaker.domain.planning.parking import Disposal
-from peaker.domain.planning.plan import Price, ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.report.plan_outcome import PlanOutcome, plan_outcome
 from peaker.domain.runs.batch import Member

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
+from peaker.domain.document.plan import ScaleOutPlan, planned_build
 from peaker.domain.host_results import PrewarmReport
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.planning.plan import ScaleOutPlan, planned_build
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.storage.prewarm_progress import ServeWhen, noticed_after_seconds, remaining_seconds

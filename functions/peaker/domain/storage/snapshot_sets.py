@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.runs.past_runs import CopiedBytes
 
 GIB = 1024.0**3
 # A snapshot that is younger may not be in every list of EC2 yet.
@@ -112,18 +113,6 @@ def stored_gib(sets: Sequence[SnapshotSet], donor: str | None, planned_gib: floa
 
 
 @dataclass(frozen=True)
-class CopiedBytes:
-    """What one past set copied: bytes, in how many seconds, and how long after the snapshots it was incremental to.
-
-    `since_seconds` is None for a full copy.
-    """
-
-    seconds: float
-    copied_bytes: float
-    since_seconds: float | None = None
-
-
-@dataclass(frozen=True)
 class ExpectedCopy:
     """Bytes that the next set copies, what it copies at most, and where the figures come from."""
 
@@ -148,12 +137,11 @@ def expected_copy(
     snapshots: Sequence[Snapshot],
     past: Sequence[CopiedBytes],
     now: datetime,
-    changed_a_day: float | None = None,
 ) -> ExpectedCopy:
     """What a set of these volumes (used bytes by volume id) would copy now.
 
     Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes, it is
-    the share of a day that other clusters measured, else CHANGED_A_DAY, and at most all. The distinct blocks that
+    CHANGED_A_DAY, and at most all. The distinct blocks that
     change grow with time, but ever slower, because blocks are changed again. So for another time than was measured
     they lie between the same bytes and bytes in proportion to the time: their geometric middle is expected, the
     larger one is the most. The median over the measurements counts, and never more than is used.
@@ -167,9 +155,8 @@ def expected_copy(
     since = max(0.0, (now - min(times)).total_seconds()) if times else 0.0
     measured = [one for one in past if one.since_seconds is not None and one.since_seconds > 0]
     if not measured:
-        share = (CHANGED_A_DAY if changed_a_day is None else changed_a_day) * math.sqrt(since / _DAY_SECONDS)
-        told = "as a rule" if changed_a_day is None else "in other clusters"
-        basis = f"changed in {since / 3600:.1f} h {told}: it was not measured here yet"
+        share = CHANGED_A_DAY * math.sqrt(since / _DAY_SECONDS)
+        basis = f"changed in {since / 3600:.1f} h as a rule: it was not measured here yet"
         return ExpectedCopy(min(1.0, share) * whole, whole, basis)
     ratios = [(one.copied_bytes, since / (one.since_seconds or 1.0)) for one in measured]
     usual = median(copied * math.sqrt(ratio) for copied, ratio in ratios)

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.instants import seconds_between
-from peaker.domain.runs.ledger import RunPart, StepRow
+from peaker.domain.runs.ledger import RunPart
 
 Remedy = Literal["none", "cold", "all"]
 
@@ -82,20 +81,6 @@ def next_look(looks: Sequence[Look], blocks_used: int | None) -> NextLook | None
         return NextLook(remedy="all", sample_blocks=sample, why="all blocks are read again")
     pause = PAUSE_SECONDS * 2 ** (len(looks) - 1)
     return NextLook(sample_blocks=sample, pause_seconds=pause, why=f"more is sampled {pause} s later")
-
-
-def first_look_seconds(proof: StepRow | None) -> float | None:
-    """Of a proof that has ended: until the end of its first look; all of it where one was enough."""
-    if proof is None or proof.finished_at is None:
-        return None
-    whole, looks = seconds_between(proof.started_at, proof.finished_at), proof.numbers.get("looks")
-    try:
-        first = Look.model_validate(looks[0]) if isinstance(looks, list) and len(looks) > 1 else None
-    except ValidationError:
-        return whole
-    if first is None or first.at.tzinfo is None:
-        return whole
-    return min(whole, max(0.0, seconds_between(proof.started_at, first.at)))
 
 
 def blocks_used(volumes: object) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from peaker.domain.planning.plan import PlannedVolume
+from peaker.domain.document.plan import PlannedVolume
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary

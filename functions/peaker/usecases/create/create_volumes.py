@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.planning.plan import PlannedVolume
+from peaker.domain.document.plan import PlannedVolume
 from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token

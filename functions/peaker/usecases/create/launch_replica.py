@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
+from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind

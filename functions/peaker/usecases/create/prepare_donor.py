@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.host_results import DonorPrepared, typed
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor

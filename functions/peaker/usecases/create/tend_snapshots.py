@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from peaker.domain.document.plan import Price
 from peaker.domain.planning.first_snapshots import FirstSet, decide_first_set
-from peaker.domain.planning.plan import Price
 from peaker.domain.planning.prices import usd
 from peaker.domain.replicas.donor import DonorTerms, data_volumes
 from peaker.domain.replicas.donor import choose_donor as judge_donors

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from peaker.domain.issued import CheckState
-from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.needed_replicas import CalendarOverride, Trouble
 from peaker.domain.planning.scaling_policy import Capacity, measured_capacity
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Instance
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import TroubleMetricSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.planning.needed_replicas import FleetCounts
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow

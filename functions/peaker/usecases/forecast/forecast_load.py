@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +15,6 @@ from peaker.domain.forecasting import (
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
-from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.needed_replicas import DecisionInputs
 from peaker.domain.planning.parking import parked_seconds, returnable
 from peaker.domain.planning.prices import PriceTable, usd
@@ -30,8 +29,8 @@ from peaker.domain.planning.scaling_policy import (
 from peaker.domain.planning.taken_reads import with_few_reads
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports import ForecastPorts
-from peaker.usecases.forecast.batch_ahead import batch_lead_time
 from peaker.usecases.forecast.decision_inputs import (
     Observation,
     capacity,
@@ -45,7 +44,6 @@ from peaker.usecases.forecast.fleet_now import fleet_now
 from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
 from peaker.usecases.forecast.reads_taken import reads_taken, with_shares
 from peaker.usecases.forecast.scoring import LEAST_SCORED, Score, score_issued
-from peaker.usecases.forecast.told_figures import told_figures
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
 from peaker_contract.cluster import ClusterSettings
@@ -140,14 +138,6 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     prices = cluster_prices(ports.common, settings)
     policy = scaling_policy(settings, prices, fleet, capacity(settings, past, state))
     decision = decide(inputs, forecast, lead_time, policy, state)
-
-    def decide_at(lead: LeadTime) -> tuple[Forecast, LeadTime, ScalingDecision]:
-        ahead = forecast_ahead(series, lead, settings)
-        return ahead, lead, decide(inputs, ahead, lead, policy, state)
-
-    batch = batch_lead_time(decide_at, lead_time, policy, counts, lead_inputs, past)
-    if batch is not None:
-        forecast, lead_time, decision = batch
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
         nearer = forecast_ahead(series, back, settings)
@@ -171,9 +161,6 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     _remember(ports, cluster, forecast, lead_time, decision)
     report = _report(check)
     ports.records.save_report(cluster, report.model_dump(mode="json"))
-    figures = told_figures(settings, fleet, history, past, now.date())
-    if not figures.is_empty:
-        ports.records.tell(cluster, figures)
     return report
 
 
@@ -235,7 +222,7 @@ def return_lead_time(
     if len(ready) < shortage:
         return None
     behind = parked_seconds(ready[shortage - 1], now)
-    return predict_return(replace(inputs, members=shortage), behind, past)
+    return predict_return(inputs, behind, past)
 
 
 def _publish(ports: ForecastPorts, check: _Check) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from peaker.domain.planning.parking import Disposal, decide_disposal, parking_figures
+from peaker.domain.document.disposal import Disposal
+from peaker.domain.planning.parking import decide_disposal, parking_figures
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica

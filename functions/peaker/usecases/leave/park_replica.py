@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from peaker.domain.document.disposal import Disposal
 from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.parking import Disposal, parked_until, why_not_worth_parking
+from peaker.domain.planning.parking import parked_until, why_not_worth_parking
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from peaker.domain.planning.parking import Disposal, volumes_hourly
+from peaker.domain.document.disposal import Disposal
+from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, VolumeToHydrate
-from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.planning.lead_time import MIB, LeadTimeInputs, VolumeToHydrate
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy, newest_completed
 from peaker.ports import Ports
@@ -36,15 +36,15 @@ def lead_time_inputs(
     fleet: FleetState | None,
     past: PastSteps,
     snapshots: SnapshotHistory | None = None,
-    promise: InstancePromise | Unknown | None = None,
+    promised: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
     """What the lead time depends on: the bytes of the last prewarm, else what is hot with serve_when hot, else what
     the donor's snapshots hold, else the sizes of a replica's volumes; and the pages of the last donor's buffer
-    pool, else what `promise`, the instance type's, has room for.
+    pool, else what the instance type has room for; `promised` is what EC2 says of it.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
-    rate = settings.initialization_rate_mib_per_s
+    promise = None if isinstance(promised, Unknown) else promised
     sizes = volume_bytes(settings, fleet)
     held = {} if snapshots is None else snapshots.held_bytes
     most = {one.name: min(sizes.get(one.name, 0.0), held.get(one.name, math.inf)) for one in settings.volumes}
@@ -55,8 +55,7 @@ def lead_time_inputs(
         VolumeToHydrate(
             volume.name,
             most[volume.name] * share,
-            # The prewarm reads through the volume: no rate brings more than that gives.
-            float(min(rate or math.inf, volume.throughput_mib_per_s)) * MIB,
+            volume.throughput_mib_per_s * MIB,
         )
         for volume in settings.volumes
     )
@@ -74,8 +73,9 @@ def lead_time_inputs(
         else 1.0,
         buffer_pool_bytes=_pool_bytes(past, promise),
         snapshot_basis=copy.basis,
-        hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
-        paid_mib_per_s=float(rate or 0),
+        paid_mib_per_s=float(settings.initialization_rate_mib_per_s or 0),
+        instance_mib_per_s=None if promise is None else promise.baseline_mib_per_s,
+        instance_burst_mib_per_s=None if promise is None else promise.maximum_mib_per_s,
         hot_share=_hot_share(
             settings, past, _pool_bytes(past, promise), sum(one.data_bytes for one in volumes)
         ),
@@ -83,18 +83,17 @@ def lead_time_inputs(
         register_seconds=NLB_TARGET_SECONDS
         if settings.read_endpoint.kind == "nlb"
         else HEALTH_CHECKS_SECONDS + late,
-        endpoint=settings.read_endpoint.kind,
         # After the last share the replica is registered once more, with those that serve.
         ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         + late,
     )
 
 
-def _pool_bytes(past: PastSteps, promise: InstancePromise | Unknown | None) -> float:
+def _pool_bytes(past: PastSteps, promise: InstancePromise | None) -> float:
     """0 where nobody has told, and the memory of the type is not known either."""
     if past.pool_bytes:
         return past.pool_bytes[-1]
-    if promise is None or isinstance(promise, Unknown) or promise.memory_mib is None:
+    if promise is None or promise.memory_mib is None:
         return 0.0
     return POOL_SHARE_OF_MEMORY * promise.memory_mib * MIB
 
@@ -110,21 +109,14 @@ def _hot_share(settings: ClusterSettings, past: PastSteps, pool_bytes: float, re
         return median(past.hot_shares)
     if pool_bytes <= 0 or read_bytes <= 0:
         return 1.0
-    return min(1.0, _hot_over_pool(past) * pool_bytes / read_bytes)
+    return min(1.0, HOT_OVER_POOL * pool_bytes / read_bytes)
 
 
-def _hot_over_pool(past: PastSteps) -> float:
-    told = past.elsewhere.figure("hot_over_pool")
-    return HOT_OVER_POOL if told is None else told.value
-
-
-def _hot_bytes(
-    settings: ClusterSettings, past: PastSteps, promise: InstancePromise | Unknown | None
-) -> float | None:
+def _hot_bytes(settings: ClusterSettings, past: PastSteps, promise: InstancePromise | None) -> float | None:
     """Of all volumes, what a first run waits for with serve_when hot; None where all is waited for, or nobody knows."""
     if settings.prewarm.serve_when != "hot":
         return None
-    return _hot_over_pool(past) * _pool_bytes(past, promise) or None
+    return HOT_OVER_POOL * _pool_bytes(past, promise) or None
 
 
 @dataclass(frozen=True)
@@ -149,13 +141,8 @@ class SnapshotHistory:
         if not self.volumes:
             return ExpectedCopy(used_bytes, used_bytes, "full copy: no donor is known")
         each = used_bytes / len(self.volumes)
-        told = past.elsewhere.figure("changed_a_day")
         return expected_copy(
-            dict.fromkeys(self.volumes.values(), each),
-            self.snapshots,
-            past.copies,
-            self.now,
-            None if told is None else told.value,
+            dict.fromkeys(self.volumes.values(), each), self.snapshots, past.copies, self.now
         )
 
 

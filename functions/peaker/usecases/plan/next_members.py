@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.instants import from_iso
 from peaker.domain.planning.above_limits import passing_limits
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.batch import (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from peaker.domain.document.check import Check
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.limits.account_limits import RegionRate
 from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.capacity_order import types_in_order
@@ -13,12 +15,10 @@ from peaker.domain.planning.checks.headroom import (
     initialization_rate,
     zones_in_order,
 )
-from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
@@ -51,10 +51,9 @@ def plan_checks(
     # A return was judged by its own parking; all others need the log from the donor's snapshot on.
     copied = [one for one in plan.members if one.method is None or one.method.action != "return"]
     if copied:
-        choice = copied[0].choice or plan.comparison
-        taken = None if choice is None else choice.taken
+        lead = copied[0].lead_time
         found.append(
-            binary_logs(None if taken is None else taken.p90_seconds, _binary_logs_kept(ports, settings))
+            binary_logs(None if lead is None else lead.p90_seconds, _binary_logs_kept(ports, settings))
         )
     built = [one for one in copied if one.method is None or one.method.action == "build"]
     if built:

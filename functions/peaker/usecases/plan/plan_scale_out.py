@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from peaker.domain.document.plan import Refusal, ScaleOutPlan, Way, as_document
 from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.above_limits import above_limits_page, passing_limits, refused_by_limits_alone
 from peaker.domain.planning.capacity_order import Promises
 from peaker.domain.planning.first_snapshots import first_set_note
-from peaker.domain.planning.lead_time import predict_lead_time
-from peaker.domain.planning.plan import Refusal, ScaleOutPlan, Way, as_document
+from peaker.domain.planning.options import Situation, ways_of
 from peaker.domain.planning.plan_decision import plan_scale_out as decide_plan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
@@ -27,10 +27,9 @@ from peaker.usecases.plan.account_use import account_use, initialization_rate_of
 from peaker.usecases.plan.check_shortage import missing_replicas, why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
+from peaker.usecases.plan.instance_promises import instance_promise
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
-from peaker.usecases.plan.method_situation import instance_promise, method_situation
 from peaker.usecases.plan.plan_checks import plan_checks
-from peaker.usecases.plan.ways import beside, best_method, estimated, way_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
@@ -141,31 +140,25 @@ def decided(
     promise = promises[settings.instance_type]
     # What started the run has passed when it is planned.
     inputs = lead_time_inputs(settings, fleet, past, history, promise)
-    inputs = replace(inputs, trigger_seconds=0.0, members=count)
+    inputs = replace(inputs, trigger_seconds=0.0, paid_mib_per_s=0.0)
     prices = prices_for_plan(ports, settings)
-    lead = predict_lead_time(inputs, past)
-    build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises, donor)
     region = initialization_rate_of_region(ports)
-    whole = method_situation(
-        ports,
-        settings,
-        fleet,
-        inputs,
-        past,
-        build,
-        prices,
-        promise,
-        history,
-        ready_by,
-        region,
+    build = _plan(ports, step, settings, fleet, [Way()], prices, promises, donor)
+    hourly = build.price.hourly
+    situation = Situation(
+        settings=settings,
+        fleet=fleet,
+        environment=ports.environment,
+        inputs=inputs,
+        past=past,
+        prices=prices,
+        hourly_usd=Unknown("no price is known") if hourly is None else Known(hourly),
+        sizes_gib={one.name: one.size_gib for one in build.volumes},
+        region=region,
+        now=ports.clock.now(),
+        ready_by=ready_by,
     )
-    ways: list[Way] = []
-    while len(ways) < count and (not ways or ways[-1].returns is not None):
-        taken = frozenset(way.returns for way in ways if way.returns is not None)
-        situation = beside(whole, taken, count - len(ways))
-        method = best_method(ports, fleet, inputs, past, lead, prices, situation, taken)
-        ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
-    ways += [ways[-1]] * (count - len(ways))
+    ways = ways_of(situation, count)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, donor, count)
     checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, region, account)
     refused = [

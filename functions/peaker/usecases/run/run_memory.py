@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
+from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, find
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor, RunReplica

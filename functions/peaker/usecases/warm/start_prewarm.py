@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from peaker.domain.planning.plan import PlannedPrewarm
+from peaker.domain.document.plan import PlannedPrewarm
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.host_results import StorageProof, typed
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput, Summary

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from peaker.domain.document.check import Check
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.limits.account_use import (
     HIGH_MEMORY,
@@ -19,7 +20,6 @@ from peaker.domain.limits.account_use import (
 )
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume
-from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.reading import Known, Reading, Unknown
 
 LARGE, WIDE = "r6i.large", "x2idn.16xlarge"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from peaker.domain.document.plan import Method as ReturnOrBuild
+from peaker.domain.document.plan import Way
 from peaker.domain.planning.lead_time import (
     LeadTimeInputs,
     VolumeToHydrate,
     predict_lead_time,
     predict_return,
 )
-from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.parking import (
-    Build,
-    choose_method,
     decide_disposal,
     parked_until,
     parking_figures,
@@ -24,36 +23,28 @@ from peaker.domain.planning.parking import (
     why_not_returned,
     why_not_worth_parking,
 )
-from peaker.domain.planning.plan import Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
-from peaker.domain.replicas.fleet import Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState, Volume
+from peaker.domain.runs.past_runs import PastSteps, measured_return_speed
 from peaker.usecases.forecast.forecast_load import return_lead_time
 
 from peaker_contract.steps import Method
 from peaker_contract.tags import OWNER_TAG
 from peaker_contract.way_into_service import parts_of
-from tests.support.builders import figures_of_parking, fleet_with, orders, replica
+from tests.support.builders import figures_of_parking, fleet_with, orders, parked, replica
 from tests.support.fakes import NOON
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 RUN = "scale-out-orders-1"
 TIB = 1024.0**4
 MIB = 1024.0**2
-ABSENT = TargetHealth(TargetState.ABSENT)
+RETURNS = Way(method=ReturnOrBuild(action="return", reason="", replica=PEAK))
 
 
 def big_inputs() -> LeadTimeInputs:
     """1 TiB at 300 MiB/s: 3,495 s of hydration."""
     return LeadTimeInputs((VolumeToHydrate("data", TIB, 300 * MIB),))
-
-
-def parked(instance_id: str, hours: float, until: datetime | None = None, **more: str) -> Replica:
-    one = replica(instance_id, peak_of=RUN, row_state=ReplicaState.PARKED, health=ABSENT, state="stopped")
-    assert one.ledger_row is not None
-    stands = Parking(NOON - timedelta(hours=hours), "uuid:1-9", 86_400.0, until, "a limit", **more)
-    return replace(one, ledger_row=replace(one.ledger_row, parking=stands))
 
 
 def test_the_figures_of_a_tebibyte_by_hand() -> None:
@@ -98,8 +89,8 @@ def test_whatever_a_return_passes_is_in_its_prediction() -> None:
 
 def test_the_speed_of_replay_is_measured_on_builds() -> None:
     past = PastSteps(apply_speeds=[8.0, 10.0, 30.0])
-    assert measured_apply_speed(past, 4.0) == 10.0
-    assert measured_apply_speed(PastSteps(), 4.0) == 4.0
+    assert measured_return_speed(past, 4.0) == 10.0
+    assert measured_return_speed(PastSteps(), 4.0) == 4.0
     fast = predict_return(big_inputs(), 3600, past).component("catch_up")
     assert fast.p50_seconds == pytest.approx(3600 / 9)
 
@@ -181,46 +172,6 @@ def test_the_one_that_stopped_last_comes_back_first() -> None:
     assert [one.instance_id for one in returnable(fleet, "local", NOON)] == [OTHER, PEAK]
 
 
-def anew(inputs: LeadTimeInputs, past: PastSteps | None = None) -> Build:
-    return Build(predict_lead_time(inputs, past).p50_seconds, 5.0)
-
-
-def method_of(hours: float, inputs: LeadTimeInputs) -> tuple[str, str]:
-    fleet = fleet_with(replica(BASE), parked(PEAK, hours))
-    found = choose_method(fleet, "local", US_EAST_1, inputs, PastSteps(), NOON, anew(inputs))
-    return found.action, found.reason
-
-
-def test_returned_when_that_is_quicker_and_built_when_it_is_not() -> None:
-    action, reason = method_of(2, big_inputs())
-    assert action == "return"
-    assert f"{PEAK}, parked for 2.0 h, is back in" in reason
-    # Ten hours of log take longer to replay than a tebibyte to hydrate.
-    action, reason = method_of(10, big_inputs())
-    assert action == "build"
-    assert "building is as quick" in reason
-    nothing = choose_method(
-        fleet_with(replica(BASE)), "local", US_EAST_1, big_inputs(), PastSteps(), NOON, anew(big_inputs())
-    )
-    assert (nothing.action, nothing.replica) == ("build", None)
-
-
-def test_a_catch_up_that_no_run_waits_for_is_no_way_back() -> None:
-    """Twenty hours at three times the source's speed: it would be given up after six of ten hours."""
-    slow = PastSteps(return_speeds=[3.0] * 20, seconds={"ReportPrewarm": [90_000.0] * 20})
-    fleet = fleet_with(replica(BASE), parked(PEAK, 20))
-    found = choose_method(fleet, "local", US_EAST_1, big_inputs(), slow, NOON, anew(big_inputs(), slow))
-    assert found.action == "build"
-    assert "it would replay for 10.0 h, and a run waits for 6 h at most" in found.reason
-    quicker = replace(slow, return_speeds=[6.0] * 20)
-    assert (
-        choose_method(
-            fleet, "local", US_EAST_1, big_inputs(), quicker, NOON, anew(big_inputs(), quicker)
-        ).action
-        == "return"
-    )
-
-
 def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> None:
     stands = parked(PEAK, 2)
     fleet = fleet_with(replica(BASE), stands)
@@ -244,16 +195,14 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     refused = plan_scale_out(fleet, tight, US_EAST_1, NOON)
     assert [one.code for one in refused.refusals] == ["budget"]
     assert "of parked volumes" in refused.refusal_text
-    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, anew(big_inputs()))
-    back = plan_scale_out(fleet, tight, US_EAST_1, NOON, ways=[Way(method=method)])
+    back = plan_scale_out(fleet, tight, US_EAST_1, NOON, ways=[RETURNS])
     assert (back.refusals, back.returns, back.price.once) == ((), PEAK, 0.0)
 
 
 def test_a_return_needs_no_donor() -> None:
     sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
     fleet = fleet_with(sick, parked(PEAK, 2))
-    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, anew(big_inputs()))
-    assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, ways=[Way(method=method)]).refusals == ()
+    assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, ways=[RETURNS]).refusals == ()
     assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
 
 

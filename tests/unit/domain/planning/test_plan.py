@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
+from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out, spread_zones
 from peaker.domain.planning.prices import US_EAST_1, usd
 from peaker.domain.reading import Known, Unknown

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.document.plan import Price, Way
 from peaker.domain.planning.fetched_prices import FetchedPrices, fetched, kept, price_table, why_due
 from peaker.domain.planning.fetched_prices import Quote as PriceQuote
-from peaker.domain.planning.plan import Price
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import EbsPrices, PriceTable
 from peaker.domain.reading import Known, Unknown
@@ -36,7 +36,11 @@ def table(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> Price
 
 def price(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> Price:
     return plan_scale_out(
-        fleet_with(replica(BASE)), orders(**settings), table(prices, **settings), NOON
+        fleet_with(replica(BASE)),
+        orders(**settings),
+        table(prices, **settings),
+        NOON,
+        ways=[Way(rate_mib_per_s=settings.get("initialization_rate_mib_per_s"))],
     ).price
 
 

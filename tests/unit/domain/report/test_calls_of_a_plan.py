@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from peaker.domain.planning.parking import Method
-from peaker.domain.planning.plan import PlannedCall, PlannedMember, PlannedVolume, ScaleOutPlan
+from peaker.domain.document.plan import Method, PlannedCall, PlannedMember, PlannedVolume, ScaleOutPlan
 from peaker.domain.report.planned_calls import planned_calls
 
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
@@ -28,8 +27,6 @@ def member(number: int, action: Action) -> PlannedMember:
         method=Method(
             action=action,
             reason="",
-            build_seconds=1.0,
-            build_usd=None,
             replica=None if action == "build" else f"i-{number}",
         ),
         zones=("us-east-1a",),

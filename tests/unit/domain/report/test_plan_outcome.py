@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan
+from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan
 from peaker.domain.report.plan_outcome import PartOutcome, PlanOutcome, plan_outcome
 from peaker.domain.runs.ledger import StepRow
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
-from peaker.domain.storage.storage_looks import first_look_seconds
 
 from tests.support.fakes import NOON
 
@@ -53,24 +52,6 @@ def test_a_return_lacked_its_first_lag_when_it_was_first_waited_for(
 ) -> None:
     """A minute is caught up with before anybody asks again."""
     assert return_speed(step("WaitForCatchUp", 0, 20, samples=samples)) == speed
-
-
-def look(minute: float) -> dict[str, Any]:
-    return {"at": (NOON + timedelta(minutes=minute)).isoformat(), "verdict": "unknown"}
-
-
-@pytest.mark.parametrize(
-    ("looks", "seconds"),
-    [([look(3), look(10)], 180), ([look(9)], 600), ([], 600), (None, 600), ([{"at": "soon"}, look(9)], 600)],
-)
-def test_the_first_look_of_a_proof_of_ten_minutes(looks: Any, seconds: float) -> None:
-    """What nobody can read is all of it."""
-    assert first_look_seconds(step("VerifyStorage", 0, 10, looks=looks)) == seconds
-
-
-def test_a_proof_that_has_not_ended_had_no_look() -> None:
-    assert first_look_seconds(None) is None
-    assert first_look_seconds(step("VerifyStorage", 0, None)) is None
 
 
 def test_a_return_that_was_not_waited_for_to_its_end_teaches_no_speed() -> None:

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.runs.past_runs import CopiedBytes
 from peaker.domain.storage.snapshot_sets import (
     CHANGED_A_DAY,
-    CopiedBytes,
     SnapshotSet,
     expected_copy,
     stored_gib,
@@ -91,15 +91,15 @@ def test_a_snapshot_that_is_not_complete_is_none() -> None:
     assert expected_copy(USED, pending, [changed(24, 5)], NOON).copied_bytes == 120 * GIB
 
 
-def test_before_changes_were_measured_they_are_those_of_other_clusters_or_as_a_rule_and_at_most_all() -> None:
+def test_before_changes_were_measured_they_are_as_a_rule_and_at_most_all() -> None:
     unmeasured = [CopiedBytes(600.0, 120.0 * GIB)]
     found = expected_copy(USED, both(24), unmeasured, NOON)
     assert found.copied_bytes == pytest.approx(CHANGED_A_DAY * 120 * GIB)
     assert found.most_bytes == 120 * GIB
     assert "not measured here yet" in found.basis
-    told = expected_copy(USED, both(6), unmeasured, NOON, changed_a_day=0.4)
-    assert told.copied_bytes == pytest.approx(0.4 * 120 * GIB / 2)
-    assert expected_copy(USED, both(24 * 365), unmeasured, NOON, 0.4).copied_bytes == 120 * GIB
+    quarter = expected_copy(USED, both(6), unmeasured, NOON)
+    assert quarter.copied_bytes == pytest.approx(CHANGED_A_DAY * 120 * GIB / 2)
+    assert expected_copy(USED, both(24 * 365), unmeasured, NOON).copied_bytes == 120 * GIB
 
 
 def test_changes_of_an_hour_lie_between_those_of_a_day_and_a_twenty_fourth_of_them() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
-from peaker.domain.planning.plan import ScaleOutPlan, as_document
+from peaker.domain.document.plan import ScaleOutPlan, as_document
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus

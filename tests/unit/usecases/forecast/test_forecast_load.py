@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from peaker.domain.issued import LoadPoints
-from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.planning.scaling_policy import Capacity
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
@@ -18,6 +17,7 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load, scaling_policy
 
@@ -260,32 +260,6 @@ def test_the_forecast_looks_as_far_ahead_as_past_runs_took() -> None:
     here.remembered.past = PastSteps({"ReportPrewarm": [4 * 3600.0]}, [])
     slow = here.check().lead_time_p90_seconds
     assert slow >= 4 * 3600 > quick
-
-
-def test_a_batch_that_is_slower_than_one_replica_is_looked_for_as_far_ahead_as_it_takes() -> None:
-    """Hosts that share processors: two proofs side by side took twice as long as one."""
-    alike = {"VerifyStorage": [3600.0] * 6}
-    slower = {"VerifyStorage": [3600.0] * 3 + [7200.0] * 3}
-    found = []
-    for seconds in (alike, slower):
-        here = world(2.5, max_replicas=4)
-        here.remembered.past = PastSteps(seconds, sizes={"VerifyStorage": [1, 1, 1, 2, 2, 2]})
-        found.append(here.check())
-    one, several = found
-    assert several.shortage > 1
-    assert several.lead_time_p90_seconds > 7200 > one.lead_time_p90_seconds
-
-
-def test_what_a_cluster_learned_is_told_to_the_others() -> None:
-    here = world(0.3)
-    here.check()
-    assert not here.remembered.told, "without a run there is nothing to tell"
-    here.remembered.past = PastSteps(
-        {"StartDatabase": [50.0, 70.0]}, apply_speeds=[3.0], pool_bytes=[2.0**30]
-    )
-    here.check()
-    told = here.remembered.told["orders"]
-    assert (told.seconds["recovery"], told.apply_speed, told.pool_mib_per_s) == (60.0, 3.0, None)
 
 
 def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None:

@@ -6,9 +6,9 @@ The name's TTL is 30 s and a change reaches all name servers within 60 s, so cli
 from __future__ import annotations
 
 import pytest
-from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import SelectStep, StepInput
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.join.ramp_traffic import ramp_traffic

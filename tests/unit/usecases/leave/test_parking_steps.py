@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.planning.plan import ScaleOutPlan, as_document
+from peaker.domain.document.plan import ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.failure import Failure
@@ -373,9 +373,10 @@ def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts
     row = ports.ledger.replicas("orders")[PEAK]
     assert (row.state, row.run_id) == (ReplicaState.BUILDING, RUN_ID)
     plan = as_document(ports.ledger.run(BACK_RUN).required(ScaleOutPlan, "StartParkedReplica"))
-    assert plan["method"]["return_seconds"] < plan["method"]["build_seconds"]
-    assert plan["method"]["return_usd"] < plan["method"]["build_usd"]
-    assert plan["lead_time"]["seconds"] == plan["method"]["return_seconds"]
+    back, *builds = plan["choice"]["options"]
+    assert back["p50_seconds"] < min(one["p50_seconds"] for one in builds)
+    assert back["usd"] < min(one["usd"] for one in builds)
+    assert plan["lead_time"]["seconds"] == back["p50_seconds"]
 
 
 def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: FakePorts) -> None:

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.document.check import Check
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.replicas.inventory import CapacityReservation
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger

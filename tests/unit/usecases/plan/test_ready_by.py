@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.planning.methods.situation import MethodName
-from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.document.plan import Option, ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.run import ExecutionRequest, PlanStep
@@ -58,37 +57,36 @@ def rates(plan: ScaleOutPlan) -> list[int | None]:
     return [volume.initialization_rate_mib_per_s for volume in plan.volumes]
 
 
+def taken(plan: ScaleOutPlan) -> Option:
+    assert plan.choice is not None
+    return plan.choice.taken
+
+
 def test_without_a_deadline_the_settings_rate_is_paid(ports: FakePorts) -> None:
     plan = planned(ports)
     assert rates(plan) == [300, 300]
-    assert plan.comparison is not None
-    assert (plan.comparison.chosen, plan.comparison.in_time) == ("provisioned_rate", None)
+    assert plan.choice is not None
+    assert (taken(plan).rate_mib_per_s, plan.choice.in_time) == (300, None)
 
 
-def test_without_a_deadline_the_plan_says_the_time_of_the_method_that_it_takes(ports: FakePorts) -> None:
+def test_the_plan_says_the_time_of_the_option_that_it_takes(ports: FakePorts) -> None:
     """Through an instance of 30 MiB/s the volumes are read more slowly than by their rate."""
+    quick = planned(ports)
     ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=30)  # type: ignore[method-assign]
     plan = planned(ports)
     assert plan.lead_time is not None
-    assert plan.comparison is not None
-    taken = plan.comparison.taken
-    assert taken is not None
-    assert plan.lead_time.seconds == pytest.approx(taken.p50_seconds, abs=0.1)
-    assert plan.lead_time.p90_seconds == pytest.approx(taken.p90_seconds, abs=0.1)
-    assert plan.lead_time.parts["hydration"] == pytest.approx(taken.warm_seconds, abs=0.1)
-    assert taken.warm_p90_seconds is not None
-    assert plan.lead_time.p90_parts["hydration"] == pytest.approx(taken.warm_p90_seconds, abs=0.1)
+    assert plan.lead_time.seconds == taken(plan).p50_seconds > taken(quick).p50_seconds
+    assert plan.lead_time.p90_seconds == taken(plan).p90_seconds
+    assert plan.lead_time.parts["hydration"] == pytest.approx(400 * 1024 / 30, abs=0.1)
 
 
 def test_with_time_enough_nothing_is_paid_for_a_rate(ports: FakePorts) -> None:
     plan = planned(ports, hours=24)
-    assert plan.comparison is not None
-    assert (plan.comparison.chosen, plan.comparison.in_time) == ("used_blocks", True)
+    assert plan.choice is not None
+    assert plan.choice.in_time is True
     assert (rates(plan), plan.price.once) == ([None, None], 0)
     assert plan.lead_time is not None
-    taken = plan.comparison.taken
-    assert taken is not None
-    assert plan.lead_time.seconds == pytest.approx(taken.p50_seconds, abs=0.1)
+    assert plan.lead_time.seconds == taken(plan).p50_seconds
 
 
 def test_a_run_is_built_by_what_was_chosen(ports: FakePorts) -> None:
@@ -101,39 +99,27 @@ def test_every_replica_of_a_batch_is_built_as_it_was_chosen_for_it(ports: FakePo
     plan = planned(ports, hours=24, count=3)
     for number in (1, 2, 3):
         own = plan.of_member(number)
-        assert own.comparison is not None
-        assert (own.comparison.chosen, own.comparison.in_time) == ("used_blocks", True)
-        assert len(own.comparison.methods) == len(MethodName)
+        assert own.choice is not None
+        assert own.choice.in_time is True
         assert rates(own) == [None, None]
-
-
-@pytest.mark.parametrize("count", [1, 10, 12])
-def test_a_batch_asks_together_for_no_more_than_the_regions_rate(ports: FakePorts, count: int) -> None:
-    """With little time each would take 500 MiB/s, the most that its volumes read; a region has 5,000."""
-    ports.compute.ebs_promise = lambda _: Unknown("a type that bears all")  # type: ignore[method-assign]
-    plan = planned(ports, hours=0.1, count=count)
-    asked = [sum(rate or 0 for rate in rates(plan.of_member(one.number))) for one in plan.members]
-    assert asked == ([500] * count if count <= 10 else [0] * count)
 
 
 def test_a_deadline_that_cannot_be_met_is_said_and_refuses_nothing(ports: FakePorts) -> None:
     plan = planned(ports, hours=0.1)
-    assert plan.comparison is not None
-    assert plan.comparison.in_time is False
-    assert plan.comparison.by_then is not None
+    assert plan.choice is not None
+    assert plan.choice.in_time is False
     assert plan.refusals == ()
 
 
-def test_the_page_shows_every_method_with_its_standing(ports: FakePorts) -> None:
+def test_the_page_shows_every_option_with_its_times_and_dollars(ports: FakePorts) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(render_plan(json.loads(planned(ports, hours=1).model_dump_json())))
     page = console.export_text()
     for words in (
         "deadline",
-        "used blocks",
+        "build, default rate",
+        "build, 300 MiB/s a volume",
         "taken",
-        "full read",
-        "not built",
         "MiB/s of the volumes",
     ):
         assert words in page
@@ -185,6 +171,6 @@ def test_unknown_prices_choose_the_quickest(ports: FakePorts) -> None:
     with_cluster(other)
     assert isinstance(other.stored_prices.prices, Unknown)
     plan = planned(other, hours=24)
-    assert plan.comparison is not None
-    assert plan.comparison.chosen is not None
-    assert all(one.usd is None for one in plan.comparison.methods)
+    assert plan.choice is not None
+    assert taken(plan).p90_seconds == min(one.p90_seconds for one in plan.choice.options)
+    assert all(one.usd is None for one in plan.choice.options)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from peaker.domain.document.check import Check, Number, Verdict
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.limits.account_use import (
     GIB_PER_TIB,
@@ -20,7 +21,6 @@ from peaker.domain.limits.account_use import (
     vcpu_quota,
 )
 from peaker.domain.planning.checks.bandwidth import SizedVolume
-from peaker.domain.planning.checks.verdict import Check, Number, Verdict
 from peaker.domain.reading import Known, Reading, Unknown
 
 VCPUS, EBS_STORAGE = "vCPUs", "EBS storage"

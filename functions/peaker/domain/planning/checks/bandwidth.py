@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total
+from peaker.domain.document.check import Check
+from peaker.domain.document.plan import HOURS_PER_MONTH
+from peaker.domain.planning.prices import PriceTable, total
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker_contract.storage_settings import (

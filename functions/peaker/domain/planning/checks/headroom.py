@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from peaker.domain.document.check import Check, Number
 from peaker.domain.limits.account_limits import LEAST_RATE, RegionRate
-from peaker.domain.planning.checks.verdict import Check, Number
 from peaker.domain.reading import Reading, Unknown
 
 # The source may purge a little early, and a run may take longer than its p90.

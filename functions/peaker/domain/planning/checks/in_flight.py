@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.limits.account_use import GIB_PER_TIB, IOPS, STORAGE, vcpu_quota, vcpus_of
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.domain.runs.batch import Batch, Member

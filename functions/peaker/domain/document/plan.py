@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.methods.choice import MethodChoice
-from peaker.domain.planning.parking import Method
-from peaker.domain.planning.prices import HOURS_PER_MONTH
+from peaker.domain.document.check import Check
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.storage.prewarm_progress import ServeWhen
 from peaker_contract.cluster import ClusterSettings
+
+HOURS_PER_MONTH = 730.0
 
 RefusalCode = Literal[
     "ceiling",
@@ -130,10 +129,60 @@ class LeadTimeEstimate(PlanPart):
     p90_parts: dict[str, float] = {}
 
 
+class Method(PlanPart):
+    """How the next replica comes into service, and why: built anew, or the parked `replica` returned.
+
+    `rejected` says by id why other parked replicas cannot come back.
+    """
+
+    action: Literal["build", "return"]
+    reason: str
+    replica: str | None = None
+    rejected: dict[str, str] = {}
+
+    @property
+    def comes_back(self) -> bool:
+        """A parked replica's instance and volumes are taken, none are made."""
+        return self.action != "build"
+
+
+class Option(PlanPart):
+    """One way in which a replica could come into service now; seconds from the decision to serving, USD until then.
+
+    A return names its `replica`. A build has the initialization rate of each volume, None for EBS's default rate.
+    `usd` is None where a price is not known. `why_not` says what forbids it.
+    """
+
+    action: Literal["build", "return"]
+    p50_seconds: float
+    p90_seconds: float
+    usd: float | None
+    replica: str | None = None
+    rate_mib_per_s: int | None = None
+    why_not: str | None = None
+
+
+class Choice(PlanPart):
+    """The options of one replica, at most three, and which of them is taken, by its index.
+
+    `in_time` is None without a deadline.
+    """
+
+    options: tuple[Option, ...]
+    index: int
+    reason: str
+    ready_by: datetime | None = None
+    in_time: bool | None = None
+
+    @property
+    def taken(self) -> Option:
+        return self.options[self.index]
+
+
 class PlannedMember(PlanPart):
     """One replica of a batch: built in the first of `zones` that has room, or a parked one that returns.
 
-    `choice` has the figures of its own method alone; None where it is the plan's `comparison`, which has those of all.
+    `choice` has its options; None where no donor shows how large its volumes are.
     """
 
     number: int
@@ -143,7 +192,7 @@ class PlannedMember(PlanPart):
     lead_time: LeadTimeEstimate | None
     ready_at: datetime | None
     price: Price
-    choice: MethodChoice | None = None
+    choice: Choice | None = None
 
 
 class BatchPrice(PlanPart):
@@ -178,14 +227,14 @@ class PlannedCall(PlanPart):
 class Way(PlanPart):
     """How one more replica of a batch comes into service, why so, and in what time.
 
-    `lead_time` is None when there is nothing to estimate from. `rates_mib_per_s` are the initialization rates by
-    volume name; what it does not name has the settings' rate.
+    `lead_time` is None when there is nothing to estimate from. `rate_mib_per_s` is the initialization rate of each
+    volume, None for EBS's default rate.
     """
 
     method: Method | None = None
     lead_time: LeadTimeEstimate | None = None
-    choice: MethodChoice | None = None
-    rates_mib_per_s: dict[str, int | None] = {}
+    choice: Choice | None = None
+    rate_mib_per_s: int | None = None
 
     @property
     def returns(self) -> str | None:
@@ -200,7 +249,7 @@ class ScaleOutPlan(RunPart):
 
     What is built is built by this document, whatever the settings are by then. Plans are read for as long as their
     replicas live, which may be parked for weeks: a new field has a default. `build` is None where it was not planned.
-    `comparison` has the figures of every method, and why this one; `calls` are all that change anything on AWS.
+    `choice` has the first member's options; `calls` are all that change anything on AWS.
     `replicas_after` are those that `max_replicas`
     counts once the batch serves, `peak_hourly_usd` is what the budget counts then; None where a price is not known.
     `lifted` are the limits that it passes because a person's start says so, with the reason that was given.
@@ -228,7 +277,7 @@ class ScaleOutPlan(RunPart):
     method: Method | None = None
     notes: tuple[str, ...] = ()
     build: PlannedBuild | None = None
-    comparison: MethodChoice | None = None
+    choice: Choice | None = None
     checks: tuple[Check, ...] = ()
     members: tuple[PlannedMember, ...] = ()
     batch_price: BatchPrice | None = None
@@ -242,7 +291,6 @@ class ScaleOutPlan(RunPart):
         """What one member is built or returned by: a plan of its own."""
         own = dict(self.members[number - 1])
         del own["number"]
-        own["comparison"] = _compared(self.comparison, own.pop("choice"))
         return self.model_copy(update={**own, "count": 1, "members": (), "batch_price": None})
 
     @property
@@ -281,14 +329,6 @@ class ScaleOutPlan(RunPart):
 
 def _comes_back(method: Method | None) -> str | None:
     return method.replica if method is not None and method.comes_back else None
-
-
-def _compared(comparison: MethodChoice | None, own: MethodChoice | None) -> MethodChoice | None:
-    """The figures of all methods, with a member's own choice and its figures."""
-    if comparison is None or own is None:
-        return own or comparison
-    figures = {one.name: one for one in (*comparison.methods, *own.methods)}
-    return own.model_copy(update={"methods": tuple(figures.values())})
 
 
 def planned_build(settings: ClusterSettings) -> PlannedBuild:

@@ -1,0 +1,52 @@
+"""What becomes of a replica that leaves the endpoint, with the figures of both ways. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from peaker.domain.runs.ledger import RunPart
+
+ParkPolicy = Literal["auto", "never", "always"]
+
+
+class ParkingFigures(BaseModel):
+    """What parking and rebuilding take, in seconds to service, and cost, in USD; None where no price is known.
+
+    `return_seconds` is for a replica that has just stopped; each hour of standing adds `catch_up_per_hour` seconds.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    return_seconds: float
+    build_seconds: float
+    catch_up_per_hour: float
+    parked_hourly_usd: float | None
+    serving_hourly_usd: float | None
+    rebuild_usd: float | None
+
+    @property
+    def break_even_hours(self) -> float | None:
+        """Hours after which standing has cost as much as rebuilding."""
+        if self.rebuild_usd is None or self.parked_hourly_usd is None or self.parked_hourly_usd <= 0:
+            return None
+        return self.rebuild_usd / self.parked_hourly_usd
+
+    @property
+    def faster_for_hours(self) -> float | None:
+        """Hours after which catching up takes as long as rebuilding; None when it never does."""
+        if self.catch_up_per_hour <= 0:
+            return None
+        return max(0.0, (self.build_seconds - self.return_seconds) / self.catch_up_per_hour)
+
+
+class Disposal(RunPart):
+    """What becomes of a replica that leaves the endpoint, why, and the figures of both ways."""
+
+    ledger_name = "disposal"
+
+    action: Literal["park", "retire"]
+    policy: ParkPolicy
+    reason: str
+    figures: ParkingFigures

@@ -1,0 +1,196 @@
+"""The ways in which one more replica can come into service, and which of them a run takes. Pure.
+
+At most three: a parked replica returns, one is built at EBS's default rate, one is built at the settings' paid
+initialization rate. The plan that a person asks for and the plan that a run carries out are made here alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from peaker.domain.document.plan import Choice, LeadTimeEstimate, Method, Option, Way
+from peaker.domain.instants import seconds_between
+from peaker.domain.limits.account_limits import RegionRate
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.parking import not_returned, parked_seconds, returnable, why_too_far_behind
+from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.reading import Known, Reading
+from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.runs.past_runs import PastSteps
+from peaker_contract.cluster import ClusterSettings
+
+# An option is in time when its p90, and this share of it, passes before the replica is to serve.
+MARGIN = 0.1
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the options of a cluster depend on. `inputs` are those of a build at the default rate.
+
+    `sizes_gib` are the sizes of the volumes to make, none where no donor is known; `hourly_usd` is the price of one
+    replica that is built.
+    """
+
+    settings: ClusterSettings
+    fleet: FleetState
+    environment: str
+    inputs: LeadTimeInputs
+    past: PastSteps
+    prices: PriceTable
+    hourly_usd: Reading
+    sizes_gib: Mapping[str, int]
+    region: RegionRate
+    now: datetime
+    ready_by: datetime | None = None
+
+
+def ways_of(situation: Situation, count: int) -> list[Way]:
+    """How each of `count` replicas comes: parked ones return first, all others are built alike."""
+    ways: list[Way] = []
+    while len(ways) < count and (not ways or ways[-1].returns is not None):
+        taken = frozenset(way.returns for way in ways if way.returns is not None)
+        ways.append(_way(situation, taken, count - len(ways)))
+    return [*ways, *[ways[-1]] * (count - len(ways))]
+
+
+def _way(situation: Situation, taken: Collection[str], members: int) -> Way:
+    """The next of so many `members`; the replicas `taken` return as other members."""
+    found = [*_return(situation, taken), *(_builds(situation, members) if situation.sizes_gib else ())]
+    rate = situation.settings.initialization_rate_mib_per_s
+    if all(option.why_not is not None for option, _ in found):
+        _, lead = _build(situation, rate)
+        return Way(lead_time=estimated(lead), rate_mib_per_s=rate)
+    options = tuple(option for option, _ in found)
+    choice = choose(
+        options, situation.settings.initialization_rate_mib_per_s, situation.now, situation.ready_by
+    )
+    option, lead = found[choice.index]
+    return Way(
+        method=Method(
+            action=option.action,
+            reason=choice.reason,
+            replica=option.replica,
+            rejected=not_returned(situation.fleet, situation.environment, situation.now),
+        ),
+        lead_time=estimated(lead),
+        choice=choice,
+        rate_mib_per_s=option.rate_mib_per_s,
+    )
+
+
+def _return(situation: Situation, taken: Collection[str]) -> list[tuple[Option, LeadTime]]:
+    """The parked replica that has the least to catch up; none where none can come back."""
+    parked = returnable(situation.fleet, situation.environment, situation.now)
+    free = [one for one in parked if one.instance_id not in taken]
+    if not free:
+        return []
+    lead = predict_return(situation.inputs, parked_seconds(free[0], situation.now), situation.past)
+    # Its volumes are paid for anyway.
+    hourly = situation.prices.instance_hour(free[0].instance.instance_type)
+    option = Option(
+        action="return",
+        p50_seconds=round(lead.p50_seconds, 1),
+        p90_seconds=round(lead.p90_seconds, 1),
+        usd=usd(_until_it_serves(hourly, lead), 4),
+        replica=free[0].instance_id,
+        why_not=why_too_far_behind(lead),
+    )
+    return [(option, lead)]
+
+
+def _builds(situation: Situation, members: int) -> list[tuple[Option, LeadTime]]:
+    """At the default rate; and at the settings' rate where they pay for one."""
+    rate = situation.settings.initialization_rate_mib_per_s
+    found = [_build(situation, None)]
+    if rate is not None:
+        option, lead = _build(situation, rate)
+        found.append((option.model_copy(update={"why_not": _why_no_rate(situation, rate, members)}), lead))
+    return found
+
+
+def _build(situation: Situation, rate: int | None) -> tuple[Option, LeadTime]:
+    lead = predict_lead_time(replace(situation.inputs, paid_mib_per_s=float(rate or 0)), situation.past)
+    rates = (situation.prices.initialization(size, rate) for size in situation.sizes_gib.values())
+    option = Option(
+        action="build",
+        p50_seconds=round(lead.p50_seconds, 1),
+        p90_seconds=round(lead.p90_seconds, 1),
+        usd=usd(total((*rates, _until_it_serves(situation.hourly_usd, lead))), 4),
+        rate_mib_per_s=rate,
+    )
+    return option, lead
+
+
+def _until_it_serves(hourly: Reading, lead: LeadTime) -> Reading:
+    return Known(hourly.value * lead.p50_seconds / 3600) if isinstance(hourly, Known) else hourly
+
+
+def _why_no_rate(situation: Situation, rate: int, members: int) -> str | None:
+    """Why EBS would refuse the rate: all members share the region's quota."""
+    wanted = rate * len(situation.sizes_gib) * members
+    if wanted > situation.region.mib_per_s:
+        return f"it takes {wanted:,} MiB/s of the {situation.region.mib_per_s:,.0f} of the region"
+    return None
+
+
+def choose(options: Sequence[Option], rate: int | None, now: datetime, ready_by: datetime | None) -> Choice:
+    """The option that a run takes; one of them at least is possible. `rate` is the settings'.
+
+    With a deadline the cheapest that is in time, an unknown price being the dearest, or else the quickest. Without one
+    a build at the settings' rate, or the parked replica that is back before it.
+    """
+    possible = [one for one in options if one.why_not is None]
+    if ready_by is None:
+        taken = _by_settings(possible, rate)
+        return Choice(options=tuple(options), index=options.index(taken), reason=_reason(options, taken))
+    left = seconds_between(now, ready_by)
+    in_time = [one for one in possible if one.p90_seconds * (1 + MARGIN) <= left]
+    taken = min(in_time or possible, key=lambda one: (_price(one) if in_time else 0.0, one.p90_seconds))
+    how = f"the cheapest of {len(in_time)} that are" if in_time else "the quickest; none is"
+    return Choice(
+        options=tuple(options),
+        index=options.index(taken),
+        reason=f"{how} ready within {left / 60:.0f} min with {MARGIN:.0%} to spare",
+        ready_by=ready_by,
+        in_time=bool(in_time),
+    )
+
+
+def _price(option: Option) -> float:
+    return math.inf if option.usd is None else option.usd
+
+
+def _by_settings(possible: Sequence[Option], rate: int | None) -> Option:
+    builds = [one for one in possible if one.action == "build"]
+    built = next((one for one in builds if one.rate_mib_per_s == rate), builds[0] if builds else None)
+    returns = [one for one in possible if one.action == "return"]
+    sooner = [one for one in returns if built is None or one.p50_seconds < built.p50_seconds]
+    return sooner[0] if sooner or built is None else built
+
+
+def _reason(options: Sequence[Option], taken: Option) -> str:
+    """The return beside the build that it is compared with."""
+    back = next((one for one in options if one.action == "return"), None)
+    built = (
+        taken
+        if taken.action == "build"
+        else next((one for one in reversed(options) if one is not back), None)
+    )
+    if back is None or built is None:
+        return "no replica is parked" if back is None else "no donor shows how long a build takes"
+    times = [f"{one.p50_seconds / 60:.0f} min" for one in (back, built)]
+    shown = f"{back.replica} is back in {times[0]}, one built anew in {times[1]}"
+    return shown if taken is back else f"{shown}: {back.why_not or 'building is as quick'}"
+
+
+def estimated(lead: LeadTime) -> LeadTimeEstimate:
+    """The prediction as the plan carries it."""
+    return LeadTimeEstimate(
+        seconds=round(lead.p50_seconds, 1),
+        parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
+        p90_seconds=round(lead.p90_seconds, 1),
+        p90_parts={part.name: round(part.p90_seconds, 1) for part in lead.components},
+    )

@@ -1,0 +1,122 @@
+"""What past runs of a cluster took, and which past durations say something of a part of the lead time. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from peaker_contract.steps import Method, Part
+from peaker_contract.way_into_service import states_of
+
+# Older runs say little of a cluster as it is.
+MOST_RUNS = 10
+# What a build and a return do alike: the runs of both count.
+SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
+
+
+@dataclass(frozen=True)
+class CopiedBytes:
+    """What one past set copied: bytes, in how many seconds, and how long after the snapshots it was incremental to.
+
+    `since_seconds` is None for a full copy.
+    """
+
+    seconds: float
+    copied_bytes: float
+    since_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PastSteps:
+    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
+    storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
+    copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
+    database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
+    those that had caught up before they were waited for. `returned` and `return_speeds` are of returns, all else of
+    builds. `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ.
+    """
+
+    seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    hydrated_bytes: Sequence[float] = ()
+    knee_shares: Sequence[float] = ()
+    copies: Sequence[CopiedBytes] = ()
+    pool_bytes: Sequence[float] = ()
+    hot_shares: Sequence[float] = ()
+    apply_speeds: Sequence[float] = ()
+    caught_up_waits: Sequence[float] = ()
+    returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    return_speeds: Sequence[float] = ()
+    hydrated_rates: Sequence[float | None] = ()
+
+
+def part_seconds(part: Part, past: PastSteps) -> list[float]:
+    """Seconds of a part per past build, the newest last; of returns too, where their work is the same."""
+    took = _by_run(states_of(part), past.seconds)
+    return [*took, *return_seconds(part, past)][-MOST_RUNS:] if part in SAME_WORK else took
+
+
+def return_seconds(part: Part, past: PastSteps) -> list[float]:
+    """Seconds of a part per past return, the newest last."""
+    return _by_run(states_of(part, method=Method.RETURN), past.returned)
+
+
+def _by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> list[float]:
+    """The sum over the states that were recorded, the newest run last."""
+    columns = [column for state in states if (column := list(seconds.get(state, ()))[-MOST_RUNS:])]
+    runs = min((len(column) for column in columns), default=0)
+    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
+
+
+def reading_seconds(past: PastSteps, total_bytes: float, paid_mib_per_s: float) -> list[float]:
+    """What each past prewarm at this initialization rate, 0 for none, would have taken for `total_bytes`.
+
+    A prewarm whose rate is not known counts at any rate.
+    """
+    took = part_seconds(Part.HYDRATION, past)
+    sizes = list(past.hydrated_bytes)
+    rates = [*[None] * max(0, len(sizes) - len(past.hydrated_rates)), *past.hydrated_rates]
+    known = list(zip(reversed(took), reversed(sizes), reversed(rates), strict=False))
+    return [
+        total_bytes * seconds / size
+        for seconds, size, rate in reversed(known)
+        if size > 0 and seconds > 0 and (rate is None or rate == paid_mib_per_s)
+    ]
+
+
+def copy_seconds(past: PastSteps, copied_bytes: float, overhead_seconds: float) -> list[float]:
+    """What each past snapshot set would have taken for `copied_bytes`: its overhead, and its bytes in proportion."""
+    return [
+        min(one.seconds, overhead_seconds)
+        + max(0.0, one.seconds - overhead_seconds) * copied_bytes / one.copied_bytes
+        for one in list(past.copies)[-MOST_RUNS:]
+        if one.copied_bytes > 0 and one.seconds >= 0
+    ]
+
+
+def replay_seconds(behind_seconds: float, apply_speed: float) -> float:
+    """Seconds to replay a backlog of `behind_seconds` at `apply_speed` seconds of binary log per second.
+
+    While the replica replays, the source goes on writing, so the backlog shrinks by apply_speed - 1 each second.
+    """
+    if apply_speed <= 1:
+        raise ValueError(f"a replica that replays {apply_speed} s of log per second never catches up")
+    return max(0.0, behind_seconds) / (apply_speed - 1)
+
+
+def usable_speeds(measured: Sequence[float]) -> list[float]:
+    """The newest measured speeds, each held to 1.1 to 100."""
+    return [min(100.0, max(1.1, speed)) for speed in list(measured)[-MOST_RUNS:] if math.isfinite(speed)]
+
+
+def measured_return_speed(past: PastSteps, otherwise: float) -> float:
+    """Seconds of binary log that a returning replica replays per second; as builds show it where no return did."""
+    speeds = usable_speeds(past.return_speeds or past.apply_speeds)
+    return median(speeds) if speeds else otherwise
+
+
+def rate_of_all(rates: Sequence[float | None]) -> float | None:
+    """The one initialization rate that all volumes have, 0 where none is paid for; None where they differ."""
+    found = {rate or 0.0 for rate in rates}
+    return found.pop() if len(found) == 1 else None

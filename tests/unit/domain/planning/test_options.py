@@ -1,0 +1,171 @@
+"""The ways into service: which are offered, which is taken, and for which reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from peaker.domain.document.plan import Option, Way
+from peaker.domain.limits.account_limits import RegionRate
+from peaker.domain.planning.lead_time import (
+    MIB,
+    LeadTimeInputs,
+    VolumeToHydrate,
+    predict_lead_time,
+    predict_return,
+)
+from peaker.domain.planning.options import MARGIN, Situation, choose, ways_of
+from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.runs.past_runs import PastSteps
+
+from tests.support.builders import fleet_with, orders, parked, replica
+from tests.support.fakes import NOON
+
+BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
+TIB = 1024.0**4
+INPUTS = LeadTimeInputs((VolumeToHydrate("data", TIB, 250 * MIB),))
+REGION = RegionRate(5_000.0, "AWS's default")
+
+
+def situation(fleet: FleetState | None = None, rate: int | None = 200, **changes: object) -> Situation:
+    """A tebibyte on a volume of 250 MiB/s; 200 MiB/s are paid; an instance and its volumes for a dollar an hour."""
+    plain = Situation(
+        orders(initialization_rate_mib_per_s=rate), fleet or fleet_with(replica(BASE)), "local", INPUTS, PastSteps(),
+        US_EAST_1, Known(1.0), {"data": 1024}, REGION, NOON,
+    )  # fmt: skip
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def way(hours: float | None = None, **given: object) -> Way:
+    by = None if hours is None else NOON + timedelta(hours=hours)
+    return ways_of(situation(**given, ready_by=by), 1)[0]  # type: ignore[arg-type]
+
+
+def options(found: Way) -> list[tuple[str, int | None]]:
+    assert found.choice is not None
+    return [(one.action, one.rate_mib_per_s) for one in found.choice.options]
+
+
+def taken(found: Way) -> Option:
+    assert found.choice is not None
+    return found.choice.taken
+
+
+def test_there_are_three_at_most_a_return_and_a_build_at_each_rate() -> None:
+    stands = fleet_with(replica(BASE), parked(PEAK, 2))
+    assert options(way(fleet=stands)) == [("return", None), ("build", None), ("build", 200)]
+    assert options(way(rate=None)) == [("build", None)]
+
+
+def test_each_has_its_lead_time_and_its_dollars_until_it_serves() -> None:
+    """A tebibyte at $0.00360 a GiB for the rate, and the hours of a dollar each."""
+    found = taken(way())
+    lead = predict_lead_time(replace(INPUTS, paid_mib_per_s=200.0))
+    assert (found.p50_seconds, found.p90_seconds) == (round(lead.p50_seconds, 1), round(lead.p90_seconds, 1))
+    once = US_EAST_1.initialization(1024, 200)
+    assert isinstance(once, Known)
+    assert found.usd == pytest.approx(once.value + lead.p50_seconds / 3600, abs=1e-3)
+
+
+def test_without_a_deadline_the_settings_rate_is_paid() -> None:
+    assert (taken(way()).rate_mib_per_s, way().rate_mib_per_s) == (200, 200)
+    assert taken(way(rate=None)).rate_mib_per_s is None
+
+
+def test_without_a_deadline_a_parked_replica_returns_where_that_is_quicker_than_a_build() -> None:
+    back = way(fleet=fleet_with(replica(BASE), parked(PEAK, 2)))
+    assert back.method is not None
+    assert (back.method.action, back.returns) == ("return", PEAK)
+    assert f"{PEAK} is back in 49 min, one built anew in" in back.method.reason
+    # Thirty hours of log take longer to replay than a tebibyte to read.
+    anew = way(fleet=fleet_with(replica(BASE), parked(PEAK, 12)))
+    assert anew.method is not None
+    assert (anew.method.action, anew.returns) == ("build", None)
+    assert "building is as quick" in anew.method.reason
+
+
+def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
+    """Twenty hours at three times the source's speed: it would be given up after six of ten hours."""
+    stands = fleet_with(replica(BASE), parked(PEAK, 20))
+    slow = PastSteps({"ReportPrewarm": [90_000.0] * 10}, return_speeds=[3.0] * 10)
+    found = way(fleet=stands, past=slow)
+    assert found.method is not None
+    assert found.method.action == "build"
+    assert "it would replay for 10.0 h, and a run waits for 6 h at most" in found.method.reason
+    quicker = replace(slow, return_speeds=[6.0] * 10)
+    assert way(fleet=stands, past=quicker).returns == PEAK
+
+
+def test_with_time_enough_nothing_is_paid_for_a_rate() -> None:
+    found = way(hours=24)
+    assert taken(found).rate_mib_per_s is None
+    assert found.choice is not None
+    assert found.choice.in_time is True
+    assert "the cheapest of 2" in found.choice.reason
+
+
+def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
+    """The default may take half as long again; AWS promises a paid rate within 10 %."""
+    slow = LeadTimeInputs((VolumeToHydrate("data", TIB, 200 * MIB),))
+    default, paid = (
+        predict_lead_time(replace(slow, paid_mib_per_s=rate)).p90_seconds for rate in (0.0, 200.0)
+    )
+    assert paid < default
+    assert taken(way(hours=(paid * (1 + MARGIN) + 60) / 3600, inputs=slow)).rate_mib_per_s == 200
+
+
+def test_a_parked_replica_that_is_back_in_time_is_the_cheapest() -> None:
+    found = way(hours=24, fleet=fleet_with(replica(BASE), parked(PEAK, 12)))
+    assert found.returns == PEAK
+
+
+def test_where_nothing_is_in_time_the_quickest_is_taken() -> None:
+    found = way(hours=0.1)
+    assert found.choice is not None
+    assert found.choice.in_time is False
+    assert taken(found).p90_seconds == min(one.p90_seconds for one in found.choice.options)
+    assert "none is ready within 6 min" in found.choice.reason
+
+
+def test_the_margin_counts() -> None:
+    exact = Option(action="build", p50_seconds=3000, p90_seconds=3600, usd=1.0)
+    for more, met in ((0.1, True), (-0.1, False)):
+        by = NOON + timedelta(seconds=3600 * (1 + MARGIN) + more)
+        assert choose([exact], None, NOON, by).in_time is met
+
+
+def test_an_unknown_price_is_never_the_cheapest() -> None:
+    dear = Option(action="build", p50_seconds=60, p90_seconds=60, usd=9.0)
+    unknown = Option(action="return", p50_seconds=30, p90_seconds=30, usd=None, replica=PEAK)
+    assert choose([unknown, dear], None, NOON, NOON + timedelta(hours=1)).taken == dear
+    assert taken(way(hourly_usd=Unknown("no price is known"))).usd is None
+
+
+def test_a_rate_above_the_regions_quota_is_not_taken() -> None:
+    found = way(region=RegionRate(150.0, "the account's quota"))
+    assert found.choice is not None
+    assert "200 MiB/s of the 150 of the region" in str(found.choice.options[-1].why_not)
+    assert found.rate_mib_per_s is None
+
+
+@pytest.mark.parametrize(("count", "rate"), [(25, 200), (26, None)])
+def test_a_batch_asks_together_for_no_more_than_the_regions_rate(count: int, rate: int | None) -> None:
+    assert {one.rate_mib_per_s for one in ways_of(situation(), count)} == {rate}
+
+
+def test_of_a_batch_parked_replicas_return_first_each_of_them_once() -> None:
+    stands = fleet_with(replica(BASE), parked(PEAK, 2), parked(OTHER, 1))
+    found = ways_of(situation(stands), 4)
+    assert [one.returns for one in found] == [OTHER, PEAK, None, None]
+    assert found[1].lead_time is not None
+    assert found[1].lead_time.seconds == pytest.approx(predict_return(INPUTS, 2 * 3600).p50_seconds, abs=0.1)
+
+
+def test_where_no_donor_shows_the_volumes_only_a_return_has_options() -> None:
+    found = way(sizes_gib={})
+    assert (found.choice, found.method) == (None, None)
+    back = way(sizes_gib={}, fleet=fleet_with(replica(BASE), parked(PEAK, 2)))
+    assert back.returns == PEAK
