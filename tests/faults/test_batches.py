@@ -76,9 +76,12 @@ def test_what_fails_again_leaves_the_others_in_service_and_the_run_ends_partly()
     assert (execution.status, execution.states[-1]) == ("FAILED", "PartlyInService")
     assert execution.cause.startswith("Some of the replicas serve and stay; of the others nothing is left.")
     assert "VerifyStorage" in execution.cause
+    # Else the look after the release would begin the one that is missing once more.
+    world.load(150, 2)
     world.run_for(1200)
     assert sorted(members(world).values()) == ["gone", "gone", "gone", "in_service"]
-    assert sorted(outcomes(world)) == ["partly", "rolled_back", "rolled_back", "rolled_back"]
+    ends = [one for one in outcomes(world) if one != "nothing_to_do"]
+    assert sorted(ends) == ["partly", "rolled_back", "rolled_back", "rolled_back"]
     assert findings(world, 3) == []
 
 

@@ -32,7 +32,7 @@ MINUTE, HOUR = 60.0, 3600.0
 def a_world(seed: int = 1, **changes: object) -> Iterator[World]:
     world = World(seed, settings(**changes))
     try:
-        world.load(measured=250, required=3)
+        world.load(measured=150, required=2)
         yield world
     finally:
         world.close()
