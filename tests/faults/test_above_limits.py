@@ -56,7 +56,7 @@ def test_the_receipt_has_the_limit_that_was_passed_and_the_reason() -> None:
         [run] = [
             key.removeprefix("run#")
             for key in world.account.table
-            if re.fullmatch(r"run#.*-[0-9a-f]{12}", key)
+            if re.fullmatch(r"run#.*-[a-z2-7]{10}", key)
         ]
         receipt = world.ports.ledger.receipt(run)
         assert receipt is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
+from base64 import b32encode
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,9 +16,8 @@ from peaker.domain.runs.failure import Failure
 from peaker_contract.metrics import Metric
 
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
-RUN_ID_LIMIT = 60
+RUN_ID_LIMIT = 64
 _CLUSTER_IN_RUN_ID = 24
-_SCALE_OUT_RUN = re.compile(r"^scale-out-([a-z0-9-]{1,24})-\d{8}T\d{6}-[0-9a-f]{12}$")
 
 
 class ExecutionRequest(Contract):
@@ -179,16 +178,11 @@ class Summary(BaseModel):
 
 
 def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:
-    """The same for every retry of one execution: `scale-out-orders-20261121T014000-9f3a5c07d1e2`."""
-    digest = hashlib.sha256(execution_name.encode()).hexdigest()[:12]
+    """The same for every retry of one execution: `scale-out-orders-20261121T014000-mzxw6ytboi`."""
+    # 50 bits in ten characters.
+    digest = b32encode(hashlib.sha256(execution_name.encode()).digest())[:10].decode().lower()
     start = require_utc(started_at).strftime("%Y%m%dT%H%M%S")
     return f"{operation.replace('_', '-')}-{cluster[:_CLUSTER_IN_RUN_ID]}-{start}-{digest}"
-
-
-def cluster_of(run: str) -> str | None:
-    """The cluster of a run of scale_out by its id; None for what is no such id, a member's among them."""
-    found = _SCALE_OUT_RUN.match(run)
-    return None if found is None else found[1]
 
 
 def is_run_of(run: str, first: str) -> bool:

@@ -11,7 +11,7 @@ from peaker.domain.runs.execution_input import Operation
 from peaker.domain.runs.run import is_run_of, run_id
 
 # The start of the execution in a run's id, to the second.
-_STARTED = re.compile(r"-(\d{8}T\d{6})-[0-9a-f]{12}(?:-|$)")
+_STARTED = re.compile(r"-(\d{8}T\d{6})-[a-z2-7]{10}(?:-|$)")
 _STAMP = "%Y%m%dT%H%M%S"
 # The event of an execution's end comes within seconds, if it comes: it is delivered best effort. And the longest
 # function of a stopped execution, StartPrewarm, may run for three minutes more.
