@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from peaker.domain.document.prices import FetchedPrices, Quote
 from peaker.domain.limits.account_limits import Quota
-from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.agent import Agent
 from peaker.domain.replicas.fleet import ReplicaRow

@@ -18,7 +18,7 @@ from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.domain.planning.fetched_prices import FetchedPrices
+from peaker.domain.document.prices import FetchedPrices
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState

@@ -1,4 +1,4 @@
-"""The plan of a run, its checks and a leaving replica's disposal, as data: each step reads these and no planner.
+"""The plan of a run, its checks, a leaving replica's disposal and fetched prices as data; each step reads no planner.
 
 Imports `storage` and `runs`.
 """

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
-
+from peaker.domain.document.prices import EbsPrices, FetchedPrices, Quote
 from peaker.domain.instants import require_utc
 from peaker.domain.planning.prices import (
     SHIPPED_EBS,
     SHIPPED_SOURCE,
-    EbsPrices,
     PriceTable,
 )
 from peaker.domain.reading import Unknown
@@ -29,31 +27,6 @@ _REASON_CHARACTERS = 300
 # asked for, and what the shipped table holds.
 LINUX = "Linux/UNIX"
 _REMEDY = "instance_hourly_usd in the settings gives one"
-
-
-class Quote(BaseModel):
-    """One answer of the Price List API: USD, None where it has no price or several."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    instance_hourly_usd: dict[str, float | None]
-    ebs: EbsPrices
-
-
-class FetchedPrices(BaseModel):
-    """What the environment's parameter holds. `fetched_at` is None before the first success.
-
-    `failure` is why the newest try failed, at `failed_at`; a success takes both away.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    region: str
-    fetched_at: AwareDatetime | None = None
-    instance_hourly_usd: dict[str, float | None] = {}
-    ebs: EbsPrices = EbsPrices()
-    failed_at: AwareDatetime | None = None
-    failure: str | None = None
 
 
 def fetched(region: str, quote: Quote, now: datetime) -> FetchedPrices:

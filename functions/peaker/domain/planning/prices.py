@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict
-
 from peaker.domain.document.plan import HOURS_PER_MONTH
+from peaker.domain.document.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 
@@ -20,22 +19,6 @@ from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 _IO2_TIERS = (32_000, 64_000)
 
 SHIPPED_SOURCE = "Peaker's table for us-east-1: instances of 2026-07-20, EBS by its pricing page"
-
-
-class EbsPrices(BaseModel):
-    """USD per unit; None where it is not known. Months have 730 hours."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    gp3_gib_month: float | None = None
-    gp3_iops_month: float | None = None
-    gp3_mib_per_s_month: float | None = None
-    io2_gib_month: float | None = None
-    io2_iops_month: float | None = None
-    io2_iops_month_above_32000: float | None = None
-    io2_iops_month_above_64000: float | None = None
-    snapshot_gib_month: float | None = None
-    initialization_per_gib_per_mib_per_s: float | None = None
 
 
 SHIPPED_EBS = EbsPrices(
