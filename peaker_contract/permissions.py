@@ -80,6 +80,8 @@ _OF_ENDPOINT: Mapping[str, Mapping[Permission, tuple[str, ...]]] = {
 }
 _OF_ALL: Mapping[Permission, tuple[str, ...]] = {
     Permission.TELL_OPERATORS: ("sns:Publish",),
+    # The look at the shortage after a run has given its lease back.
+    Permission.START_SCALE_OUT: ("states:StartExecution",),
     Permission.CANCEL_COMMANDS: ("ssm:CancelCommand",),
     Permission.PUBLISH_RUN_FILES: ("s3:PutObject",),
     # It tags the snapshots with their volumes' names in calls of their own; what else is made gets its tags at once.

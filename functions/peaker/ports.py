@@ -35,7 +35,7 @@ from peaker.domain.runs.ledger import (
 )
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.storage.block_list import BlockRuns
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings

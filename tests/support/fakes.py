@@ -48,7 +48,7 @@ from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 
 from bench.faults.workflows.virtual_time import VirtualTime
 from bench.faults.world.account import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from peaker.adapters.aws_errors import translated
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.tags import (
     CLUSTER_TAG,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.document.check import Check
 from peaker.domain.runs.ledger import RunPart
-from peaker.domain.storage.prewarm_progress import ServeWhen
+from peaker.domain.storage.serve_when import ServeWhen
 from peaker_contract.cluster import ClusterSettings
 
 HOURS_PER_MONTH = 730.0

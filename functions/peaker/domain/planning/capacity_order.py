@@ -10,7 +10,7 @@ from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run_memory import Placement
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker_contract.cluster import ClusterSettings
 
 Promises = Mapping[str, InstancePromise | Unknown]

@@ -11,7 +11,7 @@ from peaker_contract.steps import FunctionDefinition, Method, Step
 from peaker_contract.way_into_service import states_passed
 
 # What a run passes on its way besides the states of its method.
-_RECORDS = frozenset({"RecordReceipt", "RecordMember"})
+_RECORDS = frozenset({"RecordReceipt", "RecordMember", "ReleaseLease"})
 
 
 def planned_calls(plan: ScaleOutPlan, endpoint_kind: str) -> tuple[PlannedCall, ...]:

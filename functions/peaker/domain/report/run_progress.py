@@ -13,7 +13,8 @@ from peaker.domain.host_results import PrewarmReport
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.ledger import StepRow
-from peaker.domain.storage.prewarm_progress import ServeWhen, noticed_after_seconds, remaining_seconds
+from peaker.domain.storage.prewarm_progress import noticed_after_seconds, remaining_seconds
+from peaker.domain.storage.serve_when import ServeWhen
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Part
 from peaker_contract.way_into_service import states_beside_others, states_of

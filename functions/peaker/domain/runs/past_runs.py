@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from peaker.domain.runs.copied_bytes import CopiedBytes
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import states_of
 
@@ -14,18 +15,6 @@ from peaker_contract.way_into_service import states_of
 MOST_RUNS = 10
 # What a build and a return do alike: the runs of both count.
 SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
-
-
-@dataclass(frozen=True)
-class CopiedBytes:
-    """What one past set copied: bytes, in how many seconds, and how long after the snapshots it was incremental to.
-
-    `since_seconds` is None for a full copy.
-    """
-
-    seconds: float
-    copied_bytes: float
-    since_seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from itertools import groupby
 from statistics import median
 
 from peaker.domain.storage.device_load import DeviceLoad, IostatReport
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.io_findings import (
     DeviceDiagnosis,
-    InstancePromise,
     Limits,
     Phase,
     PlanComparison,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from peaker.domain.storage.device_load import DeviceLoad
+from peaker.domain.storage.instance_promise import InstancePromise
 
 ANY_DEVICE = "*"
 
@@ -54,22 +55,6 @@ class VolumePromise:
 
     iops: float | None = None
     mib_per_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InstancePromise:
-    """An instance type's promise covers all its volumes: always (baseline), and at best (30 minutes a day).
-
-    `architectures` and `bandwidth_weightings` (ways to share bandwidth between network and volumes) are EC2's words.
-    """
-
-    baseline_iops: float | None = None
-    baseline_mib_per_s: float | None = None
-    maximum_iops: float | None = None
-    maximum_mib_per_s: float | None = None
-    memory_mib: float | None = None
-    architectures: tuple[str, ...] = ()
-    bandwidth_weightings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

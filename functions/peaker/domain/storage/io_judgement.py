@@ -22,13 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from peaker.domain.storage.device_load import CpuShares, DeviceLoad, IostatReport
-from peaker.domain.storage.io_findings import (
-    ExceededTime,
-    Finding,
-    InstancePromise,
-    Verdict,
-    VolumePromise,
-)
+from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.storage.io_findings import ExceededTime, Finding, Verdict, VolumePromise
 
 SMALL_REQUEST_KIB = 25.0
 LARGE_REQUEST_KIB = 50.0

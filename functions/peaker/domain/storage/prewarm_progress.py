@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from peaker.domain.host_results import PrewarmReport
+from peaker.domain.storage.serve_when import ServeWhen
 
 # A poll costs one command and about 12 of the 25,000 events of an execution. A hundredth of the time that has
 # passed keeps two days under that limit also where the remaining time is never known, and is noticed 1 % late at most.
@@ -14,10 +14,6 @@ SHORTEST_PAUSE_SECONDS = 10
 NEXT_LOOK_SECONDS = 2 * SHORTEST_PAUSE_SECONDS
 LONGEST_PAUSE_SECONDS = 600
 PASSED_SHARE = 0.01
-
-
-# What must be warm before a replica goes on: all that is used, or the hot set.
-ServeWhen = Literal["all", "hot"]
 
 
 def remaining_seconds(serve_when: ServeWhen, report: PrewarmReport) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.reading import Unknown
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.ports import Ports
 from peaker_contract.errors import PeakerError, Retryable
 

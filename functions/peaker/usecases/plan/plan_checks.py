@@ -19,7 +19,7 @@ from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
 

@@ -10,12 +10,12 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import Measurement, PrewarmStep, StepInput, Summary
 from peaker.domain.storage.prewarm_progress import (
-    ServeWhen,
     is_hot_by_next_look,
     pause_seconds,
     remaining_seconds,
     second_look_seconds,
 )
+from peaker.domain.storage.serve_when import ServeWhen
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id

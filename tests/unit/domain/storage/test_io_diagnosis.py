@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from iostat_fixtures import FOLDER, NAMES, diagnosed, recorded, report
 from peaker.domain.storage.device_load import CpuShares, DeviceLoad, IostatReport
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.io_diagnosis import against_plan, diagnose
 from peaker.domain.storage.io_findings import (
     ANY_DEVICE,
     ExceededTime,
     Finding,
-    InstancePromise,
     Limits,
     Verdict,
     VolumePromise,

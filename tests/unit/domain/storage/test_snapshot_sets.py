@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.past_runs import CopiedBytes
 from peaker.domain.storage.snapshot_sets import (
     CHANGED_A_DAY,
+    CopiedBytes,
     SnapshotSet,
     expected_copy,
     stored_gib,

@@ -11,7 +11,7 @@ from peaker.domain.planning.capacity_order import price_of_build
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.runs.run_memory import Placement
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out

@@ -8,7 +8,7 @@ import pytest
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import SnapshotHistory, lead_time_inputs
 

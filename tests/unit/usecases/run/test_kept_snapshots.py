@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from peaker.domain.planning.lead_time import predict_lead_time
+from peaker.domain.runs.copied_bytes import CopiedBytes
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
-from peaker.domain.runs.past_runs import CopiedBytes, PastSteps
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor

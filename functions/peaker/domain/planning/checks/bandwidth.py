@@ -15,7 +15,7 @@ from peaker.domain.document.check import Check
 from peaker.domain.document.plan import HOURS_PER_MONTH
 from peaker.domain.planning.prices import PriceTable, total
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.instance_promise import InstancePromise
 from peaker_contract.storage_settings import (
     GP3_IOPS,
     GP3_MIB_PER_S,
