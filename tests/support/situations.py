@@ -80,9 +80,19 @@ class Person:
         ssm.put_parameter(Name=name, Value=json.dumps({**settings, "max_replicas": 20}), Overwrite=True)
 
     def waits_for_calm(self) -> None:
-        """Until no run holds the cluster's lease; what a page started may go on for an hour of the cloud's time."""
+        """Until no execution runs and none holds the cluster's lease; what a page started may go on for an hour of the
+        cloud's time, and after it the look at the shortage that a release starts."""
         with fast(self.product):
-            eventually(self.product.lease_is_free, seconds=600)
+            eventually(lambda: not self._runs_anything() and self.product.lease_is_free(), seconds=600)
+
+    def _runs_anything(self) -> bool:
+        stepfunctions = self.client("stepfunctions")
+        return any(
+            stepfunctions.list_executions(stateMachineArn=one["stateMachineArn"], statusFilter="RUNNING")[
+                "executions"
+            ]
+            for one in stepfunctions.list_state_machines()["stateMachines"]
+        )
 
     def types(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run lines as one bash script that ends at the first command that fails, and names it."""
