@@ -6,6 +6,7 @@ from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import give_back
+from peaker_contract.errors import LedgerInconsistent
 
 # The name of the execution that a release starts ends so.
 THEN = "-then"
@@ -30,7 +31,13 @@ def release_lease(ports: Ports, step: StepInput) -> Summary:
 def _may_have_kept_waiting(ports: Ports, step: StepInput) -> bool:
     """A removal, and a scale_out that brought a replica. What brought none starts nothing, so that no failure repeats
     itself by it: each of these starts brings a replica, or ends without a lease."""
-    return step.operation == "scale_in" or ports.ledger.run(step.run_id).outcome in _BROUGHT
+    if step.operation == "scale_in":
+        return True
+    try:
+        return ports.ledger.run(step.run_id).outcome in _BROUGHT
+    except LedgerInconsistent:
+        # AcquireLease took the lease and ended before it opened the run.
+        return False
 
 
 def _let_scale_out_look(ports: Ports, step: StepInput) -> None:
