@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from peaker_cli.month.bill import Month
 from peaker_cli.month.rows import PEAK_HEAD, as_usd, peak_rows, summary_rows, unknown_rows
 
-_RESERVED = "#8d5fb0"
 _BASE, _PEAK, _IDLE, _PARKED, _ALWAYS, _LOAD = (
     "#5b6b7a",
     "#12805c",
