@@ -14,9 +14,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from bench.faults.workflows.virtual_time import START
-from bench.faults.world.account import Account, Record, attachment_at, source_at, state_at
 from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
+from sim.account import Account, Record, attachment_at, source_at, state_at
+from sim.workflows.virtual_time import START
 
 LEASE_SECONDS = 900.0
 # A host answers the load balancer's probe so long before it gets reads.

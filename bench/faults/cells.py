@@ -17,8 +17,10 @@ from itertools import product
 from peaker.usecases.run.release_lease import THEN
 
 from bench.faults.situations import SITUATIONS, Situation, beside_another, by_dns_name
-from bench.faults.workflows.functions import Interference
-from bench.faults.workflows.interferences import (
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
+from sim.outside import restart_at_work
+from sim.workflows.functions import Interference
+from sim.workflows.interferences import (
     DiesAfter,
     DiesAtTheEnd,
     DiesBefore,
@@ -27,9 +29,7 @@ from bench.faults.workflows.interferences import (
     LosesAnswer,
     Raises,
 )
-from bench.faults.world.outside import restart_at_work
-from bench.faults.world.world import EFFECTS, WRITES, World, machines
-from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
+from sim.world import EFFECTS, WRITES, World, machines
 from statemachines import structure
 
 # Of one call: refused or lost on the way to AWS, or the function ends around it.

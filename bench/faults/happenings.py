@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.faults.plans import CLUSTERS, FAULTS, SWEEP_FAULTS, Event
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.workflows.interferences import (
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
+from sim import outside
+from sim.workflows.executions import Execution
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import (
     DiesAfter,
     DiesAtTheEnd,
     DiesBefore,
@@ -17,11 +20,8 @@ from bench.faults.workflows.interferences import (
     LosesAnswer,
     Raises,
 )
-from bench.faults.workflows.versions import next_version
-from bench.faults.world import outside
-from bench.faults.world.world import World
-from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
+from sim.workflows.versions import next_version
+from sim.world import World
 
 SWEEP = "sweep_orphans"
 # The ports of one service of AWS, which are down together.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from bench.faults.audit import Bounds, Finding, audit, of_cluster, seconds_to_free_lease
 from bench.faults.cells import STOP_MEMBER, Cell
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.world.world import World
+from sim.workflows.executions import Execution
+from sim.workflows.functions import Interference, Invocation
+from sim.world import World
 
 CLUSTER = "orders"
 AN_HOUR = 3600.0

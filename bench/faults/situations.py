@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.workflows.interferences import AtCall, Raises, Watches
-from bench.faults.workflows.walker import Walk
-from bench.faults.world.world import World, by_name, settings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import RUN_TAG
+from sim.workflows.executions import Execution
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import AtCall, Raises, Watches
+from sim.workflows.walker import Walk
+from sim.world import World, by_name, settings
 
 Interfere = Callable[[Invocation], Interference | None]
 # Two replicas at most: a second one of a run would be one too many.

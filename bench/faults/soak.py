@@ -24,8 +24,8 @@ from bench.faults import figures
 from bench.faults.audit import Bounds, Finding, audit, of_cluster
 from bench.faults.happenings import Happening
 from bench.faults.plans import CLUSTERS, DISTURBED_SECONDS, Event, plan
-from bench.faults.world.world import World, by_name, settings
 from peaker_contract.metrics import Metric
+from sim.world import World, by_name, settings
 
 PLANS = 1000
 AN_HOUR = 3600.0

@@ -30,7 +30,7 @@ from peaker_contract.metrics import EVENTS_NAMESPACE, Metric, namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 # The local cloud imports nothing of Peaker; what a person types stands in texts, which this leaves alone.
-READERS = ("functions", "stacks", "environments", "cli", "demo", "lab", "bench")
+READERS = ("functions", "stacks", "environments", "cli", "demo", "lab", "sim", "bench")
 FULL = ROOT / "tests" / "infrastructure" / "settings" / "environment_files"
 ARNS = {
     "target_group_arn": "arn:aws:elasticloadbalancing:serving",
@@ -163,7 +163,7 @@ def test_a_second_name_would_be_found(tmp_path: Path) -> None:
 def test_names_of_resources_are_made_in_one_place() -> None:
     made = ("peaker-", "Peaker-", "/peaker/")
     # Of this machine: a thread's name, a scratch file.
-    elsewhere = ("bench/", "demo/", "lab/", "cli/peaker_cli/failures.py")
+    elsewhere = ("bench/", "sim/", "demo/", "lab/", "cli/peaker_cli/failures.py")
     ours = [one for one in names_written_again(set(), made) if not one.startswith(elsewhere)]
     assert [one for one in ours if one.endswith(made)] == []
 

@@ -40,7 +40,7 @@ OURS = (
         "peaker_contract",
         "lab",
     ),
-    *("demo", "bench", "statemachines", "tests"),
+    *("demo", "sim", "bench", "statemachines", "tests"),
 )
 # What a deployment adds to the block of the environment file.
 DEPLOYED_ONLY = {

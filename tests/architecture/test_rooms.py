@@ -26,6 +26,7 @@ PACKAGES = (
     "localcloud",
     "lab",
     "demo",
+    "sim",
     "bench",
 )
 MODULES_IN_A_ROOM = 15

@@ -20,9 +20,6 @@ from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import Holder
 from peaker.ports import Lease, Ledger
 
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account
-from bench.faults.world.table import MemoryTable
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -30,6 +27,9 @@ from localcloud.simulated.volumes import SimulatedBlockStore
 from localcloud.simulated_dataplane import simulated_dataplane
 from peaker_contract import errors
 from peaker_contract.tags import RUN_TAG
+from sim.account import Account
+from sim.table import MemoryTable
+from sim.workflows.virtual_time import VirtualTime
 from tests.contract.run_parts import RUN
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.fakes import NOON, FakeLease, FakeLedger

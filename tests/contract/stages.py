@@ -10,9 +10,9 @@ from typing import Protocol
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, InstanceSpec, VolumeSpec
 from peaker.ports import CommandRunner, Compute, Storage
 
-from bench.faults.world.world import ENVIRONMENT, World, settings
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, RUN_TAG
+from sim.world import ENVIRONMENT, World, settings
 from tests.contract.conftest import Adapters
 from tests.support.fakes import NOON, FakeCommands, FakeCompute, FakeStorage
 from tests.support.workflow_cloud import WorkflowCloud

@@ -9,9 +9,9 @@ import pytest
 from peaker.adapters.sns_operators import SnsOperators
 from peaker.ports import Operators
 
-from bench.faults.world import others
 from localcloud.server import LocalCloud
 from peaker_contract.errors import AwsCallRejected, OperatorsUnreachable
+from sim import others
 from tests.support.fakes import FakeOperators
 
 

@@ -20,13 +20,13 @@ from peaker_cli.doctor.endpoint import HostedZone
 from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 
-from bench.faults.world.endpoint import SERVING
-from bench.faults.world.world import World
-from bench.faults.world.world import by_name as dns_name
-from bench.faults.world.world import settings as of_the_world
 from cloud_rig.clocks import ALL_BUT_STOPPED, at_scale
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
+from sim.endpoint import SERVING
+from sim.world import World
+from sim.world import by_name as dns_name
+from sim.world import settings as of_the_world
 from tests.contract.conftest import NUMBERS, Adapters
 from tests.support.builders import BY_NAME, orders
 from tests.support.fakes import FakeEndpoint

@@ -49,12 +49,12 @@ from peaker.ports import (
 )
 from peaker.runtime.clock import ScaledClock, SystemClock
 
-from bench.faults.workflows.step_functions import StepFunctionsClient
-from bench.faults.world import others
-from bench.faults.world.account import Account
-from bench.faults.world.world import PREFIX, World, settings
 from peaker_contract import errors
 from peaker_contract.metrics import Metric
+from sim import others
+from sim.account import Account
+from sim.workflows.step_functions import StepFunctionsClient
+from sim.world import PREFIX, World, settings
 from tests.contract.conftest import Adapters, make_table
 from tests.support.builders import orders
 from tests.support.deployed_roles import trust

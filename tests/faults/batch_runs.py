@@ -1,7 +1,7 @@
 """Several replicas in one run, in the hostile cloud and virtual time.
 
 The workflows, functions and use cases are the deployed ones; what instances, volumes, snapshots, hosts and the read
-endpoint take is drawn as it is on AWS (bench/faults/world). No real volume and no real database is in it.
+endpoint take is drawn as it is on AWS (sim). No real volume and no real database is in it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.faults.audit import Bounds, audit
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.workflows.interferences import Raises
-from bench.faults.world.world import World, machines, settings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.steps import Method
 from peaker_contract.way_into_service import states_passed
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import Raises
+from sim.world import World, machines, settings
 from statemachines import structure
 
 REPLICAS = 4

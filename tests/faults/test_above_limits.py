@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.faults.world.world import World, settings
+from sim.world import World, settings
 from tests.faults.test_scenarios import lease_is_free
 
 SCHEDULE: dict[str, Any] = {"trigger": {"kind": "schedule"}}

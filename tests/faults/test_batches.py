@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from bench.faults.audit import Bounds, audit
-from bench.faults.workflows import step_functions
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.workflows.interferences import LandsLate, Raises
-from bench.faults.world.world import World, settings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from sim.workflows import step_functions
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import LandsLate, Raises
+from sim.world import World, settings
 from tests.faults.batch_runs import batch, member_steps
 
 

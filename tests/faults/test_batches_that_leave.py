@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bench.faults.audit import Bounds, audit
-from bench.faults.workflows import step_functions
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.workflows.interferences import Raises
-from bench.faults.world.world import World, settings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import LOAD_TAG
+from sim.workflows import step_functions
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import Raises
+from sim.world import World, settings
 
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 USED = {"connections": 0, "transactions": 0, "client_statements": 4_712}

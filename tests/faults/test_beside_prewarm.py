@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bench.faults.workflows.functions import Interference, Invocation
-from bench.faults.workflows.interferences import AtCall, DiesAfter, DiesBefore, LosesAnswer, Raises
-from bench.faults.workflows.walker import Asl
-from bench.faults.world import outside
-from bench.faults.world.world import World
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, PrewarmFailed, Throttled
+from sim import outside
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import AtCall, DiesAfter, DiesBefore, LosesAnswer, Raises
+from sim.workflows.walker import Asl
+from sim.world import World
 from tests.faults.test_from_outside import audited, happens_at
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
 

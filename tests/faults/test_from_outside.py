@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.faults.audit import Bounds, audit
-from bench.faults.world import outside
-from bench.faults.world.world import World, by_name
+from sim import outside
+from sim.world import World, by_name
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, registered, rows, settled
 
 BOUNDS = Bounds("orders", min_replicas=1, max_replicas=3)

@@ -11,9 +11,9 @@ from bench.faults.audit import Bounds, audit, seconds_to_free_lease
 from bench.faults.cells import MODES, OF_A_CALL, OF_A_FUNCTION, Cell, cells, named, reached, task_states
 from bench.faults.matrix import run_cell
 from bench.faults.situations import SITUATIONS
-from bench.faults.world.account import Account
-from bench.faults.world.world import World
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from sim.account import Account
+from sim.world import World
 
 LEAST_CELLS = 2000
 SAMPLED = 15

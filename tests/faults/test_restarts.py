@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.faults.world import outside
-from bench.faults.world.ssm import AFTER_A_RESTART
-from bench.faults.world.world import World
+from sim import outside
+from sim.ssm import AFTER_A_RESTART
+from sim.world import World
 from tests.faults.test_from_outside import audited, happens_at
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, settled
 

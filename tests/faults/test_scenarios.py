@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.interferences import (
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable
+from peaker_contract.tags import ROLE_TAG, RUN_TAG
+from sim.account import state_at
+from sim.endpoint import SERVING, WARMING
+from sim.workflows.executions import Execution
+from sim.workflows.interferences import (
     DiesAtTheEnd,
     DiesBefore,
     LandsLate,
     LosesAnswer,
     Raises,
 )
-from bench.faults.world.account import state_at
-from bench.faults.world.endpoint import SERVING, WARMING
-from bench.faults.world.world import World, settings
-from peaker_contract.errors import AwsCallRejected, AwsUnavailable
-from peaker_contract.tags import ROLE_TAG, RUN_TAG
+from sim.world import World, settings
 
 MINUTE, HOUR = 60.0, 3600.0
 

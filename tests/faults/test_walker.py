@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.functions import Functions
-from bench.faults.workflows.interferences import DiesAtTheEnd, LandsLate
-from bench.faults.workflows.step_functions import ARN, StepFunctions
-from bench.faults.workflows.virtual_time import VirtualTime
+from sim.workflows.executions import Execution
+from sim.workflows.functions import Functions
+from sim.workflows.interferences import DiesAtTheEnd, LandsLate
+from sim.workflows.step_functions import ARN, StepFunctions
+from sim.workflows.virtual_time import VirtualTime
 
 DONE = {"Type": "Succeed"}
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from peaker.domain.replicas.inventory import InstanceSpec
 
-from bench.faults.workflows.interferences import LandsLate, LosesAnswer
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account, state_at
-from bench.faults.world.table import MemoryTable
-from bench.faults.world.world import EFFECTS, PORTS, WRITES, World, by_name, settings
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, CapacityUnavailable
 from peaker_contract.tags import RUN_TAG
+from sim.account import Account, state_at
+from sim.table import MemoryTable
+from sim.workflows.interferences import LandsLate, LosesAnswer
+from sim.workflows.virtual_time import VirtualTime
+from sim.world import EFFECTS, PORTS, WRITES, World, by_name, settings
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.faults.world.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES
+from sim.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES
 from stacks.control_plane_stack import pascal_case
 from tests.infrastructure.conftest import Assembly, Resource
 

@@ -14,12 +14,12 @@ from peaker.domain.runs.execution_input import unknown_cluster
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.block_list import BlockRuns, runs_of
 
-from bench.faults.workflows.functions import Functions
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import UnknownCluster
 from peaker_contract.metrics import Metric
+from sim.account import Account
+from sim.workflows.functions import Functions
+from sim.workflows.virtual_time import VirtualTime
 
 
 class FunctionClock:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.virtual_time import Promise, VirtualTime
-from bench.faults.workflows.walker import StateFailed
+from sim.workflows.executions import Execution
+from sim.workflows.virtual_time import Promise, VirtualTime
+from sim.workflows.walker import StateFailed
 
 # What a call takes; a function of thirty calls takes two seconds.
 CALL_SECONDS = 0.06

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.faults.workflows.virtual_time import Process, Promise
-from bench.faults.workflows.walker import Walk
+from sim.workflows.virtual_time import Process, Promise
+from sim.workflows.walker import Walk
 
 
 @dataclass

@@ -7,9 +7,9 @@ import random
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.read_shares import shares_of_groups
 
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account, Record, state_at
 from peaker_contract.cluster import ClusterSettings
+from sim.account import Account, Record, state_at
+from sim.workflows.virtual_time import VirtualTime
 
 SERVING, WARMING = "serving", "warming"
 # A load balancer finds a new target healthy after minutes, and drains it for its deregistration delay.

@@ -10,10 +10,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.functions import Functions
-from bench.faults.workflows.virtual_time import Process, Promise, VirtualTime
-from bench.faults.workflows.walker import Asl, ExecutionEnds, StateFailed, Walk
+from sim.workflows.executions import Execution
+from sim.workflows.functions import Functions
+from sim.workflows.virtual_time import Process, Promise, VirtualTime
+from sim.workflows.walker import Asl, ExecutionEnds, StateFailed, Walk
 
 ARN = "arn:aws:states:us-east-1:123456789012"
 # ListExecutions is eventually consistent.

@@ -5,10 +5,10 @@ None of it goes through a port, so that no record of calls has it.
 
 from __future__ import annotations
 
-from bench.faults.world.account import Record, attachment_at, state_at
-from bench.faults.world.endpoint import SERVING, WARMING
-from bench.faults.world.world import World
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
+from sim.account import Record, attachment_at, state_at
+from sim.endpoint import SERVING, WARMING
+from sim.world import World
 
 BOOT_SECONDS = 60.0
 # How often a host is looked at that is to be met at work.

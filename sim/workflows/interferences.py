@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.faults.workflows.functions import Functions, Interference, Invocation, Killed
+from sim.workflows.functions import Functions, Interference, Invocation, Killed
 
 
 def _nothing() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from bench.faults.workflows.expressions import EvaluationError, filled
-from bench.faults.workflows.virtual_time import Process, Promise, Steps, VirtualTime
+from sim.workflows.expressions import EvaluationError, filled
+from sim.workflows.virtual_time import Process, Promise, Steps, VirtualTime
 
 # Quotas of Step Functions for a standard workflow.
 MOST_EVENTS = 25_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from bench.faults.workflows.walker import Asl
+from sim.workflows.walker import Asl
 
 MARK = "Before"
 

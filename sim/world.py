@@ -20,26 +20,26 @@ from peaker.ports import Ports
 from peaker.runtime import step as runtime_step
 from peaker.runtime import telemetry, wiring
 
-from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.functions import Body, Functions
-from bench.faults.workflows.step_functions import ARN, StepFunctions, StepFunctionsClient
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world import others
-from bench.faults.world.account import Account, Record, change
-from bench.faults.world.ebs import HostileStorage
-from bench.faults.world.ec2 import HostileCompute
-from bench.faults.world.endpoint import SERVING, WARMING, HostileEndpoint
-from bench.faults.world.ssm import HostileCommands
-from bench.faults.world.table import MemoryTable
 from lab.application_load import APPLICATION_LOAD
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, VOLUME_TAG
+from sim import others
+from sim.account import Account, Record, change
+from sim.ebs import HostileStorage
+from sim.ec2 import HostileCompute
+from sim.endpoint import SERVING, WARMING, HostileEndpoint
+from sim.ssm import HostileCommands
+from sim.table import MemoryTable
+from sim.workflows.executions import Execution
+from sim.workflows.functions import Body, Functions
+from sim.workflows.step_functions import ARN, StepFunctions, StepFunctionsClient
+from sim.workflows.virtual_time import VirtualTime
 from statemachines.expansion import expand, workflow_names
 
 ENVIRONMENT = "local"
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[1]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
 # Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
 SCHEDULES: Mapping[str, float] = {

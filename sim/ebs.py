@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
 
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import (
+from peaker_contract.errors import AwsCallRejected, ResourceNotFound, UndoInProgress, VolumeFailed
+from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.account import (
     OTHERS_SHOWN_WITHIN,
     Account,
     Record,
@@ -19,8 +20,7 @@ from bench.faults.world.account import (
     state_at,
     volume_state,
 )
-from peaker_contract.errors import AwsCallRejected, ResourceNotFound, UndoInProgress, VolumeFailed
-from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.workflows.virtual_time import VirtualTime
 
 GIB = 1024**3
 _FOUND_BEFORE = OTHERS_SHOWN_WITHIN / 2

@@ -13,8 +13,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from peaker.adapters.dynamodb.items import FENCE, ConditionFailed, LedgerTable, cluster_key, expiry, run_key
 from peaker.domain.runs.ledger import Holder
 
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account
+from sim.account import Account
+from sim.workflows.virtual_time import VirtualTime
 
 _COMPARED = re.compile(r"^\(?(\w+) (=|<>|<=|<|>=|>) (:\w+)\)?$")
 _FUNCTION = re.compile(r"^\(?attribute_(not_)?exists\((\w+)\)\)?$")

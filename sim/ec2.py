@@ -10,8 +10,9 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
 from peaker.domain.storage.instance_promise import InstancePromise
 
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import (
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.account import (
     INSTANCE_SHOWN_WITHIN,
     OTHERS_SHOWN_WITHIN,
     TERMINATED_SHOWN_FOR,
@@ -22,8 +23,7 @@ from bench.faults.world.account import (
     stale,
     state_at,
 )
-from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.workflows.virtual_time import VirtualTime
 
 _LIVES = ("pending", "running", "stopping", "stopped")
 

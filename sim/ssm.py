@@ -14,10 +14,10 @@ from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
-from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account, Record, attachment_at, state_at
 from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, own, prewarm_report
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
+from sim.account import Account, Record, attachment_at, state_at
+from sim.workflows.virtual_time import VirtualTime
 from ssm_documents.schema import document_paths, load_document
 
 # ListCommands and GetCommandInvocation know a command so much later at most.
