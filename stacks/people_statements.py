@@ -49,6 +49,7 @@ def _read(names: Names) -> list[Statement]:
         "cloudwatch:ListMetrics",
         "elasticloadbalancing:DescribeListeners",
         "elasticloadbalancing:DescribeTargetHealth",
+        "events:ListRules",
         "states:ListStateMachines",
         "ssm:ListCommands",
         "ssm:GetCommandInvocation",
@@ -172,7 +173,6 @@ def _doctor(names: Names) -> list[Statement]:
         *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"),
         *("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),
         *(f"elasticloadbalancing:Describe{what}" for what in ("LoadBalancers", "TargetGroups")),
-        "events:ListRules",
         "servicequotas:GetAWSDefaultServiceQuota",
     )
     profiles = sorted({one.instance_profile for one in environment.clusters if one.instance_profile})

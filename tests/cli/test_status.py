@@ -31,8 +31,8 @@ def test_a_quiet_cluster_shows_its_replicas_its_load_and_its_last_decision(produ
         for alarm in cloudwatch.describe_alarms(StateValue="ALARM")["MetricAlarms"]:
             cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="looked at")
         said = product.peaker("status", "orders")
-        assert (said.status, said.err) == (0, "")
-        return said if "nothing at work" in said.out and "none" in said.out else None
+        assert (said.status, said.err) in ((0, ""), (1, ""), (2, ""))
+        return said if said.out.startswith("OK: ") and "nothing at work" in said.out else None
 
     said = eventually(quiet, seconds=1500)
     assert product.cluster.base_replica_id in said.out
@@ -66,8 +66,7 @@ def test_the_document_has_every_figure_or_says_why_not(product: DeployedProduct)
 
 def test_without_a_cluster_there_is_a_line_per_cluster(product: DeployedProduct) -> None:
     said = product.peaker("status")
-    assert said.status == 0
-    assert said.out.splitlines()[0].split()[0] == "cluster"
+    assert said.out.splitlines()[0].split()[:2] == ["cluster", "stands"]
     assert said.out.splitlines()[1].split()[0] == "orders"
     assert [one["cluster"] for one in product.peaker("status", "--json").document] == ["orders"]
 
@@ -81,8 +80,9 @@ def test_what_aws_refuses_to_tell_is_unknown_with_its_reason_and_not_zero(produc
     for target in refused:
         product.cloud.faults.add(target, "AccessDenied", times=-1)
     said = product.peaker("status", "orders", "--json")
-    assert said.status == 0
+    assert said.status == 2, "the load that is unknown is worse than what else is"
     status = said.document
+    assert status["verdict"]["word"] == "FAILED"
     assert "AccessDenied" in status["alarms"]["unknown"]
     assert "AccessDenied" in status["capacity"]["load"]["unknown"]
     for one in status["replicas"]:

@@ -14,6 +14,7 @@ from peaker_cli.printing import console, echo
 from peaker_cli.status.document import ClusterStatus, as_document, cluster_status
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.rendering import render_overview, render_status
+from peaker_cli.status.verdict import verdict, worst_first
 
 EPILOG = "Examples: peaker status --env prod; peaker status orders --env prod; peaker status orders --json"
 ClusterOrAll = Annotated[str | None, typer.Argument(help="Without it: one line per cluster.")]
@@ -24,14 +25,23 @@ def status_command(
     cluster: ClusterOrAll = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
 ) -> None:
-    """Show replicas, the run at work, forecast against capacity, the last decision and alarms of CLUSTER."""
+    """Show how CLUSTER stands: OK, WAITING, PAUSED, UNKNOWN, FAILED or SHORT, with the runbook and the line to type.
+
+    Then its replicas, the run at work, forecast against capacity, the last decision and alarms. The exit status is a
+    monitoring plugin's: 0 OK, 1 WAITING or PAUSED, 2 FAILED or SHORT, 3 UNKNOWN; of all clusters the worst one's.
+    """
     control = ControlPlane.of(deployment)
     statuses = read_statuses(StatusReader(control), control, cluster)
     if as_json:
-        document = as_document(statuses if cluster is None else statuses[0])
+        documents = [
+            {"verdict": as_document(verdict(one)), **as_document(one)} for one in worst_first(statuses)
+        ]
+        document = documents if cluster is None else documents[0]
         echo(json.dumps(document, indent=1))
     else:
         console().print(render_overview(statuses) if cluster is None else render_status(statuses[0]))
+    if (exit_status := verdict(worst_first(statuses)[0]).exit_status) != 0:
+        raise typer.Exit(exit_status)
 
 
 def read_statuses(reader: StatusReader, control: ControlPlane, cluster: str | None) -> list[ClusterStatus]:

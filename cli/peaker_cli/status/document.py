@@ -26,11 +26,22 @@ STALE_AFTER_CHECKS = 3
 
 @dataclass(frozen=True)
 class Alarm:
-    """A CloudWatch alarm in state ALARM."""
+    """A CloudWatch alarm in state ALARM; `runbook` is the page's name that its description ends with."""
 
     name: str
     since: datetime | None
     reason: str
+    runbook: str = ""
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """The newest run that has ended; `failure` is the step and the cause of one that failed."""
+
+    run_id: str
+    outcome: str
+    ended_at: datetime
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class Facts:
     load: Reading
     alarms: tuple[Alarm, ...] | Unknown
     snapshot_sets: tuple[SnapshotSet, ...] | Unknown = ()
+    last_run: EndedRun | Unknown | None = None
+    paused_rules: tuple[str, ...] | Unknown = ()
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
 
 
@@ -130,7 +143,7 @@ class KeptSnapshots:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """A cluster's status at `at`."""
+    """A cluster's status at `at`. `paused_rules`: rules of the cluster that somebody disabled."""
 
     cluster: str
     environment: str
@@ -143,6 +156,8 @@ class ClusterStatus:
     alarms: tuple[Alarm, ...] | Unknown
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
     addition: AdditionWaiting | None = None
+    last_run: EndedRun | Unknown | None = None
+    paused_rules: tuple[str, ...] | Unknown = ()
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
@@ -159,6 +174,8 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         alarms=facts.alarms,
         kept_snapshots=_kept_snapshots(facts),
         addition=_addition(facts),
+        last_run=facts.last_run,
+        paused_rules=facts.paused_rules,
     )
 
 
@@ -263,11 +280,8 @@ def _capacity(facts: Facts) -> CapacityStatus:
     basis = "from the settings"
     if not isinstance(report, Unknown):
         per_replica, basis = float(report["capacity_per_replica"]), str(report["capacity_basis"])
-    serving: Reading = (
-        facts.fleet if isinstance(facts.fleet, Unknown) else Known(float(len(facts.fleet.serving)), facts.now)
-    )
-    counted = serving
-    if not isinstance(facts.fleet, Unknown):
+    serving = counted = _serving(facts)
+    if not isinstance(facts.fleet, Unknown) and not isinstance(serving, Unknown):
         replicas = (_replica(one, facts, report) for one in facts.fleet.serving)
         shares = [one.share_of_a_peer for one in replicas if one.counts_less]
         missing = sum(1.0 - share.value for share in shares if isinstance(share, Known))
@@ -291,6 +305,14 @@ def _capacity(facts: Facts) -> CapacityStatus:
         min_replicas=settings.min_replicas,
         max_replicas=settings.max_replicas,
     )
+
+
+def _serving(facts: Facts) -> Reading:
+    """The number of replicas that serve; unknown where the endpoint does not say of one how it stands."""
+    if isinstance(facts.fleet, Unknown):
+        return facts.fleet
+    unheard = [one.health for one in facts.fleet.replicas if isinstance(one.health, Unknown)]
+    return unheard[0] if unheard else Known(float(len(facts.fleet.serving)), facts.now)
 
 
 def _addition(facts: Facts) -> AdditionWaiting | None:

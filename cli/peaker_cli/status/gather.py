@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
@@ -19,10 +20,12 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.document.prices import FetchedPrices
+from peaker.domain.instants import from_iso
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.batch import Batch
+from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
 from peaker.ports import TrafficRouter
@@ -32,13 +35,15 @@ from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.status.document import Alarm, Facts
+from peaker_cli.status.document import Alarm, EndedRun, Facts
 from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
-from peaker_contract.names import of_cluster
+from peaker_contract.names import of_cluster, prefix
 
 FoundT = TypeVar("FoundT")
+# The newest run that has ended is behind the members of a batch at work, 40 at most.
+_LOOKED_AT_RUNS = 50
 
 
 class StatusReader:
@@ -79,6 +84,8 @@ class StatusReader:
             report=_known(lambda: self._records.report(cluster)),
             load=_reading(lambda: self._readings.load(settings, now)),
             alarms=_known(lambda: self._alarms(cluster)),
+            last_run=_known(lambda: self._last_run(cluster)),
+            paused_rules=_known(lambda: self._paused_rules(cluster)),
             snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
             prices=self.prices(settings),
         )
@@ -147,20 +154,54 @@ class StatusReader:
         return _reading(lambda: self._readings.lag_seconds(settings, instance_id, now))
 
     def _alarms(self, cluster: str) -> tuple[Alarm, ...]:
-        """Those of the cluster in ALARM; a cluster whose name goes on after this one's has its own."""
-        environment = self._control.environment
-        longer = [name for name in self.clusters() if name.startswith(f"{cluster}-")]
+        """Those in ALARM of the cluster, and those of the environment that concern every cluster."""
         pages = (
             self._client("cloudwatch")
             .get_paginator("describe_alarms")
-            .paginate(AlarmNamePrefix=of_cluster(environment, cluster, ""), StateValue="ALARM")
+            .paginate(AlarmNamePrefix=f"{prefix(self._control.environment)}-", StateValue="ALARM")
         )
+        found = [one for page in pages for one in page["MetricAlarms"]]
+        others = self._others(cluster)
         return tuple(
-            Alarm(str(one["AlarmName"]), one.get("StateUpdatedTimestamp"), str(one.get("StateReason", "")))
-            for page in pages
-            for one in page["MetricAlarms"]
-            if not any(str(one["AlarmName"]).startswith(of_cluster(environment, name, "")) for name in longer)
+            Alarm(
+                str(one["AlarmName"]),
+                one.get("StateUpdatedTimestamp"),
+                str(one.get("StateReason", "")),
+                PurePosixPath(str(one.get("AlarmDescription", "")).rpartition("Runbook: ")[2]).stem,
+            )
+            for one in found
+            if not str(one["AlarmName"]).startswith(others)
         )
+
+    def _others(self, cluster: str) -> tuple[str, ...]:
+        """The beginnings of the names of other clusters' alarms and rules that are not also this cluster's own."""
+        mine = of_cluster(self._control.environment, cluster, "")
+        begins = (
+            of_cluster(self._control.environment, name, "") for name in self.clusters() if name != cluster
+        )
+        return tuple(one for one in begins if not mine.startswith(one))
+
+    def _paused_rules(self, cluster: str) -> tuple[str, ...]:
+        """The cluster's rules of EventBridge that somebody disabled."""
+        pages = (
+            self._client("events")
+            .get_paginator("list_rules")
+            .paginate(NamePrefix=of_cluster(self._control.environment, cluster, ""))
+        )
+        others = self._others(cluster)
+        names = (str(one["Name"]) for page in pages for one in page["Rules"] if one["State"] == "DISABLED")
+        return tuple(sorted(name for name in names if not name.startswith(others)))
+
+    def _last_run(self, cluster: str) -> EndedRun | None:
+        """The newest of the last runs that has ended, with its failure out of the receipt."""
+        for row in self._control.runs(cluster, _LOOKED_AT_RUNS):
+            ended_at = row.get("finished_at")
+            if not ended_at or str(row["operation"]) not in ("scale_out", "scale_in"):
+                continue
+            receipt = self.ledger.receipt(str(row["run_id"])) or {}
+            failure = _failure(receipt.get("failure"))
+            return EndedRun(str(row["run_id"]), str(row["outcome"]), from_iso(str(ended_at)), failure)
+        return None
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
@@ -203,6 +244,14 @@ class StatusReader:
     @cached_property
     def _records(self) -> DynamoForecastRecords:
         return DynamoForecastRecords(self._client("dynamodb"), self._control.ledger_table, self.ledger)
+
+
+def _failure(of_receipt: Any) -> str:
+    """The step, the error and the first sentence of the cause; "" without a failure."""
+    if not of_receipt:
+        return ""
+    inner = Failure.model_validate(of_receipt).innermost()
+    return f"{inner.failed_step}: {inner.error}: {inner.cause.partition('. ')[0]}"
 
 
 def _known(read: Callable[[], FoundT]) -> FoundT | Unknown:

@@ -18,6 +18,7 @@ from rich.text import Text
 from peaker_cli.durations import duration
 from peaker_cli.status.document import ClusterStatus, DecisionStatus, ReplicaStatus
 from peaker_cli.status.run_at_work import MemberStatus, RunStatus
+from peaker_cli.status.verdict import last_run_line, verdict, worst_first
 
 _BAR_CELLS = 24
 NOT_AT_WORK = "roll_back has not begun (docs/runbooks/abort-run.md)"
@@ -29,6 +30,7 @@ def render_status(status: ClusterStatus) -> RenderableType:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("source", _text(status.source))
+    table.add_row("last run", last_run_line(status.last_run, status.at))
     for line in _run_lines(status):
         table.add_row(*line)
     if status.addition is not None:
@@ -43,18 +45,24 @@ def render_status(status: ClusterStatus) -> RenderableType:
         table.add_row(*line)
     for line in _alarm_lines(status):
         table.add_row(*line)
+    found = verdict(status)
+    also = [Text(one.text, style="yellow") for one in found.troubles[1:]]
+    first = Text(found.first_line, style="bold red" if found.exit_status > 1 else "bold")
     title = f"{status.cluster} in {status.environment} at {status.at:%d %b %H:%M:%S} UTC"
-    return Panel(Group(_replica_table(status), Text(), table), title=title, padding=(0, 1))
+    return Group(
+        first, *also, Panel(Group(_replica_table(status), Text(), table), title=title, padding=(0, 1))
+    )
 
 
 def render_overview(statuses: Sequence[ClusterStatus]) -> RenderableType:
-    """One line per cluster."""
+    """One line per cluster, the worst first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("cluster", "replicas", "load", "capacity", "at work", "alarms"):
+    for column in ("cluster", "stands", "replicas", "load", "capacity", "at work", "alarms"):
         table.add_column(column, overflow="fold")
-    for one in statuses:
+    for one in worst_first(statuses):
         table.add_row(
             one.cluster,
+            verdict(one).word,
             _replicas_text(one),
             _value(one.capacity.load, _plain),
             _value(one.capacity.capacity, _plain),
@@ -68,7 +76,7 @@ def status_line(status: ClusterStatus) -> str:
     """The status in one line, for a watch whose output is no terminal."""
     return "; ".join(
         (
-            f"{status.at:%Y-%m-%dT%H:%M:%SZ} {status.cluster}: {_replicas_text(status)}",
+            f"{status.at:%Y-%m-%dT%H:%M:%SZ} {status.cluster}: {verdict(status).word}, {_replicas_text(status)}",
             f"load {_value(status.capacity.load, _plain)} of {_value(status.capacity.capacity, _plain)}",
             _at_work_line(status),
             f"alarms: {_alarms_text(status)}",

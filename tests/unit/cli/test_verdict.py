@@ -1,0 +1,121 @@
+"""The first line of `peaker status` names the trouble, its runbook and the line to type."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peaker.domain.instants import to_iso
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.ledger import StepRow
+from peaker.domain.runs.run_execution import RunExecution
+from peaker_cli.status.document import Alarm, EndedRun, cluster_status
+from peaker_cli.status.run_at_work import RunAtWork
+from peaker_cli.status.verdict import Word, verdict, worst_first
+
+from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
+from tests.support.fakes import NOON
+from tests.unit.cli.test_status_document import REPORT, gathered, removal
+
+PEAK = "i-000000000000c0001"
+RUNBOOKS = Path(__file__).resolve().parents[3] / "docs" / "runbooks"
+QUIET = {**REPORT, "action": "none", "outcome": "hold", "required": 2, "reason": "2 replicas serve 95 of 160"}
+BOTH = fleet_with(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=ReplicaState.IN_SERVICE))
+SICK = fleet_with(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=ReplicaState.IN_SERVICE,
+                                         health=TargetHealth(TargetState.UNHEALTHY)))  # fmt: skip
+UNHEARD = fleet_with(replica(BASE, health=Unknown("elbv2:DescribeTargetHealth: Throttling")))
+NONE_SERVES = fleet_with(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY)))
+LATE = {**QUIET, "at": to_iso(NOON - timedelta(hours=2))}
+MISSING = {**REPORT, "required": 3}
+OVER_BUDGET = {
+    **REPORT,
+    "outcome": "alarm",
+    "action": "none",
+    "reason": "a third would cost 12.10 of 10.00 USD/h",
+}
+FAILED_RUN = EndedRun("scale-out-orders-7", "rolled_back", NOON - timedelta(minutes=12),
+                      "StartDatabase: ImageUnfit: mysql has uid 27, the donor's 112")  # fmt: skip
+WELL = EndedRun("scale-out-orders-8", "succeeded", NOON - timedelta(hours=3))
+SHARED = Alarm("peaker-local-scale_out-workflow-failed", NOON, "1.0 >= 1.0", "workflow-failed")
+DEAD = Alarm("peaker-local-orders-scheduled-check-not-delivered", NOON, "1.0 >= 1.0", "event-not-delivered")
+RULE = "peaker-local-orders-replica-shortage"
+
+
+def quiet(**changes: Any) -> Any:
+    return cluster_status(gathered(**{"fleet": BOTH, "report": QUIET, "last_run": WELL, **changes}))
+
+
+def ended(by_roll_back: bool) -> RunAtWork:
+    """A removal whose execution was stopped."""
+    found = removal(NOON - timedelta(minutes=30))
+    end = RunExecution("manual-1", "ABORTED", NOON - timedelta(minutes=5))
+    began = NOON - timedelta(minutes=1 if by_roll_back else 9)
+    return RunAtWork(found.lease, found.run, (StepRow("UndoRemoval", began),), end)
+
+
+def test_a_cluster_without_trouble_is_ok_and_names_its_last_run() -> None:
+    found = verdict(quiet())
+    assert (found.word, found.exit_status, found.troubles) == (Word.OK, 0, ())
+    assert found.first_line == "OK: last run scale-out-orders-8 succeeded 3 h 00 min ago"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word", "said", "runbook", "line"),
+    [
+        ({"last_run": FAILED_RUN}, Word.FAILED, "ImageUnfit: mysql has uid 27", "workflow-failed",
+         "peaker receipt scale-out-orders-7"),
+        ({"at_work": ended(by_roll_back=False)}, Word.FAILED, "roll_back has not begun", "abort-run",
+         "peaker receipt scale-in-orders-1"),
+        ({"at_work": ended(by_roll_back=True)}, Word.WAITING, "roll_back undoes it", "abort-run",
+         "peaker watch orders"),
+        ({"paused_rules": (RULE,)}, Word.PAUSED, f"disabled by hand: {RULE}", "stop-everything",
+         f"aws events enable-rule --name {RULE}"),
+        ({"load": Known(190.0, NOON)}, Word.SHORT, "the load 190 is 30 above the capacity of 160", "replica-shortage",
+         "peaker plan orders"),
+        ({"report": MISSING}, Word.SHORT, "1 of 3 replicas are missing, and no run builds them", "replica-shortage",
+         "peaker plan orders"),
+        ({"fleet": NONE_SERVES}, Word.SHORT, "0 of at least 1 replicas serve", "empty-read-endpoint",
+         "peaker doctor orders"),
+        ({"alarms": (DEAD,)}, Word.FAILED, DEAD.name, "event-not-delivered", "peaker runs orders"),
+        ({"alarms": (SHARED,)}, Word.FAILED, SHARED.name, "workflow-failed", "peaker runs orders"),
+        ({"load": Unknown("no point for 20 min")}, Word.FAILED, "the load is unknown: no point for 20 min",
+         "forecast-degraded", "peaker doctor orders"),
+        ({"alarms": Unknown("cloudwatch:DescribeAlarms: Throttling")}, Word.UNKNOWN, "Throttling", "invocation-failed",
+         "peaker doctor orders"),
+        ({"fleet": UNHEARD}, Word.UNKNOWN, "who serves unknown: elbv2:DescribeTargetHealth: Throttling",
+         "invocation-failed", "peaker doctor orders"),
+        ({"at_work": removal(NOON - timedelta(minutes=10)), "report": REPORT}, Word.WAITING,
+         "for the lease of scale_in scale-in-orders-1", "replica-shortage", "peaker watch orders"),
+        ({"fleet": SICK, "load": Known(60.0, NOON)}, Word.FAILED, f"{PEAK} does not serve", "empty-read-endpoint",
+         "peaker doctor orders"),
+        ({"report": None}, Word.FAILED, "no forecast: forecast_load has not run yet", "forecast-stale",
+         "peaker doctor orders"),
+        ({"report": LATE}, Word.FAILED, "no forecast for 2 h 00 min", "forecast-stale", "peaker doctor orders"),
+        ({"report": OVER_BUDGET}, Word.FAILED, "a third would cost 12.10 of 10.00 USD/h", "rules-cannot-be-met",
+         "peaker plan orders"),
+    ],
+)  # fmt: skip
+def test_the_first_line_names_the_trouble_its_runbook_and_the_line_to_type(
+    changes: dict[str, Any], word: Word, said: str, runbook: str, line: str
+) -> None:
+    found = verdict(quiet(**changes))
+    first = found.troubles[0]
+    assert (found.word, first.runbook, first.line) == (word, runbook, line)
+    assert said in found.first_line
+    assert (RUNBOOKS / f"{runbook}.md").is_file()
+
+
+def test_the_worst_stands_first_and_the_others_follow() -> None:
+    found = verdict(quiet(load=Known(190.0, NOON), paused_rules=(RULE,), last_run=FAILED_RUN))
+    assert [one.word for one in found.troubles] == [Word.SHORT, Word.FAILED, Word.PAUSED]
+    assert found.exit_status == 2
+
+
+def test_of_several_clusters_the_worst_comes_first() -> None:
+    well = cluster_status(gathered(settings=orders(name="carts"), fleet=BOTH, report=QUIET))
+    short = quiet(load=Known(190.0, NOON))
+    assert [one.cluster for one in worst_first([well, short])] == ["orders", "carts"]
