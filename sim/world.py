@@ -16,7 +16,7 @@ import yaml
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.runtime import step as runtime_step
 from peaker.runtime import telemetry, wiring
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import pytest
 from peaker.adapters.read_endpoint.by_kind import ReadEndpointByKind
-from peaker.ports import TrafficRouter
+from peaker.ports.endpoint import TrafficRouter
 from peaker_cli.doctor.endpoint import EndpointFacts, look_at_endpoint
 
 from environments.clusters_by_endpoint import by_endpoint

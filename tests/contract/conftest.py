@@ -18,7 +18,7 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import Holder
-from peaker.ports import Lease, Ledger
+from peaker.ports.ledger import Lease, Ledger
 
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings

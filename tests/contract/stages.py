@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Protocol
 
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, InstanceSpec, VolumeSpec
-from peaker.ports import CommandRunner, Compute, Storage
+from peaker.ports.cloud import Compute, Storage
+from peaker.ports.hosts import CommandRunner
 
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, RUN_TAG

@@ -11,7 +11,7 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.service_quotas import AwsServiceQuotas
 from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, INITIALIZATION_RATE_QUOTA, Quota
 from peaker.domain.reading import Unknown
-from peaker.ports import AccountQuotas
+from peaker.ports.cloud import AccountQuotas
 
 from tests.contract.conftest import Adapters
 from tests.support.fakes import NOON, FakeAccountQuotas

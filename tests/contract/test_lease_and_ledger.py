@@ -11,7 +11,7 @@ import pytest
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker.ports import Lease, Ledger
+from peaker.ports.ledger import Lease, Ledger
 
 from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling, LedgerInconsistent, Throttled
 from tests.contract.run_parts import DONOR, RUN

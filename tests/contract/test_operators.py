@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from peaker.adapters.sns_operators import SnsOperators
-from peaker.ports import Operators
+from peaker.ports.executions import Operators
 
 from localcloud.server import LocalCloud
 from peaker_contract.errors import AwsCallRejected, OperatorsUnreachable

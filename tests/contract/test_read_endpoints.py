@@ -13,7 +13,7 @@ from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks, ala
 from peaker.adapters.read_endpoint.route53 import Route53ReadEndpoint
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetState
-from peaker.ports import TrafficRouter
+from peaker.ports.endpoint import TrafficRouter
 from peaker_cli.base_replica.register_base import register_base_command
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.doctor.endpoint import HostedZone

@@ -20,7 +20,7 @@ from peaker.domain.runs.run_memory import (
     RunReplica,
     Source,
 )
-from peaker.ports import Lease, Ledger
+from peaker.ports.ledger import Lease, Ledger
 
 from peaker_contract.errors import LedgerInconsistent, Throttled
 from tests.contract.run_parts import DONOR, LATER, ONE_OF_EACH, RUN

@@ -34,19 +34,13 @@ from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import run_id
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, runs_of
-from peaker.ports import (
-    Clock,
-    ClusterDirectory,
-    Executions,
-    ForecastRecords,
-    HostPackage,
-    LoadReadings,
-    PriceList,
-    RunFiles,
-    SnapshotBlocks,
-    StoredPrices,
-    VolumeKeys,
-)
+from peaker.ports.cloud import SnapshotBlocks, VolumeKeys
+from peaker.ports.clusters import Clock, ClusterDirectory
+from peaker.ports.executions import Executions
+from peaker.ports.hosts import HostPackage, RunFiles
+from peaker.ports.ledger import ForecastRecords
+from peaker.ports.metrics import LoadReadings
+from peaker.ports.prices import PriceList, StoredPrices
 from peaker.runtime.clock import ScaledClock, SystemClock
 
 from peaker_contract import errors

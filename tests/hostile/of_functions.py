@@ -37,7 +37,7 @@ from peaker.domain.storage.iostat_columns import IostatFormatError
 from peaker.domain.storage.iostat_text import parse_iostat, read_iostat
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 from peaker.domain.storage.set_manifest import stacks_of
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
 from peaker.usecases.run.run_host_command import _result
 from peaker.usecases.run.validate_request import validate_request

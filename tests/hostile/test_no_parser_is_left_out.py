@@ -19,7 +19,7 @@ NOT_OF_OTHERS = {
     "environments.aws_names._listed": "a file of this repository",
     "peaker.domain.decoding.measured_json": "the decoder itself",
     "peaker.domain.decoding.parsed_json": "the decoder itself",
-    "peaker.ports.TrafficRouter.read_shares": "a port",
+    "peaker.ports.endpoint.TrafficRouter.read_shares": "a port",
     "peaker.runtime.clock.ScaledClock.now": "the local cloud's own file",
     "peaker.runtime.settings.FunctionSettings.from_environment": "what the stack gives a function",
     "peaker.usecases.forecast.decision_inputs._markers": "constants",

@@ -1,4 +1,4 @@
-"""Ports in memory, true to the guarantees that ports.py states; the contract tests hold them to it."""
+"""Ports in memory, true to the guarantees that peaker.ports states; the contract tests hold them to it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
 from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (

@@ -1,4 +1,4 @@
-"""The forecast's memory without a table, true to the guarantees that ports.py states."""
+"""The forecast's memory without a table, true to the guarantees that peaker.ports states."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
-from peaker.ports import CommandRunner, HostPackage
+from peaker.ports.hosts import CommandRunner, HostPackage
 from peaker.usecases.join.start_database import health_policy
 from rich.console import RenderableType
 from rich.table import Table

@@ -9,7 +9,7 @@ from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.replicas.inventory import Instance
-from peaker.ports import TrafficRouter
+from peaker.ports.endpoint import TrafficRouter
 
 from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane

@@ -14,7 +14,7 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
-from peaker.ports import TrafficRouter
+from peaker.ports.endpoint import TrafficRouter
 
 from peaker_cli.doctor.account import AccountFacts
 from peaker_cli.doctor.data_key import read_data_key

@@ -13,7 +13,7 @@ from peaker.domain.host_results import failure_text
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import Instance, Volume
-from peaker.ports import CommandRunner
+from peaker.ports.hosts import CommandRunner
 
 from peaker_cli.base_replica.prepare_base import (
     BaseStep,

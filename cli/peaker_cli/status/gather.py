@@ -28,7 +28,7 @@ from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
-from peaker.ports import TrafficRouter
+from peaker.ports.endpoint import TrafficRouter
 from peaker.usecases.plan.gather_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
@@ -248,9 +248,10 @@ class StatusReader:
 
 def _failure(of_receipt: Any) -> str:
     """The step, the error and the first sentence of the cause; "" without a failure."""
-    if not of_receipt:
+    if not isinstance(of_receipt, Mapping):
         return ""
-    inner = Failure.model_validate(of_receipt).innermost()
+    step, error, cause = (str(of_receipt.get(name) or "") for name in ("failed_step", "error", "cause"))
+    inner = Failure(failed_step=step, error=error, cause=cause).innermost()
     return f"{inner.failed_step}: {inner.error}: {inner.cause.partition('. ')[0]}"
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from peaker.adapters.aws_clients import lazy_client
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, CloudWatchMetricPublisher
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker.runtime import wiring
 from peaker.runtime.settings import FunctionSettings
 

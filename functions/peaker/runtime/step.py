@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.runs.run import RecordStep, StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.runtime import wiring
 from peaker.runtime.telemetry import emit, emit_past, logger
 from peaker.usecases.run.held_lease import holder_of, lease_end

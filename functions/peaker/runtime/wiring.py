@@ -25,7 +25,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.runtime.clock import clock_from_environment
 from peaker.runtime.settings import FunctionSettings
 

@@ -25,7 +25,7 @@ from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.runs.past_runs import PastSteps, rate_of_all
 from peaker.domain.runs.run_memory import VolumeRates
 from peaker.domain.storage.storage_judgement import knee_share
-from peaker.ports import Ledger
+from peaker.ports.ledger import Ledger
 from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import states_of

@@ -9,7 +9,7 @@ from peaker.adapters.read_endpoint.elb import ElbReadEndpoint
 from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
 from peaker.adapters.read_endpoint.route53 import Route53ReadEndpoint
 from peaker.domain.replicas.inventory import TargetHealth
-from peaker.ports import TrafficRouter
+from peaker.ports.endpoint import TrafficRouter
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 

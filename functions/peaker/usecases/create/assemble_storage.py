@@ -7,7 +7,7 @@ import json
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.set_manifest import SetManifest
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_plan, host_id, made_id

@@ -8,7 +8,7 @@ from peaker.domain.document.plan import PlannedVolume
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 from peaker_contract.errors import ResourceNotFound, VolumeFailed, VolumesAttaching, VolumeVanished

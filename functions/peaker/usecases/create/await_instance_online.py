@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.replicas.agent import require_parameters
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.create.launch_replica import ROOT_VOLUME_ROW
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.agent import require_parameters
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline
 

@@ -12,7 +12,7 @@ from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.block_list import BLOCK_BYTES
 from peaker.domain.storage.snapshot_sets import newest_completed
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 

@@ -6,7 +6,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas import donor as rules
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, Source
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan

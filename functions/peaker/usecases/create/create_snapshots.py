@@ -8,7 +8,7 @@ from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE, may_still_appear

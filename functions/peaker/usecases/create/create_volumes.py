@@ -9,7 +9,7 @@ from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, VolumeRates
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags

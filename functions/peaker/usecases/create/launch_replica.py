@@ -12,7 +12,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, 
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, RunReplica
 from peaker.domain.service.launch_attempts import attempt_of
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import GROUP_REFUSED
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags

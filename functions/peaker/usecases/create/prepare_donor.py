@@ -8,7 +8,7 @@ from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.set_manifest import SINGLE, SetManifest, stacks_of, why_not_as_planned
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command

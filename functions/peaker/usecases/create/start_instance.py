@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
 
 # EC2's refusals of a launch or start that names a group, after which the same is asked without it. Where the group has

@@ -9,7 +9,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Source
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of

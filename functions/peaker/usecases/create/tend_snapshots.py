@@ -31,7 +31,7 @@ from peaker.domain.runs.ledger import (
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.snapshot_sets import SnapshotSet, deleted_outside, surplus_sets
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots

@@ -18,7 +18,7 @@ from peaker.domain.planning.scaling_policy import Capacity, measured_capacity
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import TroubleMetricSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric

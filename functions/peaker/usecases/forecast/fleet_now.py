@@ -9,7 +9,7 @@ from peaker.domain.planning.needed_replicas import FleetCounts
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, Retryable

@@ -30,7 +30,7 @@ from peaker.domain.planning.taken_reads import with_few_reads
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.decision_inputs import (
     Observation,
     capacity,

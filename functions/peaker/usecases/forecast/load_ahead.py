@@ -16,7 +16,7 @@ from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_RE
 from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling_policy import horizon_needed_seconds
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
 
 

@@ -16,7 +16,7 @@ from peaker.domain.planning.taken_reads import (
 )
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 
 _LOOKS = 3

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from peaker.domain.replicas.fleet import REGISTERED
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_memory import host_id
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import TargetNotHealthy

@@ -16,7 +16,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, TargetState
 from peaker.domain.replicas.replica_check import CheckFigures, summarize
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandFailed, LedgerInconsistent, Retryable, Throttled
 

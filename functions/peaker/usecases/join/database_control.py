@@ -6,7 +6,7 @@ from peaker.domain.planning.parking import CATCH_UP_WITHIN_SECONDS
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.join.start_database import start_parameters
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.run_host_command import run_host_command

@@ -24,7 +24,7 @@ from peaker.domain.service.ramp import (
     share_now,
 )
 from peaker.domain.service.registration import source_changes
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import member_rows

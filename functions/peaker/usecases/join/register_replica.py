@@ -7,7 +7,7 @@ from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.registration import AtTheDoor, changes_since_proof, missing_proofs, mounts_of
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command

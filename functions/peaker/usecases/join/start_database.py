@@ -7,7 +7,7 @@ import json
 
 from peaker.domain.instants import to_iso
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id
 from peaker_contract.cluster import ClusterSettings

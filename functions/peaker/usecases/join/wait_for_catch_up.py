@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.registration import booted_before_proof, lag_samples
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.join.database_control import bring_database_back, catch_up_parameters
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id

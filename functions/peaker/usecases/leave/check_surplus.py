@@ -9,7 +9,7 @@ from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import Summary, SurplusStep
 from peaker.domain.service.retirement import LoadEvidence, guard_lifetime
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.leave.select_idle_replicas import idle_replicas
 from peaker.usecases.plan.gather_fleet import gather_fleet

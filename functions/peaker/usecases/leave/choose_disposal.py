@@ -9,7 +9,7 @@ from peaker.domain.planning.parking import decide_disposal, parking_figures
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history

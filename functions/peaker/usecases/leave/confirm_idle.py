@@ -9,7 +9,7 @@ from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import ResourceKind, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.retirement import activity_since
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import DRAIN_STEP, require_not_needed
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id

@@ -6,7 +6,7 @@ from peaker.domain.host_results import DrainReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.draining import QUIET_SECONDS, Quiet, quiet_after
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_not_needed
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command

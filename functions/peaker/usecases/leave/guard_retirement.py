@@ -18,7 +18,7 @@ from peaker.domain.service.retirement import (
     why_called_back,
     why_needed,
 )
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import LATE_CALL_TIME
 from peaker_contract.cluster import ClusterSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 
 
 def lost_volumes(ports: Ports, instance_id: str, builder: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of

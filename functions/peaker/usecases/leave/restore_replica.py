@@ -14,7 +14,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Waking
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.join.await_healthy import require_healthy, require_registered
 from peaker.usecases.join.database_control import bring_database_back, database_step

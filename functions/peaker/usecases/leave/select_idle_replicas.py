@@ -21,7 +21,7 @@ from peaker.domain.runs.run import SelectStep, Summary
 from peaker.domain.runs.run_memory import Removal, RunReplica
 from peaker.domain.service.retirement import LoadEvidence, RetirementChoice, guard_lifetime
 from peaker.domain.service.surplus import IdleReplicas, Spare, Wish, choose_idle_replicas, replicas_to_spare
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.choose_disposal import disposal_of
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.plan.cluster_prices import cluster_prices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.host_results import DatabaseStopped, typed
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of
 

@@ -11,7 +11,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import Outcome, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows
 
 _NOBODY = Failure(failed_step="SumUpRemoval", error="None", cause="no member has failed")

@@ -27,7 +27,7 @@ from peaker.domain.planning.checks.in_flight import There, in_flight
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, Volume
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 

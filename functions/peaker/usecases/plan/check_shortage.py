@@ -6,7 +6,7 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric

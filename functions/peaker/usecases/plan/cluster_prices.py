@@ -7,7 +7,7 @@ from collections.abc import Callable
 from peaker.domain.planning.fetched_prices import LINUX, is_first_need, price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.refresh_prices import ask_for_prices, stored_prices, wanted_types
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, Retryable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peaker.domain.reading import Unknown
 from peaker.domain.storage.instance_promise import InstancePromise
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import PeakerError, Retryable
 
 

@@ -16,7 +16,7 @@ from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy, newest_completed
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 

@@ -24,7 +24,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
 from peaker.domain.runs.run_memory import Donor
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.account_use import account_use
 from peaker.usecases.plan.check_shortage import missing_replicas
 from peaker.usecases.plan.gather_fleet import possible_donors

@@ -20,7 +20,7 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.instance_promise import InstancePromise
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 
 

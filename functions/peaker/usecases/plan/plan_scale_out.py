@@ -22,7 +22,7 @@ from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region
 from peaker.usecases.plan.check_shortage import missing_replicas, why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.document.prices import FetchedPrices
 from peaker.domain.planning.fetched_prices import fetched, kept, why_due
 from peaker.domain.reading import Unknown
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import PeakerError, Retryable
 
 

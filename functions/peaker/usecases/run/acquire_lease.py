@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import give_back, holder_of, lease_end
 from peaker_contract.errors import LeaseHeld
 

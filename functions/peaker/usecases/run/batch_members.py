@@ -8,7 +8,7 @@ from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.ledger import PartT, RunRow
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import LedgerInconsistent, NoDonor
 from peaker_contract.tags import ROLE_TAG
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling
 
 # Renewed by every call of every step; the longest pause between two calls is the prewarm poll of 10 minutes.

@@ -10,7 +10,7 @@ from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, Resourc
 from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import AwsCallRejected, NotOwned
 from peaker_contract.tags import OWNER_TAG
 

@@ -15,7 +15,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.sent_commands import send_command
 from peaker_contract.errors import AwsUnavailable, HostCommandFailed

@@ -14,7 +14,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import give_back
 from peaker_contract.errors import LedgerInconsistent
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.tags import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,

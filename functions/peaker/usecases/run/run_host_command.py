@@ -15,7 +15,7 @@ from peaker.domain.replicas.agent import require_set_parameters
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Numbers
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import was_lost
 from peaker.usecases.run.sent_commands import RESEND_AFTER, send_command, sent_command

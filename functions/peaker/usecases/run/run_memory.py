@@ -8,7 +8,7 @@ from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, find
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor, RunReplica
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared
 from peaker_contract.errors import LedgerInconsistent
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from peaker.domain.runs.ledger import ResourceRow
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 
 # A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.

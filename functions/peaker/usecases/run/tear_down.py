@@ -15,7 +15,7 @@ from peaker.domain.replicas.inventory import Snapshot, TargetState, Volume
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run_memory import EndpointExit
 from peaker.domain.service.launch_attempts import attempt_of
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import why_unseen
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command

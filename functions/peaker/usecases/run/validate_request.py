@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.runs.execution_input import ExecutionInput, Mode, as_lines, execution_input_problems, shown
 from peaker.domain.runs.run import ExecutionRequest, Summary, run_id
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import InvalidRequest, UnknownCluster
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, Holder, RunRow
 from peaker.domain.runs.run import FailedStep, Outcome, RecordStep
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.undo.undo_removal import undo_removal
 from peaker.usecases.undo.undo_run import undo_run

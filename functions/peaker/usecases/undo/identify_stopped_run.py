@@ -8,7 +8,7 @@ from peaker.domain.runs.execution_input import ExecutionInput, parse_execution_i
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run import StoppedExecution, Summary, is_run_of, run_id
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker_contract.errors import InvalidRequest, LedgerInconsistent, NothingToUndo, Throttled
 
 

@@ -9,7 +9,7 @@ from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import StepInput
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands, stop_database

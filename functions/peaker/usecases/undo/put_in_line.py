@@ -15,7 +15,7 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.launch_attempts import attempt_of
 from peaker.domain.service.leftovers import Leftover, Remedy
 from peaker.domain.service.retirement import why_needed
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, require_removable
 from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.leave.park_replica import stop_owned_instance

@@ -24,7 +24,7 @@ from peaker.domain.service.leftovers import (
     UnfinishedRun,
     judge_sight,
 )
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.undo.take_up import take_up

@@ -14,7 +14,7 @@ from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import SWEEP, Holder, RunRow
 from peaker.domain.service.leftovers import Leftover, Remedy, TakenUp
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import ShortLeases
 from peaker.usecases.undo.end_run import end_run
 from peaker.usecases.undo.put_in_line import put_in_line

@@ -9,7 +9,7 @@ from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import FailedStep, Outcome, RecordStep
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker_contract.errors import LeaseLost, NotYet, PeakerError, Retryable, UndoInProgress

@@ -7,7 +7,7 @@ from typing import Literal
 from peaker.domain.runs.batch import Batch, Member, outcome_of_removal
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.run.batch_members import members_of

@@ -14,7 +14,7 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.service.registration import source_changes
 from peaker.domain.service.standing import Standing, standing_of
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.plan.gather_fleet import source_of

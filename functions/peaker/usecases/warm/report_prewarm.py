@@ -16,7 +16,7 @@ from peaker.domain.storage.prewarm_progress import (
     second_look_seconds,
 )
 from peaker.domain.storage.serve_when import ServeWhen
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed

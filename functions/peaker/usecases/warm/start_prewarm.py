@@ -11,7 +11,7 @@ from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import BlockList
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command

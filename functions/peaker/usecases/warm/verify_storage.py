@@ -25,7 +25,7 @@ from peaker.domain.storage.storage_looks import (
     maps_unreadable,
     next_look,
 )
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id

@@ -14,7 +14,7 @@ import pytest
 from peaker.domain.replicas.inventory import InstanceSpec, TargetState
 from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.domain.runs.run_memory import Donor
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.choose_donor import choose_donor

@@ -18,7 +18,7 @@ from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.ports import ForecastPorts
+from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load, scaling_policy
 
 from peaker_contract.cluster import ClusterSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.runs.run import RecordStep, StepInput, Summary
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 from peaker.runtime import step as boundary
 
 from peaker_contract.errors import HostCommandRunning, RetirementRefused, UnexpectedError
