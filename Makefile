@@ -37,7 +37,7 @@ lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	PYTHONPATH=functions:host:packages/localcloud .venv/bin/lint-imports
+	PYTHONPATH=functions:host:cli:packages/localcloud .venv/bin/lint-imports
 
 bench-cold-start: setup-dev  ## processor seconds of a function's cold start, figures in build/bench/cold-start.json
 	$(PYTHON) -m bench.cold_start

@@ -142,7 +142,7 @@ NAMED = (
             program("ruff", "check", "."),
             program("ruff", "format", "--check", "."),
             program("mypy"),
-            ("env", "PYTHONPATH=functions:host:packages/localcloud", *program("lint-imports")),
+            ("env", "PYTHONPATH=functions:host:cli:packages/localcloud", *program("lint-imports")),
         ),
         plain=True,
     ),

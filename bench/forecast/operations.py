@@ -19,10 +19,6 @@ from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 from peaker.usecases.forecast.forecast_load import scaling_policy
-
-from bench.forecast.rhythms import series_of
-from bench.forecast.traces import first_test_step, kind_of, load_trace
-from environments.schema import load_environment
 from peaker_backtest.replay.rivals import (
     short_at_equal_cost,
     simulate_reactive,
@@ -30,6 +26,10 @@ from peaker_backtest.replay.rivals import (
     simulate_static_peak,
 )
 from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
+
+from bench.forecast.rhythms import series_of
+from bench.forecast.traces import first_test_step, kind_of, load_trace
+from environments.schema import load_environment
 from peaker_contract.cluster import ClusterSettings
 
 LEAD_MINUTES = (30, 70, 180)

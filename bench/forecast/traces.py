@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import utilisation_reasons
 from peaker.domain.forecasting.windows import trailing_mean
-
 from peaker_backtest.load_input import read_load
 
 Floats = NDArray[np.float64]

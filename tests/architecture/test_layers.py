@@ -36,7 +36,6 @@ OURS = (
         "environments",
         "packages",
         "cli",
-        "peaker_backtest",
         "peaker_contract",
         "lab",
     ),
@@ -59,7 +58,7 @@ def modules() -> Iterator[Path]:
 
 
 def test_imports_follow_the_layers() -> None:
-    paths = (ROOT, ROOT / "functions", ROOT / "host", ROOT / "packages" / "localcloud")
+    paths = (ROOT, *(ROOT / name for name in ("functions", "host", "cli", "packages/localcloud")))
     environment = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],

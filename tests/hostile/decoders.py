@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
-    "functions": ("peaker",), "host": ("peaker_host",), "cli": ("peaker_cli",),
-    ".": ("peaker_contract", "peaker_backtest", "environments", "ssm_documents"),
+    "functions": ("peaker",), "host": ("peaker_host",), "cli": ("peaker_cli", "peaker_backtest"),
+    ".": ("peaker_contract", "environments", "ssm_documents"),
 }  # fmt: skip
 # Calls that turn a text, bytes or a foreign object into values.
 DECODING_CALLS = {

@@ -15,6 +15,12 @@ from typing import Any
 import yaml
 from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
+from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
+from peaker_backtest.capacity.observations import Limit, observe
+from peaker_backtest.capacity.proposal import propose_capacity
+from peaker_backtest.errors import BadInput
+from peaker_backtest.load_input import Choices, PastLoad, parse_load
+from peaker_backtest.times_in_text import time_zone
 from peaker_cli import deployment
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.backtest import live_load
@@ -39,12 +45,6 @@ from typer import BadParameter
 from environments.faults import EnvironmentFileError
 from environments.schema import Environment, load_environment
 from environments.yaml_text import plain_value
-from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
-from peaker_backtest.capacity.observations import Limit, observe
-from peaker_backtest.capacity.proposal import propose_capacity
-from peaker_backtest.errors import BadInput
-from peaker_backtest.load_input import Choices, PastLoad, parse_load
-from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.field_types import moment
 from ssm_documents.schema import InvalidDocument, check_document

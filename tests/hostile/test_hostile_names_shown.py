@@ -9,16 +9,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from peaker_cli.plain_text import plain
-from peaker_cli.printing import console, echo
-from peaker_cli.runs.receipt import render_receipt
-from rich.table import Table
-
 from peaker_backtest.load_input import Choices, parse_load
 from peaker_backtest.page import render_page
 from peaker_backtest.replay.simulation import Event
 from peaker_backtest.report import BacktestReport, run_backtest
 from peaker_backtest.scenario import Options, make_scenario
+from peaker_cli.plain_text import plain
+from peaker_cli.printing import console, echo
+from peaker_cli.runs.receipt import render_receipt
+from rich.table import Table
+
 from tests.hostile.of_people import START, Elements
 from tests.hostile.payloads import INJECTIONS, TERMINAL
 from tests.unit.cli.test_receipt import receipt

@@ -61,7 +61,7 @@ def test_every_package_and_page_is_in_it_and_nothing_of_the_checkout_alone(wheel
     packages = (
         ("functions", "peaker"),
         (".", "peaker_contract"),
-        (".", "peaker_backtest"),
+        ("cli", "peaker_backtest"),
         ("host", "peaker_host"),
         ("cli", "peaker_cli"),
     )

@@ -13,13 +13,13 @@ import boto3
 import pytest
 import typer
 from moto import mock_aws
+from peaker_backtest.console import progress
+from peaker_backtest.load_input import read_load
 from peaker_cli.backtest.command import EPILOG, backtest_command
 from peaker_cli.deployment import takes_deployment
 from rich.console import Console
 from typer.testing import CliRunner
 
-from peaker_backtest.console import progress
-from peaker_backtest.load_input import read_load
 from tests.support.builders import orders
 from tests.unit.domain.forecasting.loads import START, daily
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from peaker.domain.reading import Unknown
-from peaker_cli.app import app
-from typer.testing import CliRunner
-
 from peaker_backtest.capacity.proposal import CapacityProposal, propose_capacity
 from peaker_backtest.page import render_page
 from peaker_backtest.report import run_backtest
 from peaker_backtest.scenario import Options, make_scenario
+from peaker_cli.app import app
+from typer.testing import CliRunner
+
 from tests.support.queueing import Service, watched
 
 # By the half hour, so that a replay is quick.

@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 import pytest
 from peaker.domain.reading import Unknown
-
 from peaker_backtest.capacity.observations import Limit, observe
 from peaker_backtest.capacity.proposal import (
     CapacityProposal,
@@ -18,6 +17,7 @@ from peaker_backtest.capacity.proposal import (
 )
 from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import PastLoad
+
 from tests.support.queueing import DAY, Seen, Service, drawn, watched
 
 USUAL = Service()

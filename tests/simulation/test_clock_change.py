@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.local_clock import utc_offsets
-
 from peaker_backtest.replay.simulation import Outcome, Scenario, simulate_forecasts
 
 STEP = 900

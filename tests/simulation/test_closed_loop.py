@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-
 from peaker_backtest.replay.rivals import short_at_equal_cost, simulate_reactive, simulate_static
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
+
 from tests.unit.domain.forecasting.loads import START, daily, series
 
 DAY = 96

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
-
 from peaker_backtest.replay.simulation import Event, FleetInTime, Scenario, simulate_decisions
 from peaker_backtest.scenario import Options, make_scenario
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
+from peaker_backtest.replay.rivals import short_at_equal_cost, simulate_reactive
+from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 
 from bench.forecast.rhythms import DAYS, KINDS, STEP_SECONDS, load_of
 from bench.forecast.traces import kind_of
-from peaker_backtest.replay.rivals import short_at_equal_cost, simulate_reactive
-from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 from tests.unit.domain.forecasting.loads import START
 
 LEAD_SECONDS = 5400.0

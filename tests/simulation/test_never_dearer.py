@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from peaker_backtest.replay.simulation import Scenario
 
 from bench.forecast.generated import KINDS, case_of, degraded_price
-from peaker_backtest.replay.simulation import Scenario
 from tests.unit.domain.forecasting.loads import daily, series
 
 DAY = 96

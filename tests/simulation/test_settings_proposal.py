@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from peaker_backtest.replay.settings_proposal import Advice, Choice, Trial, Week, propose_settings
 
 NOW = Choice(0.95, 0.0, 2.0)

@@ -12,12 +12,12 @@ import pytest
 import typer
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
+from peaker_backtest.replay.simulation import Scenario, simulate_forecasts, simulate_policies
+from peaker_backtest.replay.trials import choice_of, other_choices, policy_of, remembered, weeks_of
 from peaker_cli.backtest.command import backtest_command
 from peaker_cli.deployment import takes_deployment
 from typer.testing import CliRunner
 
-from peaker_backtest.replay.simulation import Scenario, simulate_forecasts, simulate_policies
-from peaker_backtest.replay.trials import choice_of, other_choices, policy_of, remembered, weeks_of
 from tests.unit.domain.forecasting.loads import START, daily
 
 app = typer.Typer()

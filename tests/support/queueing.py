@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-
 from peaker_backtest.capacity.observations import Limit
 from peaker_backtest.load_input import PastLoad
 

@@ -9,9 +9,6 @@ from typing import Annotated
 
 import typer
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from rich.console import Console
-from rich.text import Text
-
 from peaker_backtest.capacity.proposal import CapacityProposal
 from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
@@ -27,6 +24,9 @@ from peaker_backtest.scenario import (
     check_options,
     make_scenario,
 )
+from rich.console import Console
+from rich.text import Text
+
 from peaker_cli.backtest.live_load import (
     MOST_HISTORY_DAYS,
     MetricOptions,

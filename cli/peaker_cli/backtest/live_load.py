@@ -14,12 +14,12 @@ from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.issued import LoadPoints
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
-from pydantic import ValidationError
-from rich.console import Console
-
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import PastLoad, metric_load
 from peaker_backtest.points import LONGEST_GAP_DAYS
+from pydantic import ValidationError
+from rich.console import Console
+
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask

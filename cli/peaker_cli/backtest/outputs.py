@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+from peaker_backtest.errors import BadInput, shown
 from rich.console import Console
 from rich.text import Text
 
-from peaker_backtest.errors import BadInput, shown
 from peaker_cli.failures import ControlPlaneError
 
 

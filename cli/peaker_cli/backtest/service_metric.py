@@ -17,12 +17,12 @@ from peaker.adapters.cloudwatch.metrics import SHORTEST_PERIOD_SECONDS
 from peaker.domain.contract import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.reading import Unknown
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from peaker_backtest.capacity.measure_input import MEASURE, SERVING
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import PastLoad, metric_load
 from peaker_backtest.points import Column
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from peaker_cli.backtest.live_load import dimension_pairs
 from peaker_cli.control_plane import ControlPlane
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace

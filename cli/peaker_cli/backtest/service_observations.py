@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peaker.domain.reading import Unknown
-
 from peaker_backtest.capacity.measure_input import check_measure, parse_measure, parse_serving
 from peaker_backtest.capacity.observations import Limit, observe
 from peaker_backtest.capacity.proposal import CapacityProposal, propose_capacity
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import Choices, PastLoad, file_bytes, parse_load
+
 from peaker_cli.backtest.live_load import Deployed
 from peaker_cli.backtest.service_metric import read_measure, read_serving
 from peaker_cli.backtest.service_options import ServiceOptions

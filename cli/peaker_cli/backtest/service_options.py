@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
 from peaker_backtest.capacity.measure_input import MOST_REPLICAS, limit_of
 from peaker_backtest.capacity.observations import Limit
 from peaker_backtest.errors import BadInput, shown
+
 from peaker_cli.backtest.service_metric import MeasureMetric
 
 _PANEL = "Capacity of a replica"

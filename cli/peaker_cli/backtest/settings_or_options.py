@@ -7,8 +7,8 @@ from typing import Any
 from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.service.draining import QUIET_SECONDS
-
 from peaker_backtest.scenario import Options
+
 from peaker_cli.backtest.live_load import Deployed
 from peaker_contract.cluster import ClusterSettings
 

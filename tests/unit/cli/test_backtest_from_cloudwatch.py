@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from peaker_backtest.errors import BadInput
+from peaker_backtest.load_input import PastLoad
 from peaker_cli.app import app
 from peaker_cli.backtest.live_load import MetricOptions, read_live_load
 from rich.console import Console
 from typer.testing import CliRunner
 
-from peaker_backtest.errors import BadInput
-from peaker_backtest.load_input import PastLoad
 from peaker_contract.load_settings import LoadMetricSettings
 from tests.support.builders import orders
 from tests.support.kept_metrics import KeptMetrics

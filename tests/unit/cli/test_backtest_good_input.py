@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peaker_cli.app import app
-from typer.testing import CliRunner
-
 from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import Choices, parse_load
+from peaker_cli.app import app
+from typer.testing import CliRunner
 
 START = 1_767_225_600  # 2026-01-01T00:00:00Z
 COUNT = 12

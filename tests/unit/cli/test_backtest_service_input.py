@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from peaker.domain.reading import Unknown
+from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
+from peaker_backtest.capacity.proposal import CapacityProposal, Standing
+from peaker_backtest.errors import BadInput
+from peaker_backtest.load_input import Choices
 from peaker_cli.app import app
 from peaker_cli.backtest.service_metric import MeasureMetric, read_measure, read_serving
 from peaker_cli.backtest.service_observations import Loaded, LoadFile, find_capacity
 from peaker_cli.backtest.service_options import ServiceOptions
 from typer.testing import CliRunner
 
-from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
-from peaker_backtest.capacity.proposal import CapacityProposal, Standing
-from peaker_backtest.errors import BadInput
-from peaker_backtest.load_input import Choices
 from tests.support.kept_metrics import KeptMetrics
 from tests.support.queueing import Service, watched
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker_cli.app import app
-from typer.testing import CliRunner
-
 from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import Choices, parse_load
+from peaker_cli.app import app
+from typer.testing import CliRunner
 
 HEADER = "timestamp,value"
 GOOD = [HEADER, *(f"2026-01-01T00:{5 * minute:02}:00Z,{10 + minute}" for minute in range(12))]
