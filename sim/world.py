@@ -24,7 +24,7 @@ from lab.application_load import APPLICATION_LOAD
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, VOLUME_TAG
+from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
 from sim import others
 from sim.account import Account, Record, change
 from sim.ebs import HostileStorage
@@ -176,6 +176,10 @@ class World:
     def run(self, workflow: str, cluster: str = "orders", **request: Any) -> Execution:
         """Start and finish."""
         return self.finish(self.start(workflow, cluster, **request))
+
+    def peak(self) -> str:
+        """The replica that an earlier run made."""
+        return next(key for key, one in self.account.instances.items() if RUN_TAG in one["tags"])
 
     def load(self, measured: float, required: float, surplus: float = 0.0, cluster: str = "orders") -> None:
         """What the load metric and the forecast say from now on."""

@@ -136,6 +136,7 @@ NAMED = (
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
     Part("model", (pytest("tests/model"),)),
+    Part("explorer", (pytest("tests/explorer"),), plain=True),
     Part(
         "lint",
         (

@@ -21,6 +21,7 @@ from pathlib import Path
 from bench.faults import figures
 from bench.faults.cells import cells, named
 from bench.faults.figures import Figures
+from bench.faults.interleavings import interleavings
 from bench.faults.matrix import Result, run_cell, run_cells
 from bench.faults.soak import PLANS, soak
 from bench.model.check import every_order_of_events
@@ -143,6 +144,7 @@ PARTS: Mapping[str, Callable[[], Figures]] = {
     "matrix": matrix,
     "soak": random_plans,
     "model": every_order_of_events,
+    "interleavings": interleavings,
     "states": every_state,
     "refusals": forbidden_calls,
     "hostile": hostile_input,

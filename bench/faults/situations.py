@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from peaker_contract.errors import AwsCallRejected
-from peaker_contract.tags import RUN_TAG
 from sim.workflows.executions import Execution
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import AtCall, Raises, Watches
@@ -43,14 +42,14 @@ class Situation:
     neighbour: str | None = None
     children_outlive: bool = False
 
-    def world(self, seed: int) -> World:
+    def world(self, seed: int, kind: type[World] = World) -> World:
         """All that stands before the start."""
         others = (
             []
             if self.neighbour is None
             else [settings(self.neighbour, read_endpoint=by_name(self.neighbour))]
         )
-        world = World(seed, settings(**{**LIMITS, **self.changes}), *others)
+        world = kind(seed, settings(**{**LIMITS, **self.changes}), *others)
         world.workflows.children_outlive = self.children_outlive
         self.prepare(world)
         return world
@@ -64,7 +63,7 @@ class Situation:
         world.compute.ends_within = self.instances_end_within
         given = dict(self.given)
         if given.get("replica") == "peak":
-            given["replica"] = peak(world)
+            given["replica"] = world.peak()
         execution = world.start(self.workflow, **given)
         if self.neighbour is not None:
             world.load(250, 2, cluster=self.neighbour)
@@ -104,11 +103,6 @@ def by_dns_name(situation: Situation) -> Situation:
 def beside_another(situation: Situation) -> Situation:
     """The same while another cluster builds a replica."""
     return replace(situation, neighbour="carts")
-
-
-def peak(world: World) -> str:
-    """The replica that an earlier run made."""
-    return next(key for key, one in world.account.instances.items() if RUN_TAG in one["tags"])
 
 
 def _serving(world: World) -> None:

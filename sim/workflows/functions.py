@@ -124,7 +124,7 @@ class Functions:
         self.invocations: list[Invocation] = []
         self.interfere: Callable[[Invocation], Interference | None] = lambda _: None
         self._random = chance
-        self._body = body
+        self.body = body
         self._limit = limit
         self._open: list[Invocation] = []
 
@@ -220,7 +220,7 @@ class Functions:
     def _done(self, invocation: Invocation) -> Callable[[], None]:
         """What settles the answer: the function's result or its error."""
         try:
-            result = json.loads(json.dumps(self._body(invocation.function)(invocation.payload)))
+            result = json.loads(json.dumps(self.body(invocation.function)(invocation.payload)))
         except Exception as error:
             said = {"errorMessage": str(error), "errorType": type(error).__name__}
             failure = StateFailed(type(error).__name__, json.dumps(said))
