@@ -25,6 +25,7 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.elastic_block_store import EBSBackend
 from moto.ec2.models.instances import Instance
+from moto.elbv2.models import FakeTargetGroup
 from moto.moto_api._internal import mock_random
 from moto.route53.models import Route53Backend, route53_backends
 from peaker.adapters.aws_clients import CLIENT_CONFIG
@@ -155,6 +156,7 @@ class Account:
             ends.enter_context(patch.object(billed, "platform_details", "Linux/UNIX", create=True))
         ends.enter_context(patch.object(Instance, "terminate", _and_detached(Instance.terminate)))
         ends.enter_context(patch.object(EBSBackend, "create_snapshots", _snapshots_of_instance))
+        ends.enter_context(patch.object(FakeTargetGroup, "deregister", _deregistered))
         attach = _to_one_instance(EBSBackend.attach_volume)
         ends.enter_context(patch.object(EBSBackend, "attach_volume", attach))
         ends.enter_context(patch.object(Route53Backend, "change_resource_record_sets", _change_records))
@@ -247,6 +249,12 @@ def _and_detached(terminate: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return before
 
     return ended
+
+
+def _deregistered(group: Any, targets: list[dict[str, Any]]) -> None:
+    """A target that is not registered is not an error."""
+    for target in targets:
+        group.targets.pop(target["Id"], None)
 
 
 def _to_one_instance(attach: Callable[..., Any]) -> Callable[..., Any]:

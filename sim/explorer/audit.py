@@ -11,6 +11,7 @@ from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import RUN_TAG
 from sim.explorer.account import ec2, instances
+from sim.explorer.states import listed_runs
 from sim.explorer.world import ExploredWorld, tags_of
 
 
@@ -30,6 +31,9 @@ def _runs(world: ExploredWorld, cluster: str) -> Iterator[str]:
         yield f"{held.operation} {held.run_id} holds the lease"
     for run in world.ports.ledger.unfinished_runs(cluster):
         yield f"{run.operation} {run.run_id} is {run.outcome}"
+    for run_id, outcome in listed_runs(cluster):
+        if world.ports.ledger.run(run_id).outcome != outcome:
+            yield f"{run_id} is listed as {outcome}, which its row does not say"
 
 
 def _replicas(world: ExploredWorld, cluster: ClusterSettings) -> Iterator[str]:

@@ -37,11 +37,12 @@ RUN, MEMBER = "run-1", "run-1-m1"
 
 @dataclass
 class Ground:
-    """A run that holds the lease of `orders`, with an instance in service, a volume and a snapshot of its own."""
+    """A run that holds the lease of `orders`, with an instance, a volume and a snapshot; another instance warms."""
 
     world: ExploredWorld
     holder: Holder = field(init=False)
     replica: str = field(init=False)
+    warming: str = field(init=False)
     volume: str = field(init=False)
     snapshot: str = field(init=False)
 
@@ -58,6 +59,9 @@ class Ground:
             held = self.holder if run_id == RUN else self.member
             ports.ledger.open_run(held, RunRow(run_id, "orders", "scale_out", now, self.request))
         self.replica = ports.compute.launch(self.spec, "made-before").instance_id
+        warms = replace(self.spec, tags={**self.tags, RUN_TAG: "run-0"})
+        self.warming = ports.compute.launch(warms, "warms").instance_id
+        ports.endpoint.register(self.settings, self.warming)
         self.volume = ports.storage.create_volume(self.volume_spec, "made-before").volume_id
         made = ports.storage.create_snapshots(self.base, [self.volume_of_base], self.tags)
         self.snapshot = made[0].snapshot_id
@@ -200,8 +204,8 @@ CALLS: Mapping[str, Callable[[Ground], Any]] = {
     "Ec2Storage.attach other": lambda one: one.ports.storage.attach(one.volume, one.base, "/dev/sdh"),
     "Ec2Storage.delete_volume": lambda one: one.ports.storage.delete_volume(one.volume),
     "ReadEndpointByKind.register": lambda one: one.ports.endpoint.register(one.settings, one.replica),
-    "ReadEndpointByKind.promote": lambda one: one.ports.endpoint.promote(one.settings, one.replica),
-    "ReadEndpointByKind.deregister": lambda one: one.ports.endpoint.deregister(one.settings, one.replica),
+    "ReadEndpointByKind.promote": lambda one: one.ports.endpoint.promote(one.settings, one.warming),
+    "ReadEndpointByKind.deregister": lambda one: one.ports.endpoint.deregister(one.settings, one.warming),
     "ReadEndpointByKind.set_share": lambda one: one.ports.endpoint.set_share(one.settings, 0.3),
     "ReadEndpointByKind.set_share other": lambda one: one.ports.endpoint.set_share(one.settings, 0.6),
     "SsmCommands.send": lambda one: one.sent,

@@ -19,7 +19,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.+:Z]*")
 _COMMAND = re.compile(r"0{8}-0000-0000-0000-\d{12}")
 # What only tells how often, when or in which order something was done.
 _COUNTS = {"number", "fencing_token", "member_token", "expires_at", "checked_seconds"}
-_COUNTED = re.compile(r'"(?:looks|alike|failed|times)": ?\d+|elapsed_seconds": ?[\d.]+')
+_COUNTED = re.compile(r'"(?:looks|alike|failed|times)": ?\d+|\w*seconds": ?[\d.]+')
 _NUMBERS = re.compile(r"(?:number|fencing_token|member_token)=\d+|datetime\.datetime\([^)]*\)")
 State = tuple[str, ...]
 
@@ -82,6 +82,16 @@ def _rows() -> list[str]:
         for pk, items in table.items.items()
         for sk, item in items.items()
         for pk, sk in [(_text(pk), _text(sk))]
+    ]
+
+
+def listed_runs(cluster: str) -> list[tuple[str, str]]:
+    """The run ids of a cluster's list of runs, each with the outcome that stands there."""
+    table = get_backend("dynamodb")[ACCOUNT][REGION].tables[TABLE]
+    items = [item.to_json()["Attributes"] for pk in table.items for item in table.items[pk].values()]
+    of_cluster = [one for one in items if one["pk"]["S"] == f"cluster#{cluster}"]
+    return [
+        (one["run_id"]["S"], one["outcome"]["S"]) for one in of_cluster if one["sk"]["S"].startswith("run#")
     ]
 
 

@@ -161,6 +161,7 @@ class _Step:
         explored = self._explorer.explored
         explored.steps[self._name] += 1
         self._wanted = in_child(lambda: self._trial(_ONE_AFTER_THE_OTHER, both=True))
+        self._judge(self._wanted, "one after the other", {"", outcomes[0].error})
         if self._name in self._explorer.to_the_end:
             self._to_the_end(len(made))
             return
@@ -276,10 +277,10 @@ class _Step:
 
         functions.body = once
 
-    def _judge(self, trial: Trial, how: str) -> None:
+    def _judge(self, trial: Trial, how: str, may_end: Collection[str] = ()) -> None:
         wanted = self._wanted
-        for outcome in trial.outcomes:
-            allowed = {"", "Died", *(one.error for one in (*wanted.outcomes, wanted.last))}
+        allowed = may_end or {"", "Died", *(one.error for one in (*wanted.outcomes, wanted.last))}
+        for outcome in (*trial.outcomes, *([trial.last] if may_end else [])):
             if outcome.error not in allowed and not is_tried_again(outcome.error):
                 self._found("refusal", how, f"{outcome.error}: {outcome.text}")
         if trial.last.error != wanted.last.error:
