@@ -16,7 +16,7 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.ports import Ports
+from peaker.ports.bundle import Ports
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import Route53EndpointSettings
