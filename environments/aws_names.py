@@ -2,7 +2,7 @@
 
     python -m environments.aws_names          writes the file anew from the installed botocore (make aws-names)
 
-A name that is newer than the file is used with `accept_unlisted_region` or `accept_unlisted_instance_type`.
+A name that is not in the file is used, with a warning: it may be newer, or a slip.
 """
 
 from __future__ import annotations

@@ -19,12 +19,6 @@ Lines = Mapping[Location, int]
 _NAMED = ("clusters", "volumes")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _SHOWN_CHARACTERS = 60
-# Section, name in older files, name that it has. A section is the setting above, at whatever cluster.
-_RENAMED = {
-    ("health", "watch_minutes"): "check_minutes",
-    ("holds", "watch"): "trouble_metrics",
-    ("retirement", "observation_seconds"): "idle_seconds",
-}
 _MAPPING = "must be a mapping of settings, `name: value` per line"
 _EXPECTED = {
     "string_too_long": "must have at most {max_length} characters",
@@ -152,7 +146,7 @@ def _in_words(found: Mapping[str, Any], model: type[BaseModel]) -> Iterator[Faul
         case "missing":
             yield Fault(at, "is required: add it")
         case "extra_forbidden":
-            yield Fault(at, _renamed(at) or _withdrawn(at) or f"is not a setting{_nearest(location, model)}")
+            yield Fault(at, _withdrawn(at) or f"is not a setting{_nearest(location, model)}")
         case "union_tag_not_found":
             yield Fault((*at, "kind"), "is required: add it")
         case "union_tag_invalid":
@@ -216,12 +210,6 @@ def _in_the_file(location: Location) -> Location:
         if not (before == "read_endpoint" and part in ENDPOINT_KINDS) and part != "[key]"
     ]
     return tuple(kept)
-
-
-def _renamed(at: Location) -> str | None:
-    section, name = (str(part) for part in ("", *at)[-2:])
-    new = _RENAMED.get((section, name))
-    return f"is called {section}.{new}: rename it" if new else None
 
 
 def _withdrawn(at: Location) -> str | None:

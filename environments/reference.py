@@ -47,21 +47,16 @@ _UNITS = {
     "_mib_per_s": "MiB/s",
     "_seconds": "s",
     "_minutes": "min",
-    "_percent": "%",
     "iops": "IOPS",
     "minutes": "min",
-    "days": "days",
+    "_days": "days",
     "_replicas": "replicas",
-    "_samples": "samples",
     "_ratio": "times",
     "_margin": "times",
-    "_lead_times": "lead times",
     "headroom": "share",
     "factor": "times",
-    "min_queries": "queries",
     "capacity_per_replica": "of the load metric",
     "load": "of the load metric",
-    "above": "of the metric",
 }
 
 

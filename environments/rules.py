@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
-from environments import aws_names
 from environments.clusters_by_endpoint import by_endpoint
 from environments.may_use import clusters_keep_to
 from peaker_contract.cluster import ClusterBlock, deployed_document
@@ -64,24 +63,6 @@ def _its_balancer_reaches_every_zone(
                 f"must have a subnet in each zone of the cluster's subnets, got none in {zone}: a replica there would "
                 "get no reads",
             )
-
-
-def _instance_type_is_known(instance_type: str, accept_unlisted_instance_type: bool) -> Iterator[Fault]:
-    if not accept_unlisted_instance_type and instance_type not in aws_names.instance_types():
-        yield Fault(
-            ("instance_type",),
-            f"must be an instance type that this release knows, got {instance_type!r} "
-            "(accept_unlisted_instance_type: true takes a newer one)"
-            f"{aws_names.nearest_instance_type(instance_type)}",
-        )
-
-
-def _fallback_types_are_known(
-    fallback_instance_types: Sequence[str], accept_unlisted_instance_type: bool
-) -> Iterator[Fault]:
-    for index, kind in enumerate(fallback_instance_types):
-        for fault in _instance_type_is_known(kind, accept_unlisted_instance_type):
-            yield Fault(("fallback_instance_types", index), fault.message)
 
 
 def _names_fit_a_load_balancer(environment: str, name: str, read_endpoint: AnyEndpoint) -> Iterator[Fault]:
@@ -181,8 +162,7 @@ def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
         yield Fault(
             (),
             f"takes up to {characters} characters as deployed, and a parameter of the Parameter Store holds "
-            f"{PARAMETER_CHARACTERS}: remove events that are over, or shorten reasons and trouble "
-            "metrics",
+            f"{PARAMETER_CHARACTERS}: remove events that are over, or shorten their reasons",
         )
 
 
@@ -191,8 +171,6 @@ FILE_RULES: tuple[Rule, ...] = (
     *CLUSTER_RULES,
     _endpoint_hears_of_the_bad_in_time,
     _its_balancer_reaches_every_zone,
-    _instance_type_is_known,
-    _fallback_types_are_known,
 )
 # Read from a cluster, and the name and region of its environment.
 PLACE_RULES: tuple[Rule, ...] = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from environments.advice import advice
 from environments.aws_names import nearest
 from environments.faults import EnvironmentFileError, told
-from environments.settings import Cluster, Environment, Functions
+from environments.settings import Cluster, Environment
 from environments.yaml_text import Document, read_document
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Cluster",
     "Environment",
     "EnvironmentFileError",
-    "Functions",
     "available_environments",
     "load_environment",
 ]

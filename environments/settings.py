@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     Field,
@@ -20,12 +20,11 @@ from pydantic import (
 )
 
 from environments import aws_names, rules
-from environments.calendar_settings import CalendarEvent
+from environments.calendar_settings import CalendarEvent, in_time_zone
 from environments.faults import EnvironmentFileError, Lines, faults_of
 from environments.may_use import MayUse
-from environments.prewarm_settings import Prewarm
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
-from peaker_contract.cluster_rules import broken, given_twice
+from peaker_contract.cluster_rules import broken
 from peaker_contract.field_types import (
     DEFAULT_BOOTSTRAP_QUALIFIER,
     BootstrapQualifier,
@@ -34,11 +33,11 @@ from peaker_contract.field_types import (
     Location,
     RegionName,
     Settings,
-    SubnetId,
     refuse,
     text,
 )
 from peaker_contract.load_settings import Calendar
+from peaker_contract.names import LOCAL_ENVIRONMENT
 
 VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
 
@@ -49,13 +48,6 @@ class Cluster(ClusterBlock):
     RULES = rules.FILE_RULES
 
     calendar: Calendar[CalendarEvent] = ()
-    prewarm: Prewarm = Field(default=Prewarm(), description="How volumes are warmed.")
-    accept_unlisted_instance_type: StrictBool = Field(
-        default=False,
-        exclude=True,
-        description="Whether a type may be used that is not among those known when Peaker was released.",
-        examples=[True],
-    )
     instance_role_arn: (
         Annotated[
             str,
@@ -73,33 +65,10 @@ class Cluster(ClusterBlock):
         examples=["arn:aws:iam::111111111111:role/mysql-hosts"],
     )
 
-
-class Functions(Settings):
-    """What the Lambda functions run on. `host`: this machine's own Python and processor, for the local cloud."""
-
-    python: Literal["3.13", "host"] = Field(description="Python of the functions.", examples=["3.13"])
-    architecture: Literal["arm64", "host"] = Field(description="Their processor.", examples=["arm64"])
-
-
-class Network(Settings):
-    """The VPC that the clusters are in."""
-
-    vpc_id: VpcId = Field(
-        description="The VPC. Fixed once a cluster behind `nlb` is deployed: its target groups cannot change it.",
-        examples=["vpc-0b0d0000000000001"],
-    )
-    subnet_ids: tuple[SubnetId, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=20,
-        description="Subnets of the load balancers, where they are not those of the clusters.",
-        examples=[["subnet-0b0d000000000001a"]],
-    )
-
-    @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        refuse(given_twice("subnet_ids", self.subnet_ids or ()))
-        return self
+    @field_validator("calendar", mode="before")
+    @classmethod
+    def _has_the_readers_time_zone(cls, given: object, info: ValidationInfo) -> object:
+        return in_time_zone(given, info.data.get("time_zone", "UTC"))
 
 
 # Where services have the names that the permissions have: in others kms:ViaService and iam:PassedToService say them
@@ -112,26 +81,25 @@ class Environment(Settings):
 
     environment: EnvironmentName = Field(
         description="Name of the environment, and of its file. Once per account, in whatever region: roles and the "
-        "boundary are named by it.",
+        "boundary are named by it. `local` is that of the local cloud.",
         examples=["prod"],
     )
     account: Annotated[
         str, text(r"^[0-9]{12}$", 'the 12 digits of an AWS account, in quotes, such as "123456789012"')
     ] = Field(description="AWS account that it is deployed to, in quotes.", examples=["123456789012"])
-    accept_unlisted_region: StrictBool = Field(
-        default=False,
-        description="Whether a region may be used that is not among those known when Peaker was released.",
-        examples=[True],
-    )
     region: RegionName = Field(
         description="AWS region, in the partition `aws` or `aws-us-gov`.", examples=["us-east-1"]
     )
     retain_state: StrictBool = Field(
+        default=True,
         description="Whether ledger, logs and load balancers outlive their stacks, which are protected from deletion.",
-        examples=[True],
+        examples=[False],
     )
-    functions: Functions = Field(description="What the functions run on.")
-    network: Network = Field(description="The network.")
+    vpc_id: VpcId = Field(
+        description="The VPC of the clusters. Fixed once a cluster behind `nlb` is deployed: its target groups cannot "
+        "change it.",
+        examples=["vpc-0b0d0000000000001"],
+    )
     alarm_email: (
         Annotated[
             str,
@@ -209,19 +177,14 @@ class Environment(Settings):
 
     @field_validator("region")
     @classmethod
-    def _is_known(cls, region: str, info: ValidationInfo) -> str:
+    def _is_in_a_partition_that_peaker_knows(cls, region: str) -> str:
         partition = aws_names.partition_of(region)
         if partition not in PARTITIONS:
             raise ValueError(
                 f"must be a region of the partition {' or '.join(PARTITIONS)}, got {region} of {partition}: there the "
                 "services have other names, which Peaker's permissions do not have"
             )
-        if info.data.get("accept_unlisted_region") or region in aws_names.regions():
-            return region
-        raise ValueError(
-            f"must be a region that this release knows, got {region!r} "
-            f"(accept_unlisted_region: true takes a newer one){aws_names.nearest(region, aws_names.regions())}"
-        )
+        return region
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:
@@ -241,6 +204,11 @@ class Environment(Settings):
         except ValidationError as error:
             found = [*faults_of(error, cls), *_rules_that_are_broken_too(document, error)]
             raise EnvironmentFileError.about(source, found, document, lines) from None
+
+    @property
+    def is_local(self) -> bool:
+        """Tells whether it is deployed to the local cloud, which runs functions by this machine's own Python."""
+        return self.environment == LOCAL_ENVIRONMENT
 
     @property
     def partition(self) -> str:

@@ -18,5 +18,5 @@ APPLICATION_LOAD: dict[str, Any] = {
         "dimensions": {"Cluster": "orders"},
     },
     "forecast": {"quantile": 0.95, "schedule_minutes": 15},
-    "health": {"good_samples": 2, "bad_samples": 2, "min_free_disk_percent": 5.0, "check_minutes": 120},
+    "health": {"check_minutes": 120},
 }

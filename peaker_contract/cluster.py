@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from peaker_contract.cluster_rules import CLUSTER_RULES, Rule, broken
 from peaker_contract.endpoint_settings import (
@@ -41,10 +41,9 @@ from peaker_contract.load_settings import (
     ForecastSettings,
     HoldSettings,
     LoadMetricSettings,
-    ObservationSettings,
 )
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric, namespace
-from peaker_contract.storage_settings import GateSettings, PrewarmSettings, SnapshotSettings, VolumeSettings
+from peaker_contract.storage_settings import GateSettings, PrewarmSettings, VolumeSettings
 
 # The least period in which CloudWatch keeps the points for as long as the forecast learns from them.
 MEASURED_PERIOD_SECONDS = 300
@@ -79,9 +78,11 @@ class ClusterBlock(Settings):
     name: ClusterName = Field(
         description="Name of the cluster, in names of AWS resources and in tags.", examples=["orders"]
     )
-    engine: Literal["mysql", "mariadb"] = Field(description="Database server.", examples=["mysql"])
+    engine: Literal["mysql", "mariadb"] = Field(
+        default="mysql", description="Database server.", examples=["mariadb"]
+    )
     mode: Literal["act", "observe"] = Field(
-        description="`observe`: forecast and plan, but change nothing.", examples=["act"]
+        default="observe", description="`observe`: forecast and plan, but change nothing.", examples=["act"]
     )
     min_replicas: StrictInt = Field(
         ge=1,
@@ -196,24 +197,37 @@ class ClusterBlock(Settings):
         "change of the clock.",
         examples=["Europe/Berlin"],
     )
-    forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
+    forecast: ForecastSettings = Field(
+        default=ForecastSettings(), description="Which part of the forecast is served."
+    )
     calendar: Calendar[CalendarEvent] = ()
-    holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
-    observation: ObservationSettings = Field(
-        default=ObservationSettings(), description="How long a new cluster is only observed."
+    holds: HoldSettings = Field(
+        default=HoldSettings(), description="How long replicas are kept after a failover or a deploy."
+    )
+    observation_days: Number = Field(
+        default=7.0,
+        ge=0,
+        le=90,
+        description="How long a new cluster is only observed. 0 ends it: you accept what the forecast shows.",
+        examples=[0],
     )
     prewarm: PrewarmSettings = Field(default=PrewarmSettings(), description="How volumes are warmed.")
-    gates: GateSettings = Field(description="What a new replica must show.")
+    gates: GateSettings = Field(default=GateSettings(), description="What a new replica must show.")
     ramp: RampSettings = Field(default=RampSettings(), description="How a new replica gets its readers.")
     health: HealthSettings = Field(default=HealthSettings(), description="When a replica is good.")
-    drain: DrainSettings = Field(description="How a replica loses its clients.")
+    drain: DrainSettings = Field(default=DrainSettings(), description="How a replica loses its clients.")
     retirement: RetirementSettings = Field(
         default=RetirementSettings(), description="What becomes of a drained replica."
     )
-    snapshots: SnapshotSettings = Field(
-        default=SnapshotSettings(), description="What stays of a donor's snapshots."
+    keep_snapshots: StrictBool = Field(
+        default=True,
+        description="Whether each donor's newest completed set is kept until the next one is complete: the next "
+        "snapshots copy only what changed since. In mode `act` a first set of a healthy replica is taken while the "
+        "cluster is observed. Costs the snapshot storage of the used blocks. `false`: each run copies all, unless "
+        "backups of your own snapshot the donor's volumes.",
+        examples=[False],
     )
-    limits: LimitSettings = Field(description="Ceilings.")
+    limits: LimitSettings = Field(default=LimitSettings(), description="Ceilings.")
 
     RULES: ClassVar[tuple[Rule, ...]] = CLUSTER_RULES
 

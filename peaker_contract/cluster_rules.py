@@ -41,13 +41,6 @@ def broken(rules: Sequence[Rule], valid: Mapping[str, Any]) -> Iterator[Fault]:
             yield from rule(**{name: valid[name] for name in names})
 
 
-def given_twice(field: str, values: Sequence[str]) -> Iterator[Fault]:
-    """A fault at each place of a list where a value comes again."""
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            yield Fault((field, index), f"{value} is given twice: remove one")
-
-
 def _max_leaves_room_for_min(min_replicas: int, max_replicas: int) -> Iterator[Fault]:
     if max_replicas < min_replicas:
         yield Fault(("max_replicas",), f"must be at least min_replicas ({min_replicas}), got {max_replicas}")
@@ -180,7 +173,9 @@ def _a_volume_is_called_data(volumes: Sequence[VolumeSettings]) -> Iterator[Faul
 
 
 def _security_groups_come_once(security_group_ids: Sequence[str]) -> Iterator[Fault]:
-    yield from given_twice("security_group_ids", security_group_ids)
+    for index, group in enumerate(security_group_ids):
+        if group in security_group_ids[:index]:
+            yield Fault(("security_group_ids", index), f"{group} is given twice: remove one")
 
 
 def _zones_have_subnets_of_their_own(subnets: Mapping[str, str]) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
@@ -51,26 +51,34 @@ def _shared_ports(endpoint: NlbEndpoint | Route53EndpointSettings) -> Iterator[F
         )
 
 
+def _the_replicas_port(valid: dict[str, Any]) -> Any:
+    """Returns the replicas' port, which the load balancer listens at where nothing else is said."""
+    return valid.get("port")
+
+
 class NlbEndpoint(Settings):
     """An internal Network Load Balancer, which Peaker makes; clients connect to `listener_port`."""
 
     kind: Literal["nlb"] = Field(description="Kind of read endpoint.", examples=["nlb"])
     port: Port = Field(
+        default=3306,
         description=f"{_PORT} {_FIXED_ONCE_DEPLOYED}",
         examples=[3306],
     )
     listener_port: Port = Field(
-        description="Port of the load balancer that clients connect to.", examples=[3306]
+        default_factory=_the_replicas_port,
+        description="Port of the load balancer that clients connect to. Without it: `port`.",
+        examples=[3306],
     )
-    health_port: Port = Field(description=_HEALTH_PORT, examples=[9200])
+    health_port: Port = Field(default=9200, description=_HEALTH_PORT, examples=[9200])
     source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
     subnets: Mapping[ZoneName, SubnetId] | None = Field(
         default=None,
         min_length=1,
         max_length=20,
         exclude=True,
-        description="Where the load balancer is, one subnet per zone. Without it: `network.subnet_ids`, or else the "
-        "cluster's `subnets`; then a change of those is one of the load balancer's. A zone that it leaves ends the "
+        description="Where the load balancer is, one subnet per zone. Without it: the cluster's `subnets`; "
+        "then a change of those is one of the load balancer's. A zone that it leaves ends the "
         "connections of all replicas there, base replicas too; another subnet of a zone is refused by AWS, and with it "
         "the deployment.",
         examples=[{"us-east-1a": "subnet-0b0d000000000001a"}],
@@ -128,8 +136,8 @@ class Route53EndpointSettings(Settings):
     """A DNS name in a hosted zone that exists; clients connect to the replicas' own `port`."""
 
     kind: Literal["route53"] = Field(description="Kind of read endpoint.", examples=["route53"])
-    port: Port = Field(description=_PORT, examples=[3306])
-    health_port: Port = Field(description=_HEALTH_PORT, examples=[9200])
+    port: Port = Field(default=3306, description=_PORT, examples=[3306])
+    health_port: Port = Field(default=9200, description=_HEALTH_PORT, examples=[9200])
     source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
     hosted_zone_id: Annotated[
         str, text(r"^Z[A-Z0-9]{1,31}$", "a hosted zone id such as Z0123456789ABCDEFGHIJ")
@@ -144,7 +152,9 @@ class Route53EndpointSettings(Settings):
     ] = Field(
         description="Name whose A records Peaker makes; one per cluster.", examples=["reads.orders.internal"]
     )
-    ttl_seconds: StrictInt = Field(ge=1, le=60, description="How long clients keep an answer.", examples=[30])
+    ttl_seconds: StrictInt = Field(
+        default=30, ge=1, le=60, description="How long clients keep an answer.", examples=[30]
+    )
 
     @model_validator(mode="after")
     def _has_ports_of_its_own(self) -> Self:
@@ -203,7 +213,8 @@ class RampSettings(Settings):
         default=30,
         ge=1,
         le=300,
-        description="How long the statements are then counted.",
+        description="How long the statements are then counted. So many queries must come that they prove something: "
+        "10 in 3 s, 20 at least.",
         examples=[30],
     )
     latency_margin: Number = Field(
@@ -213,27 +224,11 @@ class RampSettings(Settings):
         description="How many times its peers' mean latency it may take.",
         examples=[1.5],
     )
-    min_queries: StrictInt = Field(
-        default=100,
-        ge=1,
-        le=1_000_000_000,
-        description="Fewer than so many in a window prove nothing.",
-        examples=[100],
-    )
-    attempts: StrictInt = Field(
-        default=2,
-        ge=1,
-        le=10,
-        description="So many times it may prove worse before the run is undone.",
-        examples=[2],
-    )
-    holds: StrictInt = Field(
-        default=12,
-        ge=1,
-        le=100,
-        description="So many windows may pass without an answer before the run is undone.",
-        examples=[12],
-    )
+
+    @property
+    def least_queries(self) -> int:
+        """Returns the fewest queries of a window whose mean latency can be compared: 100 in 30 s, 20 at least."""
+        return max(20, 10 * self.window_seconds // 3)
 
     @field_validator("shares")
     @classmethod
@@ -244,14 +239,8 @@ class RampSettings(Settings):
 
 
 class HealthSettings(Settings):
-    """When the health responder of a replica turns good and bad; its samples are a second apart."""
+    """The health settings bound how late a bad replica is noticed, and how many may be ejected for lag."""
 
-    good_samples: StrictInt = Field(
-        default=3, ge=1, le=60, description="Good samples in a row that turn it good.", examples=[3]
-    )
-    bad_samples: StrictInt = Field(
-        default=2, ge=1, le=60, description="Bad samples in a row that turn it bad.", examples=[2]
-    )
     floor_replicas: StrictInt = Field(
         default=1,
         ge=0,
@@ -266,26 +255,20 @@ class HealthSettings(Settings):
         description="How often replicas hear of their peers and say how they stand. At most 5 with `route53`.",
         examples=[1],
     )
-    min_free_disk_percent: Number = Field(
-        default=5.0,
-        ge=0,
-        lt=100,
-        multiple_of=0.01,
-        description="Less free space than this on a volume is a fault.",
-        examples=[5.0],
-    )
 
 
 class DrainSettings(Settings):
     """How long the connections of a replica may take to end, and whether they are cut then."""
 
     limit_seconds: StrictInt = Field(
+        default=900,
         ge=0,
         le=LONGEST_WAIT_SECONDS,
         description="How long connections may take to end. 28800 (8 hours) at most: the workflow waits no longer.",
         examples=[900],
     )
     allow_forced: StrictBool = Field(
+        default=False,
         description="Whether connections that are left then are cut; otherwise the replica goes back into service.",
         examples=[False],
     )

@@ -329,15 +329,15 @@ class StorageNotWarm(Failed):
 
 
 class ReplicaWorseThanPeers(Failed):
-    """The newcomer answered worse than its peers, ramp.attempts times; the message has both numbers."""
+    """The newcomer answered worse than its peers, twice; the message has both numbers."""
 
     remedy = "Compare its instance type, parameters and storage with those of its peers, then start again."
 
 
 class RampUndecided(Failed):
-    """The newcomer could not be compared with its peers in ramp.holds windows."""
+    """The newcomer could not be compared with its peers in twelve windows."""
 
-    remedy = "Give the peers enough queries (ramp.min_queries, ramp.window_seconds), then start again."
+    remedy = "Give the peers enough queries (ramp.window_seconds), then start again."
 
 
 class DrainLimitReached(Failed):

@@ -21,9 +21,14 @@ class LimitSettings(Settings):
         examples=[10.0],
     )
     minimum_lifetime_minutes: StrictInt = Field(
-        ge=0, le=10_080, description="A replica is kept so long at least; a week at most.", examples=[60]
+        default=60,
+        ge=0,
+        le=10_080,
+        description="A replica is kept so long at least; a week at most.",
+        examples=[60],
     )
     prewarm_deadline_minutes: StrictInt = Field(
+        default=2_880,
         ge=1,
         le=2_880,
         description="A prewarm that cannot end by then fails. 48 hours at most, as a command on a host may take.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import ConfigDict, Field, StrictInt, model_validator
 
 from peaker_contract.field_types import (
     MOST_REPLICAS,
@@ -49,51 +49,29 @@ class LoadMetricSettings(Settings):
     )
 
 
-class TroubleMetricSettings(LoadMetricSettings):
-    """A metric that shows trouble: any point above `above`. No point means no trouble."""
-
-    kind: Literal["error_spike", "failover", "deploy"] = Field(
-        description="What trouble it shows.", examples=["error_spike"]
-    )
-    above: Number = Field(
-        default=0.0, ge=0, le=_LARGEST, description="A point above it is trouble.", examples=[50]
-    )
-
-
 class HoldSettings(Settings):
-    """For so many minutes after trouble nothing is retired."""
+    """A hold keeps all replicas for a time after a failover or a deploy."""
 
     minutes: StrictInt = Field(
-        default=30, ge=0, le=1_440, description="How long nothing is retired after trouble.", examples=[30]
-    )
-    trouble_metrics: tuple[TroubleMetricSettings, ...] = Field(
-        default=(), max_length=5, description="Metrics of yours that show trouble."
+        default=30,
+        ge=0,
+        le=1_440,
+        description="How long nothing is retired after a failover or a deploy "
+        "([which](forecast-and-decision.md#holds)).",
+        examples=[30],
     )
 
 
 class ForecastSettings(Settings):
-    """The quantile to serve, or the costs that it follows from: short / (short + spare). The quantile wins."""
+    """The forecast settings say which part of the forecast is served, and how often it is made."""
 
-    quantile: Number | None = Field(
-        default=None,
+    quantile: Number = Field(
+        default=0.95,
         gt=0.5,
         le=0.99,
-        description="Quantile of the load forecast that is served. 0.95 when neither it nor the costs are given.",
+        description="Quantile of the load forecast that is served: short / (short + spare), the costs of an hour short "
+        "and of a spare hour. 38 USD and 2 USD give 0.95.",
         examples=[0.95],
-    )
-    cost_short_usd_per_hour: Number | None = Field(
-        default=None,
-        gt=0,
-        le=_LARGEST,
-        description="What an hour with a replica too few costs; goes with the other cost.",
-        examples=[38.0],
-    )
-    cost_spare_usd_per_hour: Number | None = Field(
-        default=None,
-        gt=0,
-        le=_LARGEST,
-        description="What an hour of a replica too many costs; goes with the other cost.",
-        examples=[2.0],
     )
     rule: Literal["forecast", "reactive"] = Field(
         default="forecast",
@@ -108,25 +86,9 @@ class ForecastSettings(Settings):
         description="Share of `capacity_per_replica` that is left free in every plan, on top of the quantile.",
         examples=[0.1],
     )
-    keep_lead_times: Number = Field(
-        default=2.0,
-        ge=1,
-        le=4,
-        description="For how many lead times ahead the forecast must stay low before a replica is given up.",
-        examples=[1.5],
-    )
     schedule_minutes: StrictInt = Field(
-        ge=1, le=1_440, description="How often the forecast is made.", examples=[5]
+        default=5, ge=1, le=1_440, description="How often the forecast is made.", examples=[5]
     )
-
-    @model_validator(mode="after")
-    def _knows_both_costs_or_none(self) -> Self:
-        names = ("cost_short_usd_per_hour", "cost_spare_usd_per_hour")
-        missing = [name for name in names if getattr(self, name) is None]
-        if len(missing) == 1:
-            (given,) = set(names) - set(missing)
-            refuse([Fault((missing[0],), f"is required beside {given}: add it, or remove {given}")])
-        return self
 
 
 class CalendarEvent(Settings):
@@ -181,12 +143,3 @@ class CalendarEvent(Settings):
 EventT = TypeVar("EventT", bound=CalendarEvent)
 # An environment file has events of a kind of its own, with the zone of their times.
 Calendar = Annotated[tuple[EventT, ...], Field(max_length=12, description="Known events.")]
-
-
-class ObservationSettings(Settings):
-    """How long a new cluster is only observed; `accepted: true` ends it."""
-
-    days: Number = Field(default=7.0, ge=0, le=90, description="How long it is only observed.", examples=[7])
-    accepted: StrictBool = Field(
-        default=False, description="Whether you accept what the forecast shows.", examples=[True]
-    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 FAMILY = "Peaker"
 # Ends the name of the topic by which alarms page people.
 OPERATOR_ALARMS = "operator-alarms"
+# The environment that is deployed to a local cloud, whose functions run on that machine's own Python.
+LOCAL_ENVIRONMENT = "local"
 
 
 def prefix(environment: str) -> str:

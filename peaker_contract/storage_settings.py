@@ -9,7 +9,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
-    StrictBool,
     StrictInt,
     model_serializer,
     model_validator,
@@ -135,9 +134,16 @@ def io2_mib_per_s(iops: int) -> int:
     return min(IO2_MOST_MIB_PER_S, int(iops * IO2_MIB_PER_S_PER_IOPS))
 
 
+def _gp3_iops(valid: dict[str, Any]) -> Any:
+    """Returns what every gp3 volume has; the model reports missing IOPS of io2."""
+    return GP3_IOPS[0] if valid.get("volume_type") == "gp3" else None
+
+
 def _throughput_that_follows(valid: dict[str, Any]) -> Any:
-    """Sets the throughput of io2 from its IOPS; the model reports a missing one of gp3."""
-    return io2_mib_per_s(valid["iops"]) if valid.get("volume_type") == "io2" and "iops" in valid else None
+    """Returns what every gp3 volume has, and for io2 what its IOPS give."""
+    if valid.get("volume_type") == "io2":
+        return io2_mib_per_s(valid["iops"]) if valid.get("iops") is not None else None
+    return GP3_MIB_PER_S[0]
 
 
 class VolumeSettings(Settings):
@@ -168,7 +174,7 @@ class VolumeSettings(Settings):
         examples=["/var/lib/mysql"],
     )
     filesystem: Annotated[Literal["xfs", "ext4"], BeforeValidator(_known_filesystem)] = Field(
-        description="Filesystem that the snapshots hold.", examples=["xfs"]
+        default="xfs", description="Filesystem that the snapshots hold.", examples=["xfs"]
     )
     layout: Layout = Field(
         default="single",
@@ -178,11 +184,14 @@ class VolumeSettings(Settings):
         "of another layout is refused before its snapshots.",
         examples=["raid0"],
     )
-    volume_type: Literal["gp3", "io2"] = Field(description="EBS volume type.", examples=["gp3"])
+    volume_type: Literal["gp3", "io2"] = Field(
+        default="gp3", description="EBS volume type.", examples=["io2"]
+    )
     iops: StrictInt = Field(
+        default_factory=_gp3_iops,
         ge=IO2_IOPS[0],
         le=IO2_IOPS[1],
-        description="Provisioned IOPS: 3000 to 80000 for gp3, 100 to 256000 for io2.",
+        description="Provisioned IOPS. gp3: 3000 to 80000, without it 3000. io2: required, 100 to 256000.",
         examples=[3000],
     )
     throughput_mib_per_s: StrictInt = Field(
@@ -190,7 +199,7 @@ class VolumeSettings(Settings):
         ge=GP3_MIB_PER_S[0],
         le=GP3_MIB_PER_S[1],
         description=(
-            "Provisioned throughput. Required for gp3: 125 to 2000, and at most 0.25 per IOPS. Left out for io2, whose "
+            "Provisioned throughput. gp3: 125 to 2000, at most 0.25 per IOPS, without it 125. Left out for io2, whose "
             "throughput follows from its IOPS (0.256 each, 4000 at most)."
         ),
         examples=[125],
@@ -224,19 +233,20 @@ class VolumeSettings(Settings):
         if not least <= self.iops <= most:
             yield Fault(("iops",), f"must be {least} to {most} for gp3, got {self.iops}")
             return
-        given: int | None = self.throughput_mib_per_s
-        low, high = GP3_MIB_PER_S
+        high = GP3_MIB_PER_S[1]
         carried = min(high, int(self.iops * GP3_MIB_PER_S_PER_IOPS))
-        if given is None:
-            yield Fault(("throughput_mib_per_s",), f"is required for gp3: add it, {low} to {carried}")
-        elif given > carried:
+        if self.throughput_mib_per_s > carried:
             yield Fault(
                 ("throughput_mib_per_s",),
                 f"must be at most {carried} for gp3 with {self.iops} IOPS (0.25 MiB/s each, {high} at most), "
-                f"got {given}",
+                f"got {self.throughput_mib_per_s}",
             )
 
     def _io2_faults(self) -> Iterator[Fault]:
+        given: int | None = self.iops
+        if given is None:
+            yield Fault(("iops",), f"is required for io2: add it, {IO2_IOPS[0]} to {IO2_IOPS[1]}")
+            return
         if "throughput_mib_per_s" in self.model_fields_set:
             yield Fault(
                 ("throughput_mib_per_s",),
@@ -245,32 +255,9 @@ class VolumeSettings(Settings):
             )
 
 
-class SnapshotSettings(Settings):
-    """What stays of a donor's snapshots after a run."""
-
-    keep: StrictBool = Field(
-        default=True,
-        description="Keep each donor's newest completed set until the next one is complete: the next snapshots copy "
-        "only what changed since. Costs the snapshot storage of the used blocks. `false`: each run copies all, unless "
-        "backups of your own snapshot the donor's volumes.",
-        examples=[True],
-    )
-    during_observation: StrictBool = Field(
-        default=True,
-        description="Take one set of a healthy replica while a cluster in mode `act` is only observed, so that the "
-        "first peak's snapshots copy only what changed since. It is kept and priced like any other. Never in mode "
-        "`observe`.",
-        examples=[True],
-    )
-
-
 class PrewarmSettings(Settings):
-    """In which order blocks are read, and when a replica may serve: once all used ones are warm, or once the hot set
-    is, the rest following."""
+    """The prewarm settings say when a replica may serve: once all used blocks are warm, or once the hot ones are."""
 
-    method: Annotated[str, text(r"^[a-z][a-z_]{0,30}$", "the name of a reading order")] = Field(
-        default="hot", description="Which blocks are read, in which order.", examples=["used"]
-    )
     serve_when: Literal["all", "hot"] = Field(
         default="all",
         description="`all`: once every used block is warm. `hot`: once the donor's buffer pool pages are.",
@@ -286,19 +273,18 @@ class PrewarmSettings(Settings):
 
 
 class GateSettings(Settings):
-    """What a new replica must show before it is registered."""
+    """The gates are the limits that a new replica must keep before it is registered."""
 
     lag_seconds: Number = Field(
+        default=5,
         ge=1,
         le=3_600,
         description="Highest replication lag; also where the health responder turns bad. While catching up whole "
         "seconds count, rounded down.",
         examples=[5],
     )
-    lag_samples: StrictInt = Field(
-        ge=1, le=100, description="Lag samples in a row that must be within it.", examples=[3]
-    )
     storage_await_ratio: Number = Field(
+        default=1.5,
         ge=1.001,
         le=100,
         multiple_of=0.001,

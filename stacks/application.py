@@ -140,7 +140,7 @@ def _settings_of_cdk_json() -> dict[str, object]:
 
 
 def _function_code(settings: Environment, *, sources_only: bool) -> lambda_.Code:
-    bundle = bundle_functions(None if sources_only else target_of(settings.functions.python))
+    bundle = bundle_functions(None if sources_only else target_of(settings.is_local))
     return lambda_.Code.from_asset(
         str(bundle.path), asset_hash=bundle.digest, asset_hash_type=cdk.AssetHashType.CUSTOM
     )

@@ -74,7 +74,7 @@ class ClusterStack(Stack):
             parameter_name=self._names.cluster_parameter(cluster.name),
             description=f"Settings of {cluster.name}, from environments/{environment.environment}.yaml",
             string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
-            # A standard parameter ends at 4 KB, which a calendar and five trouble metrics exceed; 8 KB is the most.
+            # A standard parameter ends at 4 KB, which a long calendar exceeds; 8 KB is the most.
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
         )
 

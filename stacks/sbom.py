@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment)
-        print(write_sbom(bundle_functions(target_of(environment.functions.python))))
+        print(write_sbom(bundle_functions(target_of(environment.is_local))))
     except EnvironmentFileError as error:
         print(error, file=sys.stderr)
         return 2

@@ -40,7 +40,7 @@ CHANGES: tuple[Mapping[str, Mapping[str, Any]], ...] = (
     {"ramp": {"step_seconds": 90}},
     {"ramp": {"shares": (1.0,)}},
     {"ramp": {"shares": (0.1, 0.3, 0.6, 1.0)}},
-    {"gates": {"lag_samples": 5}},
+    {"gates": {"lag_seconds": 9}},
     {"drain": {"limit_seconds": 600}},
     {"retirement": {"park": "always"}},
     {"retirement": {"park": "never", "idle_seconds": 120}},

@@ -38,7 +38,7 @@ HISTORY_DAYS = 28
 WORKFLOW_SCALE = 30.0
 # Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
 SETTINGS = {
-    "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
+    "ramp": {"shares": [0.3, 1.0], "step_seconds": 60},
     "retirement": {"idle_seconds": 60, "park": "never"},
 }
 # A warm function reads its settings anew after a minute (adapters/ssm/clusters.py).

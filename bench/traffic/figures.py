@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.traffic.clients import ConnectAttempt, Read
 
 Window = tuple[float, float]
-# Two bad looks, a second apart (health.bad_samples of environments/local.yaml).
+# Two bad looks, a second apart (BAD_SAMPLES of the health responder).
 RESPONDER_SECONDS = 2.0
 
 FAILED_QUERIES = "failed queries, joins, retirements and undos"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
-from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 
 from peaker_backtest.errors import BadInput
 from peaker_backtest.replay.settings_proposal import FORECAST, REACTIVE
@@ -41,7 +40,7 @@ class Options:
     share of the capacity.
     """
 
-    quantile: float
+    quantile: float = 0.95
     capacity_per_replica: float | None = None
     lead_minutes: float = DEFAULT_LEAD_MINUTES
     min_replicas: int = 1
@@ -52,7 +51,6 @@ class Options:
     # Replicas of one batch; 0: any number.
     builds_at_once: int = 0
     headroom: float = 0.0
-    keep_lead_times: float = KEEP_LEAD_TIMES
     rule: str = FORECAST
     # How often the forecast is made; None: at each step of the load.
     schedule_minutes: float | None = None
@@ -87,7 +85,6 @@ def check_options(options: Options) -> None:
         (1 <= options.days <= 3_650, "--days", options.days, "from 1 to 3,650"),
         (0 <= lifetime <= 43_200, "--minimum-lifetime-minutes", lifetime, "from 0 to 43,200 (30 days)"),
         (0 <= options.headroom <= 0.5, "--headroom", options.headroom, "from 0 to 0.5, a share of the capacity"),
-        (1 <= options.keep_lead_times <= 4, "--keep-lead-times", options.keep_lead_times, "from 1 to 4"),
         (
             accepted is None or 0 <= accepted <= MINUTES_A_WEEK, "--accept-short-minutes", accepted,
             f"from 0 to {MINUTES_A_WEEK:,}, the minutes of a week",
@@ -162,7 +159,6 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         decide_every_steps=max(1, round(60 * (options.schedule_minutes or 0) / series.step_seconds)),
         drain_steps=math.ceil(options.drain_minutes * 60 / series.step_seconds - 1e-9),
         headroom=options.headroom,
-        keep_lead_times=options.keep_lead_times,
         is_reactive=options.rule == REACTIVE,
         compare_from=compared_from(series, first),
     )

@@ -37,7 +37,7 @@ def settings_lines(choice: Choice) -> str:
     """The line of a cluster's settings that has this choice."""
     told = f"rule: {choice.rule}, headroom: {choice.headroom:g}"
     if choice.rule == FORECAST:
-        told += f", quantile: {choice.quantile:g}, keep_lead_times: {choice.keep_lead_times:g}"
+        told += f", quantile: {choice.quantile:g}"
     return f"forecast: {{{told}}}"
 
 
@@ -75,7 +75,7 @@ def _rule(report: BacktestReport) -> list[str]:
 
 
 SETTINGS_COLUMNS = (
-    "settings", "rule", "quantile", "headroom", "lead times kept", "replica-hours a week", "USD a week",
+    "settings", "rule", "quantile", "headroom", "replica-hours a week", "USD a week",
     "min short a week",
 )  # fmt: skip
 
@@ -99,7 +99,6 @@ def table_settings(report: BacktestReport) -> list[list[str]]:
                 choice.rule,
                 f"{choice.quantile:g}",
                 f"{choice.headroom:g}",
-                f"{choice.keep_lead_times:g}",
                 f"{one.replica_hours_a_week:,.0f}",
                 "unknown" if dollars is None else f"{dollars:,.2f}",
                 f"{one.short_minutes_a_week:,.0f}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.reaction import load_text
+from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 
 from peaker_backtest.replay.simulation import Figures, Outcome
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
@@ -144,7 +145,7 @@ def assumptions(report: BacktestReport) -> list[str]:
     lines.append(
         f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
         f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
-        f"{scenario.keep_lead_times:g} lead times, "
+        f"{KEEP_LEAD_TIMES:g} lead times, "
         "by every policy but the static one. One that leaves drains and costs for "
         f"{options.drain_minutes:g} min more, and is called back if needed meanwhile. "
         f"Peaker looks every {scenario.policy().period_seconds / 60:g} min and builds "

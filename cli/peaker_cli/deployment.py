@@ -29,8 +29,8 @@ import yaml
 from botocore.exceptions import ProfileNotFound
 
 from peaker_cli.plain_text import plain
+from peaker_contract.names import LOCAL_ENVIRONMENT
 
-LOCAL_ENVIRONMENT = "local"
 LOCAL_REGION = "us-east-1"
 _ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
 _REGION_NAME = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
@@ -274,7 +274,7 @@ def _environment_file(path: Path) -> EnvironmentFile:
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         document = None
     found = document if isinstance(document, dict) else {}
-    functions = found.get("functions")
-    on_this_machine = isinstance(functions, dict) and functions.get("python") == "host"
     region = found.get("region")
-    return EnvironmentFile(path.stem, region if isinstance(region, str) else None, not on_this_machine)
+    return EnvironmentFile(
+        path.stem, region if isinstance(region, str) else None, path.stem != LOCAL_ENVIRONMENT
+    )

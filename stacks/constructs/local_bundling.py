@@ -84,11 +84,9 @@ class Target:
         return f"{self.python} {' '.join(self.platforms) or platform.machine()}"
 
 
-def target_of(python: str) -> Target:
-    """Returns the target that `functions.python` in an environment's settings names: `host` for the local
-    cloud, else AWS Lambda.
-    """
-    return Target.this_machine() if python == "host" else Target.aws_lambda()
+def target_of(is_local: bool) -> Target:
+    """Returns the target of an environment's functions: this machine for the local cloud, else AWS Lambda."""
+    return Target.this_machine() if is_local else Target.aws_lambda()
 
 
 @dataclass(frozen=True)

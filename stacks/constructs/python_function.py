@@ -13,7 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from environments.schema import Functions
+from environments.schema import Environment
 from peaker_contract.steps import FunctionDefinition
 from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, acknowledge_wildcards
 from stacks.constructs.encryption import data_key
@@ -23,23 +23,21 @@ from stacks.rights.statement import Statement
 
 # Lambda's own most, after one and two more minutes.
 INVOCATION_RETRIES = 2
-# Each event says no more than "look now", and is followed by newer ones: so long it may wait while Lambda throttles.
-# Three tries of three minutes and both pauses fit in.
-LONGEST_INVOCATION_AGE_SECONDS = 900
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 
-def runtime(functions: Functions) -> lambda_.Runtime:
+def runtime(settings: Environment) -> lambda_.Runtime:
     """Python 3.13 on AWS; on the local cloud the Python that runs this synth, and later the functions."""
-    if functions.python != "host":
+    if not settings.is_local:
         return lambda_.Runtime.PYTHON_3_13
     return lambda_.Runtime(
         f"python{sys.version_info.major}.{sys.version_info.minor}", lambda_.RuntimeFamily.PYTHON
     )
 
 
-def architecture(functions: Functions) -> lambda_.Architecture:
-    on_arm = functions.architecture == "arm64" or platform.machine() in ("aarch64", "arm64")
+def architecture(settings: Environment) -> lambda_.Architecture:
+    """Returns arm64 on AWS; on the local cloud the processor of this machine."""
+    on_arm = not settings.is_local or platform.machine() in ("aarch64", "arm64")
     return lambda_.Architecture.ARM_64 if on_arm else lambda_.Architecture.X86_64
 
 
@@ -82,8 +80,8 @@ class PythonFunction(Construct):
             "Function",
             function_name=name,
             description=definition.purpose,
-            runtime=runtime(settings.functions),
-            architecture=architecture(settings.functions),
+            runtime=runtime(settings),
+            architecture=architecture(settings),
             handler=definition.handler,
             code=code,
             role=role.without_policy_updates(),
@@ -105,7 +103,6 @@ class PythonFunction(Construct):
                 function_name=self.function.function_name,
                 qualifier="$LATEST",
                 maximum_retry_attempts=INVOCATION_RETRIES,
-                maximum_event_age_in_seconds=LONGEST_INVOCATION_AGE_SECONDS,
                 destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
                     on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
                         destination=failed_invocations.queue_arn

@@ -7,7 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from environments.schema import Cluster, Environment
+from environments.schema import Cluster
 from peaker_contract.endpoint_settings import NlbEndpoint
 from stacks.constructs.acknowledgements import acknowledge_no_access_log, acknowledge_no_route_table
 from stacks.constructs.retention import kept_once_created
@@ -17,14 +17,6 @@ HEALTH_PATH = "/health"
 LONGEST_DEREGISTRATION_DELAY_SECONDS = 3600
 # Two groups of the same replicas share new connections by these; a ramp moves them.
 SERVING_WEIGHT, WARMING_WEIGHT = 999, 1
-
-
-def _subnet_ids(settings: Environment, cluster: Cluster, endpoint: NlbEndpoint) -> list[str]:
-    """Returns the endpoint's own subnets, the environment's, or those of the replicas; by zone."""
-    if endpoint.subnets is None and settings.network.subnet_ids:
-        return list(settings.network.subnet_ids)
-    by_zone = endpoint.subnets or cluster.subnets
-    return [by_zone[zone] for zone in sorted(by_zone)]
 
 
 class ReadEndpoint(Construct):
@@ -43,11 +35,10 @@ class ReadEndpoint(Construct):
         super().__init__(scope, construct_id)
         settings = names.environment
         zones = sorted(cluster.subnets)
-        subnet_ids = _subnet_ids(settings, cluster, endpoint)
+        by_zone = endpoint.subnets or cluster.subnets
+        subnet_ids = [by_zone[zone] for zone in sorted(by_zone)]
         name = names.read_endpoint(cluster.name)
-        vpc = ec2.Vpc.from_vpc_attributes(
-            self, "Vpc", vpc_id=settings.network.vpc_id, availability_zones=zones
-        )
+        vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=settings.vpc_id, availability_zones=zones)
         subnets = [
             ec2.Subnet.from_subnet_id(self, f"Subnet{index}", subnet_id)
             for index, subnet_id in enumerate(subnet_ids)

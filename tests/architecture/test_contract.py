@@ -93,7 +93,7 @@ def complete(block: ClusterBlock) -> ClusterBlock:
         for name, field in ClusterBlock.model_fields.items()
         if field.examples and name not in block.model_fields_set
     }
-    return ClusterBlock.model_validate({**dumped(block), **left_out, "snapshots": {"keep": False}})
+    return ClusterBlock.model_validate({**dumped(block), **left_out, "keep_snapshots": False})
 
 
 def test_no_setting_is_left_out_of_that() -> None:

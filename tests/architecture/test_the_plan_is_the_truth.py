@@ -31,8 +31,8 @@ NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric",
     "capacity_per_replica", "time_zone", "forecast",
-    "calendar", "holds", "observation", "ramp", "health", "drain",
-    "retirement", "snapshots", "bootstrap_qualifier",
+    "calendar", "holds", "observation_days", "ramp", "health", "drain",
+    "retirement", "keep_snapshots", "bootstrap_qualifier",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.
 LOOKS_AT_THE_FLEET = {"gather_fleet", "possible_donors"}

@@ -247,9 +247,9 @@ def blocks(request: pytest.FixtureRequest) -> tuple[SnapshotBlocks, str, str]:
 
 def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBlocks, str, str]) -> None:
     port, first, second = blocks
-    assert not isinstance(port.held(first, 3, 60.0), Unknown)
+    assert not isinstance(port.held(first, 3), Unknown)
     for pages in (2, 0, -1):
-        assert isinstance(port.held(first, pages, 60.0), Unknown)
+        assert isinstance(port.held(first, pages), Unknown)
     assert not isinstance(port.changed(first, second, 2), Unknown)
     for pages in (1, 0):
         assert isinstance(port.changed(first, second, pages), Unknown)
@@ -440,7 +440,7 @@ def records(request: pytest.FixtureRequest) -> ForecastRecords:
 
 def test_what_a_check_leaves_is_its_clusters_own(records: ForecastRecords) -> None:
     assert records.check_state("orders") == CheckState()
-    whole = CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5, {"i-2": 2, "i-3": 1}, 7.5)
+    whole = CheckState(1, 2.5, 3.5, "i-1", 4.5, {"i-2": 2, "i-3": 1}, 5.5)
     for state in (CheckState(2, 1.5), whole):
         records.save_check_state("orders", state)
         assert records.check_state("orders") == state

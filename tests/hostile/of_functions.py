@@ -358,7 +358,7 @@ def _ledger() -> Iterator[EntryPoint]:
         ("peaker.adapters.dynamodb.lease.DynamoDbLease.current",), lease,
     )  # fmt: skip
     room = "peaker.adapters.dynamodb.forecast_records.DynamoForecastRecords"
-    state = {"low_checks": 2, "source_id": BASE, "safe_rate": 1.5, "first_check_seconds": 1795225200.0}
+    state = {"low_checks": 2, "source_id": BASE, "first_check_seconds": 1795225200.0}
     issued = {
         "issued_at_seconds": 1795225200.0, "target_seconds": 1795226200.0, "p50": 1.5, "p95": 2.5, "model": "m", "required": 2,
     }  # fmt: skip
@@ -572,7 +572,7 @@ def _services() -> Iterator[EntryPoint]:
         indices = [one for one in case if type(one) is int] if isinstance(case, list) else []
         blocks = [{"BlockIndex": one} for one in indices]
         return EbsSnapshotBlocks(SimpleNamespace(list_snapshot_blocks=lambda **_: {"Blocks": blocks})).held(
-            "snap-1", 2, 60.0
+            "snap-1", 2
         )  # type: ignore[arg-type]
 
     yield EntryPoint(

@@ -98,7 +98,7 @@ STACK = {
 }  # fmt: skip
 PEERS = [{"instance_id": "i-0a1b2c3d4e5f60718", "address": "10.77.2.11"}]
 POLICY = {
-    "good_samples": 3, "bad_samples": 2, "lag_seconds": 5.0, "min_free_disk_percent": 5.0, "floor_replicas": 1,
+    "lag_seconds": 5.0, "floor_replicas": 1,
     "source_serves_reads": False, "peers": PEERS,
 }  # fmt: skip
 MANIFEST = {

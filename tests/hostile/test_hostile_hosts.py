@@ -151,7 +151,7 @@ def test_a_superblock_with_absurd_blocks_takes_no_memory() -> None:
 
 def test_a_damaged_health_policy_is_stored_anew() -> None:
     settings = host_settings()
-    Path(settings.health_policy_file).write_text('{"good_samples": ', encoding="utf-8")
+    Path(settings.health_policy_file).write_text('{"lag_seconds": ', encoding="utf-8")
     with pytest.raises(UnreadableFile, match=r"health\.json cannot be read"):
         policy.load_policy(settings)
     assert policy.store_policy(settings, policy.as_stored(policy.HealthPolicy()))

@@ -42,7 +42,7 @@ LIMIT_SECONDS = 900.0
 # The clock may go forward only, and the bring-up took some of it.
 DAYS_AHEAD = timedelta(days=1)
 SHORT = {
-    "ramp": {"shares": (0.3, 1.0), "step_seconds": 60, "min_queries": 20},
+    "ramp": {"shares": (0.3, 1.0), "step_seconds": 60},
     "retirement": {"idle_seconds": 60, "park": "always"},
 }
 # What the source writes there is not for the replicas.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from peaker_backtest.replay.settings_proposal import Advice, Choice, Trial, Week, propose_settings
 
-NOW = Choice(0.95, 0.0, 2.0)
+NOW = Choice(0.95, 0.0)
 
 
 def trial(hours: list[float], short: list[float], choice: Choice = NOW) -> Trial:
@@ -13,7 +13,7 @@ def trial(hours: list[float], short: list[float], choice: Choice = NOW) -> Trial
 
 
 def other(hours: list[float], short: list[float], quantile: float = 0.9) -> Trial:
-    return trial(hours, short, Choice(quantile, 0.0, 1.0))
+    return trial(hours, short, Choice(quantile, 0.0))
 
 
 USUAL = trial([100.0, 100.0], [60.0, 40.0])

@@ -12,6 +12,7 @@ import pytest
 import typer
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
+from peaker_backtest.replay.settings_proposal import FORECAST
 from peaker_backtest.replay.simulation import Scenario, simulate_forecasts, simulate_policies
 from peaker_backtest.replay.trials import choice_of, other_choices, policy_of, remembered, weeks_of
 from peaker_cli.backtest.command import backtest_command
@@ -46,7 +47,7 @@ def forecasts(scene: Scenario):  # type: ignore[no-untyped-def]
 def test_policies_side_by_side_come_to_what_each_comes_to_alone() -> None:
     scene = scenario()
     issued = forecasts(scene)
-    choices = other_choices(scene)[::5]
+    choices = other_choices(scene)[::4]
     together = simulate_policies(
         scene, remembered(issued), [(str(each), policy_of(scene, each)) for each in choices]
     )
@@ -60,9 +61,7 @@ def test_policies_side_by_side_come_to_what_each_comes_to_alone() -> None:
 def test_more_headroom_and_a_higher_quantile_cost_more_and_are_short_less() -> None:
     scene = scenario()
     issued = forecasts(scene)
-    choices = {
-        (each.quantile, each.headroom): each for each in other_choices(scene) if each.keep_lead_times == 1
-    }
+    choices = {(each.quantile, each.headroom): each for each in other_choices(scene) if each.rule == FORECAST}
     wanted = [choices[0.9, 0.0], choices[0.9, 0.1], choices[0.99, 0.1]]
     found = simulate_policies(
         scene, remembered(issued), [(str(one), policy_of(scene, one)) for one in wanted]
@@ -74,7 +73,7 @@ def test_more_headroom_and_a_higher_quantile_cost_more_and_are_short_less() -> N
 
 
 def test_the_settings_of_now_are_not_tried_twice() -> None:
-    scene = scenario(quantile=0.95, headroom=0.0, keep_lead_times=2.0)
+    scene = scenario(quantile=0.95, headroom=0.0)
     assert choice_of(scene) not in other_choices(scene)
     assert len(other_choices(scenario(quantile=0.93))) == len(other_choices(scene)) + 1
 
@@ -132,7 +131,7 @@ def test_an_operator_who_accepts_shortage_sees_what_it_saves_everywhere(
         assert said in output
         assert html.escape(said) in page
     assert "Nothing is changed." in output
-    assert len(settings["tried"]) == 26
+    assert len(settings["tried"]) == 16
 
 
 def test_the_saving_can_be_computed_again_from_the_weeks(accepting: tuple[str, dict[str, Any], str]) -> None:
@@ -154,7 +153,7 @@ def test_the_settings_that_were_proposed_stay_once_they_are_set(
     proposed = accepting[1]["settings"]["proposed"]
     given = [
         *("--quantile", str(proposed["quantile"]), "--headroom", str(proposed["headroom"])),
-        *("--keep-lead-times", str(proposed["keep_lead_times"]), "--accept-short-minutes", "600"),
+        *("--accept-short-minutes", "600"),
     ]
     output, document, _ = shown(load_file, *given)
     assert document["settings"]["advice"] == "stay"

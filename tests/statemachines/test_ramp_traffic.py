@@ -13,9 +13,6 @@ RAMP = {
     "step_seconds": 60,
     "window_seconds": 2,
     "latency_margin": 1.5,
-    "min_queries": 100,
-    "attempts": 2,
-    "holds": 3,
 }
 
 
@@ -78,10 +75,10 @@ def test_worse_than_its_peers_again_and_again_it_goes_and_nothing_remains(cloud:
 
 def test_a_newcomer_that_cannot_be_compared_is_never_promoted(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(ramp=RAMP)
-    cloud.answers.script("measure_service", *([{"queries": 3}, {}] * 8))
+    cloud.answers.script("measure_service", *([{"queries": 3}, {}] * 13))
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", "RampUndecided")
-    assert "3 queries on the newcomer, 100 needed to compare" in execution["cause"]
+    assert "3 queries on the newcomer, 20 needed to compare" in execution["cause"]
     assert cloud.made_by_peaker(cluster) == []
 
 

@@ -17,7 +17,7 @@ def looked(cloud: WorkflowCloud, cluster: Cluster) -> str:
 
 
 def test_a_cluster_that_is_observed_gets_its_first_set(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(observation={"days": 7.0, "accepted": False})
+    cluster = cloud.cluster(observation_days=7.0)
     dimensions = [{"Name": "Cluster", "Value": cluster.name}]
     point = {"MetricName": Metric.OBSERVING.value, "Dimensions": dimensions, "Value": 1.0}
     cloud.client("cloudwatch").put_metric_data(

@@ -73,7 +73,7 @@ STEADY = {
     "capacity_per_replica": 100.0,
     "drain": {"limit_seconds": 28_800, "allow_forced": False},
     "retirement": {"idle_seconds": 60, "park": "never"},
-    "ramp": {"shares": [1.0], "step_seconds": 60, "window_seconds": 1, "min_queries": 20},
+    "ramp": {"shares": [1.0], "step_seconds": 60, "window_seconds": 1},
 }
 
 

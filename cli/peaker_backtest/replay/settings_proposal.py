@@ -30,13 +30,12 @@ class Choice:
 
     quantile: float
     headroom: float
-    keep_lead_times: float
     rule: str = FORECAST
 
     def __str__(self) -> str:
         if self.rule == REACTIVE:
             return f"rule reactive, headroom {self.headroom:g}"
-        return f"quantile {self.quantile:g}, headroom {self.headroom:g}, keep_lead_times {self.keep_lead_times:g}"
+        return f"quantile {self.quantile:g}, headroom {self.headroom:g}"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
 from peaker.domain.planning.scaling import Action, decide
 from peaker.domain.planning.scaling_policy import (
-    KEEP_LEAD_TIMES,
     Capacity,
     ScalingPolicy,
     replicas_for,
@@ -55,7 +54,6 @@ class Scenario:
     # A replica that leaves costs for so long without serving; needed again meanwhile, it is called back.
     drain_steps: int = 0
     headroom: float = 0.0
-    keep_lead_times: float = KEEP_LEAD_TIMES
     is_reactive: bool = False
     # p90 over median of the lead times: 1 is a lead time that never differs. Each build draws its own.
     lead_spread: float = 1.0
@@ -99,7 +97,6 @@ class Scenario:
             period_seconds=float(self.decide_every_steps * self.step_seconds),
             minimum_lifetime_seconds=self.minimum_lifetime_seconds,
             low_checks_needed=self.low_checks_needed,
-            keep_lead_times=self.keep_lead_times,
             is_reactive=self.is_reactive,
             builds_at_once=self.builds_at_once,
             batches_overlap=self.batches_overlap,

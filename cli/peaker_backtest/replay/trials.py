@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from peaker.domain.forecasting import Forecast
-from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
-from peaker.domain.forecasting.series import DAY_SECONDS
 from peaker.domain.planning.scaling_policy import (
     Capacity,
     ScalingPolicy,
@@ -29,7 +27,6 @@ from peaker_backtest.replay.simulation import Outcome, Scenario
 
 QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)
 HEADROOMS = (0.0, 0.1)
-KEEP_LEAD_TIMES = (1.0, 2.0)
 # Reactive scaling at a target of 100 to 50 % of a replica.
 REACTIVE_HEADROOMS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
@@ -37,34 +34,21 @@ REACTIVE_HEADROOMS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 def choice_of(scenario: Scenario) -> Choice:
     """The settings that the scenario is replayed with."""
     rule = REACTIVE if scenario.is_reactive else FORECAST
-    return Choice(scenario.quantile, scenario.headroom, scenario.keep_lead_times, rule)
+    return Choice(scenario.quantile, scenario.headroom, rule)
 
 
 def other_choices(scenario: Scenario) -> list[Choice]:
-    """The settings to try beside those of the scenario: all whose keep window a forecast can reach."""
+    """The settings to try beside those of the scenario."""
     now = choice_of(scenario)
-    every = [
-        Choice(quantile, headroom, keep)
-        for keep in KEEP_LEAD_TIMES
-        for quantile in QUANTILES
-        for headroom in HEADROOMS
-        if _reach_seconds(scenario, keep) <= LONGEST_REACH_DAYS * DAY_SECONDS
-    ]
-    # The measured load alone decides there: neither the quantile nor what is kept for has a say.
-    every += [
-        Choice(now.quantile, headroom, now.keep_lead_times, REACTIVE) for headroom in REACTIVE_HEADROOMS
-    ]
+    every = [Choice(quantile, headroom) for quantile in QUANTILES for headroom in HEADROOMS]
+    # The measured load alone decides there: the quantile has no say.
+    every += [Choice(now.quantile, headroom, REACTIVE) for headroom in REACTIVE_HEADROOMS]
     return [choice for choice in every if choice != now]
 
 
 def reach_seconds(scenario: Scenario) -> float:
-    """How far ahead forecasts must reach for every choice that is tried."""
-    keeps = {scenario.keep_lead_times, *(choice.keep_lead_times for choice in other_choices(scenario))}
-    return max(_reach_seconds(scenario, keep) for keep in keeps)
-
-
-def _reach_seconds(scenario: Scenario, keep_lead_times: float) -> float:
-    return horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds, keep_lead_times)
+    """How far ahead the decisions of the scenario look, with whichever choice."""
+    return horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds)
 
 
 def policy_of(scenario: Scenario, choice: Choice) -> ScalingPolicy:
@@ -74,7 +58,6 @@ def policy_of(scenario: Scenario, choice: Choice) -> ScalingPolicy:
         scenario.policy(),
         quantile=choice.quantile,
         capacity=with_headroom(capacity, choice.headroom),
-        keep_lead_times=choice.keep_lead_times,
         is_reactive=choice.rule == REACTIVE,
     )
 

@@ -157,9 +157,6 @@ def backtest_command(
     headroom: Annotated[
         float | None, typer.Option(help="Share of the capacity that stays free.", show_default="0")
     ] = None,
-    keep_lead_times: Annotated[
-        float | None, typer.Option(help="Lead times ahead that a replica is kept for.", show_default="2")
-    ] = None,
     accept_short_minutes: Annotated[
         float | None,
         typer.Option(
@@ -208,7 +205,6 @@ def backtest_command(
         "--replica-hour-usd": replica_hour_usd,
         "--minimum-lifetime-minutes": minimum_lifetime_minutes,
         "--headroom": headroom,
-        "--keep-lead-times": keep_lead_times,
         "--accept-short-minutes": accept_short_minutes,
         "--time-zone": time_zone,
     }

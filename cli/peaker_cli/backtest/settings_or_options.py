@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.service.draining import QUIET_SECONDS
 from peaker_backtest.scenario import Options
@@ -31,11 +30,9 @@ def replay_options(
             "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
             "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
             "--headroom": settings.forecast.headroom,
-            "--keep-lead-times": settings.forecast.keep_lead_times,
+            "--quantile": settings.forecast.quantile,
             "--time-zone": settings.time_zone,
         }
-    quantile = served_quantile(settings.forecast if settings else None)
-    configured["--quantile"] = quantile.value
     values = {option: configured.get(option) if value is None else value for option, value in asked.items()}
     basis = {
         option: "from the cluster's settings" for option, value in configured.items() if value is not None
@@ -44,7 +41,6 @@ def replay_options(
         basis["--replica-hour-usd"] = (
             hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
         )
-    basis["--quantile"] = quantile.basis.removeprefix("the ")
     basis |= {option: "given" for option, value in asked.items() if value is not None}
     named: dict[str, Any] = {
         option.removeprefix("--").replace("-", "_"): value

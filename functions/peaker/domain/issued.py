@@ -32,9 +32,8 @@ class CheckState:
     """What earlier checks leave behind.
 
     Low checks in a row; when the last level shift was seen; when the cluster was first checked; which instance
-    was the source, and when another one took its place; the highest load that a replica served without trouble. In
-    how many looks in a row each replica took few reads, of those that did in the last one. When the last check was
-    that counts in these rows. Times in seconds since the epoch, loads in units of the load metric.
+    was the source, and when another one took its place. In how many looks in a row each replica took few reads, of
+    those that did in the last one. When the last check was that counts in these rows. Times in seconds since the epoch.
     """
 
     low_checks: int = 0
@@ -42,8 +41,6 @@ class CheckState:
     first_check_seconds: float | None = None
     source_id: str | None = None
     failover_seconds: float | None = None
-    safe_rate: float | None = None
-    safe_rate_seconds: float | None = None
     few_reads: Mapping[str, int] = field(default_factory=dict)
     checked_seconds: float | None = None
 

@@ -40,7 +40,7 @@ class LoadReadings(Protocol):
 
 
 class LoadHistory(Protocol):
-    """The past of the load metric, and of metrics that show trouble."""
+    """The past of the load metric, and of the markers that show trouble."""
 
     def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
         """Points of the periods that ended by `end`, in order of time; none is an empty answer, not an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import count, not_negative, percentage, port, positive_int
+from peaker_host.machine.arguments import count, not_negative, port
 from peaker_host.machine.command import Command, Context, Parameter
 from peaker_host.machine.errors import InvalidArgument
 
@@ -31,10 +31,7 @@ def _report_health(context: Context) -> Dict[str, Any]:
     restore_dump_settings(client, context.settings)
     arguments = context.arguments
     policy = HealthPolicy(
-        good_samples=arguments.good_samples,
-        bad_samples=arguments.bad_samples,
         lag_seconds=arguments.lag_seconds,
-        min_free_disk_percent=arguments.min_free_disk_percent,
         floor_replicas=arguments.floor_replicas,
         source_serves_reads=arguments.source_serves_reads == "true",
         peers=parse_peers(arguments.peers),
@@ -67,9 +64,6 @@ COMMANDS = (
             Parameter("--peers", "JSON list of instance_id and address: other replicas", default="[]"),
             Parameter("--floor-replicas", "below so many good ones lag ejects nobody", count, 1),
             Parameter("--lag-seconds", "highest lag that is good", not_negative, 5.0),
-            Parameter("--good-samples", "in a row, to turn good", positive_int, 3),
-            Parameter("--bad-samples", "in a row, to turn bad", positive_int, 2),
-            Parameter("--min-free-disk-percent", "of data and log volumes", percentage, 5.0),
             Parameter(
                 "--source-serves-reads",
                 "whether a source may answer good",

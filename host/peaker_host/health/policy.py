@@ -11,7 +11,6 @@ from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import parsed_json, understood
 
-_WHOLE_FROM_1 = ("good_samples", "bad_samples")
 _WHOLE_FROM_0 = ("floor_replicas",)
 _HIGHEST = 10**9
 _PEER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.:-]{0,252}")
@@ -30,16 +29,13 @@ class Peer:
 
 @dataclass(frozen=True)
 class HealthPolicy:
-    """Good after so many good samples in a row, bad after so many bad ones; the most lag and the least free disk.
+    """The policy is the most lag that is good, and the peers that are asked before lag ejects this replica.
 
     Fewer than `floor_replicas` good replicas, counted over this one and its peers, let the least lagging ones go on; 0
     until the peers are known, for a replica that knows only itself would always be the last.
     """
 
-    good_samples: int = 3
-    bad_samples: int = 2
     lag_seconds: float = 5.0
-    min_free_disk_percent: float = 5.0
     floor_replicas: int = 0
     source_serves_reads: bool = False
     peers: Tuple[Peer, ...] = ()
@@ -111,8 +107,6 @@ def _check_field(name: str, value: Any) -> None:
         raise InvalidArgument(
             f"health: {name} must be a number from 0 to {_HIGHEST}, not {str(value)[:60]!r}"
         )
-    if name in _WHOLE_FROM_1 and (not isinstance(value, int) or value < 1):
-        raise InvalidArgument(f"health: {name} must be a whole number of at least 1, not {_shown(value)}")
     if name in _WHOLE_FROM_0 and not isinstance(value, int):
         raise InvalidArgument(f"health: {name} must be a whole number, not {_shown(value)}")
 

@@ -26,6 +26,8 @@ from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import MISFITS
 
 SAMPLE_SECONDS = 1.0
+# So many in a row turn the answer: one slow answer takes no replica out, and one quick answer brings none back.
+GOOD_SAMPLES, BAD_SAMPLES = 3, 2
 STALE_SECONDS = 5.0
 # A peak fills servers. One that is taken out for it loses its clients' connections, and they come to the next. Longer
 # than a burst lasts nobody knows whether it still follows its source.
@@ -42,11 +44,11 @@ class HealthState:
     (monotonic seconds).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, good_samples: int = GOOD_SAMPLES, bad_samples: int = BAD_SAMPLES) -> None:
+        self._needed = {True: good_samples, False: bad_samples}
         self._is_good = False
         self._only_lag = False
         self._in_a_row = {True: 0, False: 0}
-        self._needed_good = 1
         self._latest: Optional[Sample] = None
         self._floor: Optional[FloorDecision] = None
         self._taken_at = 0.0
@@ -60,7 +62,7 @@ class HealthState:
         with self._lock:
             return not sample.problem and self._only_lag and not self._is_good
 
-    def add(self, sample: Sample, policy: HealthPolicy, floor: Optional[FloorDecision], now: float) -> None:
+    def add(self, sample: Sample, floor: Optional[FloorDecision], now: float) -> None:
         """Take in a sample; it turns the answer when enough of its kind came in a row. A full server's turns nothing
         until it is the only kind for FULL_SECONDS; then it is bad like others."""
         with self._lock:
@@ -71,8 +73,7 @@ class HealthState:
                 return
             kind = not sample.problem
             self._in_a_row = {kind: self._in_a_row[kind] + 1, not kind: 0}
-            self._needed_good = policy.good_samples
-            if self._in_a_row[kind] >= (policy.good_samples if kind else policy.bad_samples):
+            if self._in_a_row[kind] >= self._needed[kind]:
                 self._is_good = kind
             if sample.problem:
                 self._only_lag = sample.kind == LAG
@@ -115,7 +116,7 @@ class HealthState:
                 "the source, which may serve reads" if latest.is_source else "read only, replicating, in time"
             )
             return role + once
-        problem = latest.problem or f"{good} of {self._needed_good} good samples"
+        problem = latest.problem or f"{good} of {self._needed[True]} good samples"
         if kept and floor is not None:
             return f"{problem}; goes on serving: {floor.reason}"
         return problem
@@ -151,7 +152,7 @@ class Sampler:
                 floor = may_keep_serving(sample.staleness_seconds or 0.0, peers, policy.floor_replicas)
         except (OSError, HostError, *MISFITS) as error:
             sample, floor = Sample(f"no sample could be taken: {type(error).__name__}: {error}", FAULT), None
-        self._state.add(sample, policy, floor, self._clock())
+        self._state.add(sample, floor, self._clock())
 
     def _sample(self, policy: HealthPolicy) -> Sample:
         free = free_disk_percents(self._settings)

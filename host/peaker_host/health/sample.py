@@ -28,6 +28,8 @@ QUERY_TIMEOUT_SECONDS = 2.0
 # A source that does nothing sends a heartbeat per interval; one may be lost, and a busy host may be late.
 _HEARTBEATS_MISSED = 2.5
 _LEAST_SILENCE_SECONDS = 3.0
+# MySQL stops when a volume is full; so much is left for people to make room while it drains.
+LEAST_FREE_DISK_PERCENT = 5.0
 # max_connections, and the server's own max_user_connections: what clients hold, not what ails it.
 _NO_PLACE = ("ERROR 1040", "ERROR 1203")
 _REFUSED = ("ERROR 1045", "ERROR 1698", "ERROR 1227", "ERROR 1142", "Could not open required defaults file")
@@ -141,7 +143,7 @@ def take_sample(
         seen = _Seen(engine, facts, status_from(rows, engine), free_disk_percent)
         return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, silence, now)
     except (HostError, *MISFITS) as error:
-        return _no_answer(str(error), free_disk_percent, policy)
+        return _no_answer(str(error), free_disk_percent)
 
 
 class _Seen:
@@ -157,7 +159,7 @@ class _Seen:
     def source_sample(self, policy: HealthPolicy) -> Sample:
         """A source is good only where the cluster lets it serve reads."""
         refused = "" if policy.source_serves_reads else "it is the source, which serves no reads"
-        problem = refused or disk_problem(self.free, policy)
+        problem = refused or disk_problem(self.free)
         return Sample(
             problem,
             FAULT if problem else "",
@@ -197,7 +199,7 @@ class _Seen:
             _thread_problem(self.status),
             "the lag is unknown" if lag is None and not self._awaits_source() else "",
             "the source was not heard of yet" if silent is None and self._must_be_heard() else "",
-            disk_problem(self.free, policy),
+            disk_problem(self.free),
         ]
 
     def _late(self, policy: HealthPolicy, lag: Optional[float], silent: Optional[float]) -> str:
@@ -265,11 +267,11 @@ class _Seen:
         return tuple(missing if told else [*missing, "unapplied_seconds"])
 
 
-def disk_problem(free_disk_percent: Dict[str, float], policy: HealthPolicy) -> str:
+def disk_problem(free_disk_percent: Dict[str, float]) -> str:
     """The first file system with too little room, or nothing."""
     for mount_point, percent in sorted(free_disk_percent.items()):
-        if percent < policy.min_free_disk_percent:
-            return f"{percent:.1f} % of {mount_point} is free, {policy.min_free_disk_percent:g} % needed"
+        if percent < LEAST_FREE_DISK_PERCENT:
+            return f"{percent:.1f} % of {mount_point} is free, {LEAST_FREE_DISK_PERCENT:g} % needed"
     return ""
 
 
@@ -288,11 +290,11 @@ def free_disk_percents(settings: Settings) -> Dict[str, float]:
     return found
 
 
-def _no_answer(error: str, free_disk_percent: Dict[str, float], policy: HealthPolicy) -> Sample:
+def _no_answer(error: str, free_disk_percent: Dict[str, float]) -> Sample:
     kind, problem = FAULT, f"the database did not answer: {error}"
     if any(sign in error for sign in _NO_PLACE):
         # The room on its disks is known without it.
-        nearly_full = disk_problem(free_disk_percent, policy)
+        nearly_full = disk_problem(free_disk_percent)
         crowded = f"the database has no place for one more connection: {error}"
         kind, problem = (FAULT, nearly_full) if nearly_full else (FULL, crowded)
     elif any(sign in error for sign in _REFUSED):

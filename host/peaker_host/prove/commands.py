@@ -57,7 +57,5 @@ COMMANDS = (
             ),
             Parameter("--seed", "makes the sample repeatable", int, None),
         ),
-        fenced=True,
-        alone=True,
     ),
 )

@@ -96,8 +96,6 @@ COMMANDS = (
                 environment="PEAKER_BLOCK_LIST_URL",
             ),
         ),
-        fenced=True,
-        alone=True,
     ),
     Command(
         "prewarm",

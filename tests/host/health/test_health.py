@@ -58,11 +58,10 @@ def looks(status_rows: str, **changes: Any) -> str:
 def statuses(
     samples: list[Sample], good: int = 1, bad: int = 1, floor: FloorDecision | None = None
 ) -> tuple[list[int], HealthState]:
-    policy = HealthPolicy(good_samples=good, bad_samples=bad)
-    state = HealthState()
+    state = HealthState(good, bad)
     codes = []
     for now, sample in enumerate(samples):
-        state.add(sample, policy, floor if state.asks_for_floor(sample) else None, now)
+        state.add(sample, floor if state.asks_for_floor(sample) else None, now)
         codes.append(state.answer(False, now)[0])
     return codes, state
 
@@ -90,9 +89,9 @@ def test_one_slow_sample_does_not_turn_it_but_is_told() -> None:
 
 
 def test_before_the_first_sample_and_with_an_old_one_it_is_bad() -> None:
-    state = HealthState()
+    state = HealthState(good_samples=1)
     assert state.answer(False, 0)[0] == 503
-    state.add(GOOD, HealthPolicy(good_samples=1), None, 0)
+    state.add(GOOD, None, 0)
     assert state.answer(False, 5)[0] == 200
     status_code, body = state.answer(False, 6)
     assert (status_code, body["state"], body["why"]) == (503, "bad", "the last sample is 6.0 s old")
@@ -148,7 +147,7 @@ class TestFloor:
     def test_a_fault_is_never_forgiven(self) -> None:
         codes, state = statuses([LATE, BROKEN], floor=KEEP)
         assert codes == [200, 503]
-        state.add(BROKEN, HealthPolicy(bad_samples=1), KEEP, 2)
+        state.add(BROKEN, KEEP, 2)
         assert state.answer(False, 2)[0] == 503, "not even when a floor were said to hold"
 
     def test_it_does_not_leave_for_a_moment_on_its_way_back_to_good(self) -> None:
@@ -167,7 +166,7 @@ class TestFloor:
 
 class TestSampler:
     def replica(self, host: Host, programs: ScriptedProcesses, lag: str) -> tuple[HealthState, Sampler]:
-        state = HealthState()
+        state = HealthState(bad_samples=1)
         programs.on("SHOW REPLICA STATUS", answer=looks(status(Seconds_Behind_Source=lag)))
         return state, Sampler(host.settings, admin_client(host.settings, programs), state)
 
@@ -181,7 +180,7 @@ class TestSampler:
             return [Standing("i-1", "good")]
 
         monkeypatch.setattr("peaker_host.health.responder.ask_peers", ask_peers)
-        peers = '{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}],"bad_samples":1,"floor_replicas":1}'
+        peers = '{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}],"floor_replicas":1}'
         store_policy(host.settings, parse_policy(peers))
         _, sampler = self.replica(host, programs, "0")
         sampler.look()
@@ -195,7 +194,7 @@ class TestSampler:
     def test_the_only_replica_goes_on_under_lag(self, host: Host, programs: ScriptedProcesses) -> None:
         codes = {}
         for floor in (0, 1):
-            store_policy(host.settings, parse_policy(f'{{"bad_samples":1,"floor_replicas":{floor}}}'))
+            store_policy(host.settings, parse_policy(f'{{"floor_replicas":{floor}}}'))
             state, sampler = self.replica(host, programs, "99")
             sampler.look()
             code, body = state.answer(False, time.monotonic())
@@ -211,8 +210,8 @@ class TestSampler:
         programs.on("SHOW REPLICA STATUS", answer=answer)
         peers = [Standing("i-2", "lagging", 42.0)]
         monkeypatch.setattr("peaker_host.health.responder.ask_peers", lambda *_: peers)
-        store_policy(host.settings, {"floor_replicas": 1, "bad_samples": 1})
-        state = HealthState()
+        store_policy(host.settings, {"floor_replicas": 1})
+        state = HealthState(bad_samples=1)
         Sampler(host.settings, admin_client(host.settings, programs), state, lambda: 0.0).look()
         code, body = state.answer(False, 0)
         assert (code, body["kept_by_floor"], body["only_lag"], body["staleness_seconds"]) == (
@@ -235,14 +234,14 @@ class TestSampler:
 
 def test_the_policy_is_kept_on_the_host_and_an_empty_one_keeps_it(host: Host) -> None:
     assert load_policy(host.settings) == HealthPolicy()
-    store_policy(host.settings, parse_policy('{"bad_samples":4,"lag_seconds":2.5}'))
+    store_policy(host.settings, parse_policy('{"floor_replicas":4,"lag_seconds":2.5}'))
     store_policy(host.settings, parse_policy("{}"))
-    assert load_policy(host.settings) == HealthPolicy(bad_samples=4, lag_seconds=2.5)
+    assert load_policy(host.settings) == HealthPolicy(floor_replicas=4, lag_seconds=2.5)
     peers = '{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}]}'
     assert store_policy(host.settings, parse_policy(peers)) is True
     assert store_policy(host.settings, parse_policy(peers)) is False, "nothing new"
     assert load_policy(host.settings).peers == (Peer("i-1", "10.0.0.1"),)
-    assert load_policy(host.settings).bad_samples == 4, "what is not named is kept"
+    assert load_policy(host.settings).floor_replicas == 4, "what is not named is kept"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +250,6 @@ def test_the_policy_is_kept_on_the_host_and_an_empty_one_keeps_it(host: Host) ->
         ("{", "not JSON"),
         ("[]", "must be a JSON object"),
         ('{"lag":1}', "unknown field 'lag'"),
-        ('{"bad_samples":0}', "bad_samples must be a whole number of at least 1"),
         ('{"lag_seconds":"5"}', "lag_seconds must be a number"),
         ('{"floor_replicas":1.5}', "floor_replicas must be a whole number"),
         ('{"source_serves_reads":1}', "source_serves_reads must be true or false"),
@@ -313,7 +311,7 @@ def test_report_health_stores_the_policy_and_says_what_is_answered(
 ) -> None:
     ask_until(responder, 200)
     host.configure(health_port=urllib.parse.urlsplit(responder).port)
-    policy = HealthPolicy(good_samples=3, peers=parse_peers('[{"instance_id":"i-1","address":"10.0.0.1"}]'))
+    policy = HealthPolicy(peers=parse_peers('[{"instance_id":"i-1","address":"10.0.0.1"}]'))
     first = report_health(host.settings, programs, policy)
     assert (first["http_status"], first["state"], first["policy_changed"]) == (200, "good", True)
     assert report_health(host.settings, programs, policy)["policy_changed"] is False

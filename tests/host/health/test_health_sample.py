@@ -19,7 +19,7 @@ from peaker_host.health.sample import (
 )
 from peaker_host.machine.errors import CommandFailed
 
-POLICY = HealthPolicy(good_samples=2, bad_samples=2, lag_seconds=30, min_free_disk_percent=5)
+POLICY = HealthPolicy(lag_seconds=30)
 ROOM = {"/var/lib/mysql": 40.0, "/var/lib/mysql-log": 60.0}
 SERVER = "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 

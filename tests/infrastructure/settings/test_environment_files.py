@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ from tests.support.workflows import MACHINES
 Document = dict[str, Any]
 GIVEN = Path(__file__).with_name("environment_files")
 SHOP_TEXT = (GIVEN / "shop.yaml").read_text(encoding="utf-8")
+R7G_SIZES = ", ".join(json.loads(aws_names.PATH.read_text())["sizes_by_instance_family"]["r7g"])
 EARLY = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -91,6 +93,11 @@ _Written.add_representer(
 _Written.add_representer(
     str, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
 )
+
+
+def in_another_region(region: str) -> dict[str, Any]:
+    subnets = {f"{region}a": "subnet-0b0d000000000001a"}
+    return {"region": region} | {f"{one}.subnets": subnets for one in "cd"}
 
 
 def refused(path: Path) -> str:
@@ -358,22 +365,13 @@ def test_a_key_twice_and_a_wrong_setting_are_told_together(tmp_path: Path) -> No
     ]
 
 
-def test_unknown_region_is_not_told_again_as_wrong_subnets(tmp_path: Path) -> None:
-    [line] = refused(written(changed(shop(), {"region": "eu-wset-1"}), tmp_path)).splitlines()
-    assert told(line)[2:] == (
-        "region",
-        "must be a region that this release knows, got 'eu-wset-1' (accept_unlisted_region: true takes a newer one); "
-        "did you mean eu-west-1?",
-    )
-
-
 def test_what_comes_with_a_merge_is_told_where_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
-    path.write_text(SHOP_TEXT.replace("lag_samples: 3", "lag_samples: 0"), encoding="utf-8")
+    path.write_text(SHOP_TEXT.replace("lag_seconds: 5", "lag_seconds: 0"), encoding="utf-8")
     faults = [told(line)[1:3] for line in refused(path).splitlines()]
     assert faults == [
-        (43, "clusters.orders.gates.lag_samples"),
-        (43, "clusters.order-items.gates.lag_samples"),
+        (43, "clusters.orders.gates.lag_seconds"),
+        (43, "clusters.order-items.gates.lag_seconds"),
     ]
 
 
@@ -393,8 +391,8 @@ def test_what_comes_with_a_merge_is_told_where_it_is_written(tmp_path: Path) -> 
     ],
 )
 def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expected: tuple[str, str]) -> None:
-    event = {"from": start, "until": end, "time_zone": zone, "reason": "sale", "min_replicas": 4}
-    document = changed(shop(), {"c.calendar": [event]})
+    event = {"from": start, "until": end, "reason": "sale", "min_replicas": 4}
+    document = changed(shop(), {"c.time_zone": zone, "c.calendar": [event]})
     block = Environment.parse(document, "shop.yaml").clusters[0].model_dump(mode="json", exclude_none=True)
     (deployed,) = block["calendar"]
     assert set(deployed) == {"from", "until", "reason", "min_replicas"}
@@ -427,8 +425,16 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
          "clusters.orders.calendar.1.load: cup final takes 10 replicas and max_replicas is 6: raise it"),
         ({"c.max_replicas": 6, "c.min_replicas": 6},
          "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
-        ({"c.forecast.quantile": 0.9},
-         "clusters.orders.forecast.quantile: wins over the costs, which change nothing: remove one or the other"),
+        (in_another_region("eu-wset-1"),
+         "region: eu-wset-1 is no region that this release knows; did you mean eu-west-1?"),
+        ({"c.instance_type": "r7g.4xlagre"},
+         "clusters.orders.instance_type: r7g.4xlagre is no instance type that this release knows; did you mean "
+         "r7g.4xlarge?"),
+        ({"c.instance_type": "r7g.100xl"},
+         f"clusters.orders.instance_type: r7g.100xl is no instance type that this release knows; r7g has {R7G_SIZES}"),
+        ({"c.fallback_instance_types": ["r77g.large"]},
+         "clusters.orders.fallback_instance_types.0: r77g.large is no instance type that this release knows; did you "
+         "mean r7g.large?"),
         ({"c.forecast.schedule_minutes": 240},
          "clusters.orders.forecast.schedule_minutes: a rise is seen up to 240 minutes late: 5 to 15 is usual"),
         ({"c.load_metric.period_seconds": 43200},
@@ -481,19 +487,12 @@ def test_directory_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "dev.yaml") == f"{tmp_path.name}/dev.yaml: cannot be read: Is a directory"
 
 
-def in_region(region: str) -> dict[str, Any]:
-    changes = {"region": region} | {
-        f"{one}.subnets": {f"{region}a": "subnet-0b0d000000000001a"} for one in "cd"
-    }
-    return changed(shop(), changes)
-
-
 @pytest.mark.parametrize(
     ("region", "partition"),
     [("eu-west-1", "aws"), ("us-gov-west-1", "aws-us-gov"), ("us-gov-mid-9", "aws-us-gov")],
 )
 def test_partition_follows_the_region(region: str, partition: str) -> None:
-    document = {**in_region(region), "accept_unlisted_region": True}
+    document = changed(shop(), in_another_region(region))
     assert Environment.parse(document, "x").partition == partition
 
 
@@ -509,7 +508,7 @@ def test_partition_follows_the_region(region: str, partition: str) -> None:
 )
 def test_a_region_where_services_have_other_names_is_refused(region: str, partition: str) -> None:
     """kms:ViaService and iam:PassedToService end in amazonaws.com.cn in China, say."""
-    document = {**in_region(region), "accept_unlisted_region": True}
+    document = changed(shop(), in_another_region(region))
     with pytest.raises(
         EnvironmentFileError, match=f"region: must be a region of the partition .* of {partition}:"
     ):

@@ -78,7 +78,7 @@ def test_editors_find_the_schema_and_it_takes_the_given_files(name: str) -> None
         ("mode", "watch"),
         ("image_id", "debian-12"),
         ("subnets", {"us-east-1": "subnet-0b0d000000000001a"}),
-        ("drain", {"limit_seconds": 900}),
+        ("drain", {"limit_seconds": -1}),
         ("calendar", [{"from": "27.11.2026", "until": "2026-11-28T02:00", "reason": "sale"}]),
     ],
 )

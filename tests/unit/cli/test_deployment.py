@@ -202,7 +202,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "cdk.json").write_text("{}")
     (root / "environments" / "schema.py").write_text("")
     (root / "environments" / "prod.yaml").write_text("environment: prod\nregion: eu-west-1\n")
-    (root / "environments" / "local.yaml").write_text("region: us-east-1\nfunctions: {python: host}\n")
+    (root / "environments" / "local.yaml").write_text("region: us-east-1\n")
     return root
 
 

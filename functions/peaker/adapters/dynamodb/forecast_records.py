@@ -42,7 +42,7 @@ _OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
-    "shift_seen_seconds", "first_check_seconds", "failover_seconds", "safe_rate", "safe_rate_seconds",
+    "shift_seen_seconds", "first_check_seconds", "failover_seconds",
     "checked_seconds",
 )  # fmt: skip
 

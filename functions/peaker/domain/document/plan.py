@@ -58,15 +58,12 @@ class PlannedVolume(PlanPart):
 
 
 class PlannedPrewarm(PlanPart):
-    """What is read before the replica serves, in which order, and how fast, in MiB/s; 0 is as fast as it goes.
+    """A planned prewarm says what is read before the replica serves, and how fast, in MiB/s; 0 is as fast as it goes.
 
     With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`. What the
     snapshot holds beyond that follows at `remainder_rate_mib_per_s`: a first write into a cold block fetches it first.
     """
 
-    # A reading order of the host package. A host without a readable map falls back to the whole device, one without a
-    # page list to the plain order, both by themselves.
-    method: str
     serve_when: ServeWhen
     rate_limit_mib_per_s: int = 0
     background_rate_mib_per_s: int
@@ -339,7 +336,6 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
         security_group_ids=settings.security_group_ids,
         instance_profile=settings.instance_profile,
         prewarm=PlannedPrewarm(
-            method=prewarm.method,
             serve_when=prewarm.serve_when,
             background_rate_mib_per_s=prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0,
         ),

@@ -28,11 +28,9 @@ def why_never_first(settings: ClusterSettings) -> str | None:
     """Why the settings allow no first set; None where they do."""
     if settings.mode == "observe":
         return "mode is observe: nothing is made"
-    if not settings.snapshots.keep:
-        return "snapshots.keep is false"
-    if not settings.snapshots.during_observation:
-        return "snapshots.during_observation is false"
-    if settings.observation.accepted or settings.observation.days == 0:
+    if not settings.keep_snapshots:
+        return "keep_snapshots is false"
+    if settings.observation_days == 0:
         return "the cluster is not observed"
     return None
 
@@ -106,11 +104,11 @@ def first_set_note(
     price = f"at most {gib:g} GiB, " + (
         f"${hourly.value:.4f} an hour" if isinstance(hourly, Known) else "at an unknown price"
     )
-    if settings.mode == "observe" and settings.snapshots.keep and settings.snapshots.during_observation:
+    if settings.mode == "observe" and settings.keep_snapshots:
         return (
             "mode is observe, so no snapshot is taken; with mode act, one set would be while the cluster is observed "
-            f"(snapshots.during_observation): {price}"
+            f"(keep_snapshots): {price}"
         )
     if never is not None or kept or not (isinstance(observing, Known) and observing.value > 0):
         return None
-    return f"one snapshot set is taken while the cluster is observed (snapshots.during_observation): {price}"
+    return f"one snapshot set is taken while the cluster is observed (keep_snapshots): {price}"

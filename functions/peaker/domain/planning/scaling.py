@@ -29,7 +29,7 @@ from peaker.domain.planning.needed_replicas import (
     with_factor,
 )
 from peaker.domain.planning.reaction import load_text, patient_checks
-from peaker.domain.planning.scaling_policy import ScalingPolicy, keep_seconds, replicas_for
+from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES, ScalingPolicy, keep_seconds, replicas_for
 from peaker.domain.planning.taken_reads import Uncovered, kept_for_reads, uncovered_load
 
 
@@ -225,7 +225,7 @@ def _objection(
     if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
         return f"the forecast is {forecast.standing}"
     if is_beyond(forecast, _keep_until(inputs, forecast, lead_time, policy)):
-        hours = policy.keep_lead_times * lead_time.p90_seconds / 3600
+        hours = KEEP_LEAD_TIMES * lead_time.p90_seconds / 3600
         return f"the next {hours:.1f} h count, and the forecast reaches {forecast.reach_seconds / 3600:.1f} h"
     shift = state.shift_seen_seconds
     foreseen = forecast.standing is not Standing.DEGRADED
@@ -242,7 +242,7 @@ def _keep_until(
     inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
 ) -> float:
     """Seconds from the issue to the end of what a replica is kept for."""
-    return passed_seconds(inputs, forecast) + keep_seconds(lead_time, policy.keep_lead_times)
+    return passed_seconds(inputs, forecast) + keep_seconds(lead_time)
 
 
 def _keep(
@@ -255,7 +255,7 @@ def _keep(
     if forecast.standing is Standing.DEGRADED or forecast.quantiles is None:
         return need.wanted, need.by
     start = passed_seconds(inputs, forecast)
-    look_seconds = keep_seconds(lead_time, policy.keep_lead_times)
+    look_seconds = keep_seconds(lead_time)
     soon_seconds = min(look_seconds, lead_time.p90_seconds + policy.period_seconds)
     # Less trust in the bands keeps for less likely loads: by degrees, up to what is served.
     doubt = (1 - forecast.trust) * max(0.0, policy.quantile - policy.keep_quantile)

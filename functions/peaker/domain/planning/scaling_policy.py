@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 
 from peaker.domain.planning.lead_time import LeadTime
-from peaker_contract.load_settings import ForecastSettings
 
-DEFAULT_QUANTILE = 0.95
+# A replica given up and needed again within twice the lead time was not worth giving up.
 KEEP_LEAD_TIMES = 2.0
 
 
@@ -17,35 +16,6 @@ def replicas_for(load: float, capacity_per_replica: float) -> int:
     if capacity_per_replica <= 0:
         raise ValueError(f"capacity per replica must be positive, got {capacity_per_replica}")
     return max(0, math.ceil(load / capacity_per_replica - 1e-9))
-
-
-@dataclass(frozen=True)
-class ServedQuantile:
-    """The quantile of the forecast that the fleet must serve, and where it comes from."""
-
-    value: float
-    basis: str
-
-
-def newsvendor_quantile(short_cost: float, spare_cost: float) -> float:
-    """The quantile to serve: cost of a replica-hour short against the cost of one spare, Cu / (Cu + Co).
-
-    Nine times as costly gives 0.90, 19 times 0.95, 99 times 0.99. Limited to 0.5 to 0.99.
-    """
-    if short_cost <= 0 or spare_cost <= 0:
-        raise ValueError(f"costs must be positive, got {short_cost} short and {spare_cost} spare")
-    return min(0.99, max(0.5, short_cost / (short_cost + spare_cost)))
-
-
-def served_quantile(wanted: ForecastSettings | None) -> ServedQuantile:
-    """The one that was asked for; else the one that the costs of an hour short and an hour spare give; else 0.95."""
-    if wanted is not None and wanted.quantile is not None:
-        return ServedQuantile(wanted.quantile, "from the settings")
-    if wanted is None or wanted.cost_short_usd_per_hour is None or wanted.cost_spare_usd_per_hour is None:
-        return ServedQuantile(DEFAULT_QUANTILE, "the default")
-    short, spare = wanted.cost_short_usd_per_hour, wanted.cost_spare_usd_per_hour
-    value = newsvendor_quantile(short, spare)
-    return ServedQuantile(value, f"an hour short costs {short:g} USD, an hour spare {spare:g} USD")
 
 
 def minimum_lifetime_minutes(
@@ -68,25 +38,18 @@ class Capacity:
     basis: str
 
 
-def measured_capacity(
-    configured: float, *, knee_share: float | None = None, safe_rate: float | None = None
-) -> Capacity:
+def measured_capacity(configured: float, knee_share: float | None) -> Capacity:
     """The capacity from the settings, as far as measurement bears it out.
 
     configured: what the settings say; the start value, and the ceiling: measurement never plans with more than a
     person has answered for. knee_share: the IOPS that the storage proofs reached at the volumes' knee, over the
-    IOPS promised; a replica whose volumes give less serves that much less. safe_rate: the highest load per replica
-    that was served without trouble; shown capacity counts against a knee that looks lower.
+    IOPS promised; a replica whose volumes give less serves that much less.
     """
     if knee_share is None or knee_share >= 1:
         reason = "nothing was measured yet" if knee_share is None else "its volumes reach what they promise"
         return Capacity(configured, f"from the settings; {reason}")
     by_knee = configured * max(0.0, knee_share)
     knee = f"the volumes reached {knee_share:.0%} of their IOPS at the knee"
-    if safe_rate is not None and safe_rate > by_knee:
-        return Capacity(
-            min(configured, safe_rate), f"{knee}, but {safe_rate:g} per replica was served safely"
-        )
     return Capacity(by_knee, f"{knee}, so that much of the settings' {configured:g}")
 
 
@@ -107,12 +70,10 @@ class ScalingPolicy:
     min_replicas: int
     max_replicas: int
     capacity: Capacity
-    quantile: float = DEFAULT_QUANTILE
+    quantile: float = 0.95
     period_seconds: float = 300.0
     minimum_lifetime_seconds: float = 3600.0
     low_checks_needed: int = 3
-    # A replica given up and needed again within twice the lead time was not worth giving up.
-    keep_lead_times: float = KEEP_LEAD_TIMES
     # Whether the measured load alone decides, as where nothing can be forecast.
     is_reactive: bool = False
     keep_quantile: float = 0.75
@@ -124,16 +85,14 @@ class ScalingPolicy:
     hold_after_shift_seconds: float = 3600.0
 
 
-def keep_seconds(lead_time: LeadTime, keep_lead_times: float = KEEP_LEAD_TIMES) -> float:
+def keep_seconds(lead_time: LeadTime) -> float:
     """For how long ahead the forecast must stay low before a replica is given up: an hour at least."""
-    return max(keep_lead_times * lead_time.p90_seconds, 3600.0)
+    return max(KEEP_LEAD_TIMES * lead_time.p90_seconds, 3600.0)
 
 
-def horizon_needed_seconds(
-    lead_time: LeadTime, period_seconds: float, keep_lead_times: float = KEEP_LEAD_TIMES
-) -> float:
+def horizon_needed_seconds(lead_time: LeadTime, period_seconds: float) -> float:
     """How far a forecast must reach for decisions until a period after its issue: the lead time and the keep window.
 
     An hour more, for the step that has not ended at the time of issue.
     """
-    return keep_seconds(lead_time, keep_lead_times) + 2 * period_seconds + 3600.0
+    return keep_seconds(lead_time) + 2 * period_seconds + 3600.0

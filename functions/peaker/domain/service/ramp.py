@@ -17,6 +17,10 @@ from peaker_contract.endpoint_settings import RampSettings
 LEAST_ERRORS = 3
 # Of the reads that a share should bring, so much must arrive before a larger share is asked for.
 LEAST_OF_EXPECTED = 0.5
+# A neighbour's burst makes one window bad by accident, hardly two.
+WORSE_AT_MOST = 2
+# An hour of windows without an answer, at the usual step of 300 s.
+UNANSWERED_AT_MOST = 12
 
 
 class RampAction(StrEnum):
@@ -104,7 +108,7 @@ def judge_share(
     longer than the endpoint can be late, clients keep their connections, and the share rises by time; it says so.
     """
     known = [peer.queries for peer in peers if isinstance(peer, Service) and peer.measurable]
-    counted = [queries for queries in known if queries >= policy.min_queries]
+    counted = [queries for queries in known if queries >= policy.least_queries]
     if verdict.action is not RampAction.ADVANCE or not isinstance(newcomer, Service) or not counted:
         return verdict
     measured = newcomer.queries / statistics.mean(counted)
@@ -137,24 +141,25 @@ def judge_step(
         return RampVerdict(RampAction.HOLD, f"the newcomer could not be measured: {newcomer.why}")
     if not newcomer.measurable and known and not any(peer.measurable for peer in known):
         return RampVerdict(RampAction.ADVANCE, "by time alone: performance_schema is off on all replicas")
-    busy = [peer for peer in known if peer.measurable and peer.queries >= policy.min_queries]
+    busy = [peer for peer in known if peer.measurable and peer.queries >= policy.least_queries]
     numbers = _numbers(newcomer, busy)
     if _quiet([newcomer, *known], policy) and len(known) == len(peers):
-        reason = f"by time alone: no replica answered {policy.min_queries} queries in the window"
+        reason = f"by time alone: no replica answered {policy.least_queries} queries in the window"
         return RampVerdict(RampAction.ADVANCE, reason, numbers)
-    if newcomer.queries < policy.min_queries:
-        reason = f"{newcomer.queries} queries on the newcomer, {policy.min_queries} needed to compare"
+    if newcomer.queries < policy.least_queries:
+        reason = f"{newcomer.queries} queries on the newcomer, {policy.least_queries} needed to compare"
         return RampVerdict(RampAction.HOLD, reason, numbers)
     if not busy:
         return RampVerdict(
-            RampAction.HOLD, f"no peer answered {policy.min_queries} queries to compare with", numbers
+            RampAction.HOLD, f"no peer answered {policy.least_queries} queries to compare with", numbers
         )
     return _compared(newcomer, busy, policy, numbers)
 
 
 def _quiet(replicas: Sequence[Service], policy: RampSettings) -> bool:
     return all(
-        one.measurable and one.queries < policy.min_queries and one.errors < LEAST_ERRORS for one in replicas
+        one.measurable and one.queries < policy.least_queries and one.errors < LEAST_ERRORS
+        for one in replicas
     )
 
 

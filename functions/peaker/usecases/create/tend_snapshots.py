@@ -83,7 +83,7 @@ def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
     if begun:
         return _finish(ports, settings, begun[-1], kept)
     if kept:
-        unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
+        unwanted = None if settings.keep_snapshots else "keep_snapshots is false"
         return _prune(ports, ShortLeases(ports, name), name, ours, unwanted)
     decision = _decide(ports, settings, kept)
     return _begin(ports, settings, decision) if decision.take else decision.reason

@@ -1,13 +1,12 @@
 """What a decision takes into account beside load and forecast: trouble, known events, measured capacity, observation.
 
-Trouble comes from three places. Metrics that the cluster's settings name (an error rate, say); the markers
-`Deploy` and `Failover` of namespace Peaker/Events, dimension Cluster, which a person or a pipeline writes with one
-`aws cloudwatch put-metric-data`; and the source itself: another instance in its place is a failover.
+Trouble comes from two places: the markers `Deploy` and `Failover` of namespace Peaker/Events, dimension Cluster, which
+a person or a pipeline writes with one `aws cloudwatch put-metric-data`; and the source itself: another instance in its
+place is a failover.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
@@ -20,13 +19,11 @@ from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports.bundle import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.load_settings import TroubleMetricSettings
+from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
 
 _MARKER_PERIOD_SECONDS = 60
 _PROOFS_COUNTED = 5
-# A load that was served safely is believed for four weeks; versions, queries and data change.
-_SAFE_RATE_DAYS = 28
 
 
 @dataclass(frozen=True)
@@ -39,18 +36,16 @@ class Observation:
 
 
 def observation(settings: ClusterSettings, state: CheckState, now: datetime) -> Observation:
-    """A cluster in mode observe, and one that is younger than its days of observation and not accepted."""
+    """A cluster in mode observe, and one that is younger than its days of observation."""
     if settings.mode == "observe":
         return Observation(True, "the cluster is in mode observe")
-    if settings.observation.accepted:
-        return Observation(False, "accepted")
     first = now.timestamp() if state.first_check_seconds is None else state.first_check_seconds
     seen = (now.timestamp() - first) / 86_400
-    left = settings.observation.days - seen
+    left = settings.observation_days - seen
     if left <= 0:
         return Observation(False, f"observed for {seen:.1f} days")
-    days = f"{seen:.1f} of {settings.observation.days:g} days"
-    return Observation(True, f"observed for {days}; observation.accepted: true ends it", left)
+    days = f"{seen:.1f} of {settings.observation_days:g} days"
+    return Observation(True, f"observed for {days}; observation_days: 0 ends it", left)
 
 
 def carried_over(state: CheckState, fleet: FleetState | None, now: datetime) -> CheckState:
@@ -68,41 +63,32 @@ def carried_over(state: CheckState, fleet: FleetState | None, now: datetime) -> 
 def troubles(
     ports: ForecastPorts, settings: ClusterSettings, state: CheckState, now: datetime
 ) -> list[Trouble]:
-    """All trouble within the hold, the newest of each metric. Raises Throttled, AwsUnavailable: no guess instead.
-
-    A trouble metric without points shows no trouble: most error metrics have none while all is well.
-    """
+    """All trouble within the hold, the newest of each kind. Raises Throttled, AwsUnavailable: no guess instead."""
     since = now - timedelta(minutes=settings.holds.minutes)
     found = [] if state.failover_seconds is None else [Trouble("failover", state.failover_seconds)]
-    for metric in (*settings.holds.trouble_metrics, *_markers(settings.name)):
-        points = ports.history.events(metric, since, now)
-        above = [
+    for name in EventMetric:
+        points = ports.history.events(_marker(settings.name, name), since, now)
+        written = [
             at
             for at, value in zip(points.times_seconds, points.values, strict=True)
-            if value > metric.above and at <= now.timestamp()
+            if value > 0 and at <= now.timestamp()
         ]
-        if above:
+        if written:
             # The trouble may have lasted to the end of its period, or to now.
-            ended = min(max(above) + points.period_seconds, now.timestamp())
-            found.append(Trouble(metric.kind.replace("_", " "), ended))
+            ended = min(max(written) + points.period_seconds, now.timestamp())
+            found.append(Trouble(name.value.lower(), ended))
     limit = since.timestamp()
     return [one for one in found if one.at_seconds > limit]
 
 
-def _markers(cluster: str) -> tuple[TroubleMetricSettings, TroubleMetricSettings]:
-    def marker(name: EventMetric, kind: str) -> TroubleMetricSettings:
-        return TroubleMetricSettings.model_validate(
-            {
-                "namespace": EVENTS_NAMESPACE,
-                "name": name,
-                "statistic": "Sum",
-                "period_seconds": _MARKER_PERIOD_SECONDS,
-                "dimensions": {CLUSTER_DIMENSION: cluster},
-                "kind": kind,
-            }
-        )
-
-    return marker(EventMetric.DEPLOY, "deploy"), marker(EventMetric.FAILOVER, "failover")
+def _marker(cluster: str, name: EventMetric) -> LoadMetricSettings:
+    return LoadMetricSettings(
+        namespace=EVENTS_NAMESPACE,
+        name=name.value,
+        statistic="Sum",
+        period_seconds=_MARKER_PERIOD_SECONDS,
+        dimensions={CLUSTER_DIMENSION: cluster},
+    )
 
 
 def overrides(settings: ClusterSettings) -> tuple[CalendarOverride, ...]:
@@ -120,34 +106,7 @@ def overrides(settings: ClusterSettings) -> tuple[CalendarOverride, ...]:
     )
 
 
-def capacity(settings: ClusterSettings, past: PastSteps, state: CheckState) -> Capacity:
-    """The settings' figure, as far as the last storage proofs and the loads that were served bear it out."""
+def capacity(settings: ClusterSettings, past: PastSteps) -> Capacity:
+    """The settings' figure, as far as the last storage proofs bear it out."""
     shares = list(past.knee_shares)[-_PROOFS_COUNTED:]
-    return measured_capacity(
-        settings.capacity_per_replica,
-        knee_share=median(shares) if shares else None,
-        safe_rate=state.safe_rate,
-    )
-
-
-def with_safe_rate(
-    state: CheckState,
-    settings: ClusterSettings,
-    load: float | None,
-    serving: int | None,
-    trouble: Sequence[Trouble],
-    now: datetime,
-) -> CheckState:
-    """The state with the highest load per replica that was served without trouble.
-
-    Only where an error metric is named: without one nobody knows whether it was served well.
-    """
-    told = any(metric.kind == "error_spike" for metric in settings.holds.trouble_metrics)
-    old = state.safe_rate_seconds
-    if old is not None and now.timestamp() - old > _SAFE_RATE_DAYS * 86_400:
-        state = replace(state, safe_rate=None, safe_rate_seconds=None)
-    if not told or trouble or load is None or not serving:
-        return state
-    if load / serving <= (state.safe_rate or 0.0):
-        return state
-    return replace(state, safe_rate=load / serving, safe_rate_seconds=now.timestamp())
+    return measured_capacity(settings.capacity_per_replica, median(shares) if shares else None)

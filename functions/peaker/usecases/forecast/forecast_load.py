@@ -23,7 +23,6 @@ from peaker.domain.planning.scaling_policy import (
     Capacity,
     ScalingPolicy,
     minimum_lifetime_minutes,
-    served_quantile,
     with_headroom,
 )
 from peaker.domain.planning.taken_reads import with_few_reads
@@ -38,7 +37,6 @@ from peaker.usecases.forecast.decision_inputs import (
     observation,
     overrides,
     troubles,
-    with_safe_rate,
 )
 from peaker.usecases.forecast.fleet_now import fleet_now
 from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
@@ -80,7 +78,6 @@ class ForecastReport(BaseModel):
     lead_time_p50_seconds: float
     lead_time_p90_seconds: float
     quantile: float
-    quantile_basis: str
     capacity_per_replica: float
     capacity_basis: str
     observing: bool
@@ -126,17 +123,15 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     lead_time = predict_lead_time(lead_inputs, past)
     series = load_history(ports, settings, now)
     forecast = forecast_ahead(series, lead_time, settings)
-    trouble = troubles(ports, settings, state, now)
     inputs = DecisionInputs(
         now_seconds=now.timestamp(),
         load_now=None if forecast.stale else forecast.last_load,
         fleet=counts,
-        troubles=trouble,
+        troubles=troubles(ports, settings, state, now),
         overrides=overrides(settings),
     )
-    state = with_safe_rate(state, settings, inputs.load_now, counts.serving, trouble, now)
     prices = cluster_prices(ports.common, settings)
-    policy = scaling_policy(settings, prices, fleet, capacity(settings, past, state))
+    policy = scaling_policy(settings, prices, fleet, capacity(settings, past))
     decision = decide(inputs, forecast, lead_time, policy, state)
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
@@ -195,11 +190,10 @@ def scaling_policy(
         min_replicas=settings.min_replicas,
         max_replicas=settings.max_replicas,
         capacity=with_headroom(capacity_per_replica, settings.forecast.headroom),
-        quantile=served_quantile(settings.forecast).value,
+        quantile=settings.forecast.quantile,
         period_seconds=60.0 * settings.forecast.schedule_minutes,
         minimum_lifetime_seconds=60.0 * minutes,
         hold_after_trouble_seconds=60.0 * settings.holds.minutes,
-        keep_lead_times=settings.forecast.keep_lead_times,
         is_reactive=settings.forecast.rule == "reactive",
     )
 
@@ -308,7 +302,6 @@ def _report(check: _Check) -> ForecastReport:
         lead_time_p50_seconds=lead_time.p50_seconds,
         lead_time_p90_seconds=lead_time.p90_seconds,
         quantile=check.policy.quantile,
-        quantile_basis=served_quantile(check.settings.forecast).basis,
         capacity_per_replica=check.policy.capacity.per_replica,
         capacity_basis=check.policy.capacity.basis,
         observing=check.observation.observing,

@@ -22,8 +22,7 @@ from peaker_contract.cluster import ClusterSettings
 
 def forecast_ahead(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
     """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
-    wanted = settings.forecast
-    needed = horizon_needed_seconds(lead_time, 60.0 * wanted.schedule_minutes, wanted.keep_lead_times)
+    needed = horizon_needed_seconds(lead_time, 60.0 * settings.forecast.schedule_minutes)
     reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
     return forecast_demand(
         series,

@@ -37,7 +37,7 @@ def reads_taken(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> d
             reads[one.instance_id] = _reads(ports, settings, one.instance_id, now)
         else:
             shares[one.instance_id] = Unknown(why)
-    return shares | shares_of_reads(reads, settings.ramp.min_queries / settings.ramp.window_seconds)
+    return shares | shares_of_reads(reads, settings.ramp.least_queries / settings.ramp.window_seconds)
 
 
 def with_shares(counts: FleetCounts, state: CheckState, shares: dict[str, Reading]) -> FleetCounts:

@@ -99,7 +99,6 @@ def policy_parameters(
     settings: ClusterSettings, instance: Instance, replicas: list[Instance]
 ) -> dict[str, str]:
     """Returns the policy that report_health stores on that replica; the peers are all others."""
-    health = settings.health
     peers = [
         {"instance_id": one.instance_id, "address": one.private_ip}
         for one in replicas
@@ -108,11 +107,8 @@ def policy_parameters(
     return {
         "RunId": f"check-{settings.name}",
         "Peers": json.dumps(peers, separators=(",", ":")),
-        "FloorReplicas": str(health.floor_replicas),
+        "FloorReplicas": str(settings.health.floor_replicas),
         "LagSeconds": f"{settings.gates.lag_seconds:g}",
-        "GoodSamples": str(health.good_samples),
-        "BadSamples": str(health.bad_samples),
-        "MinFreeDiskPercent": f"{health.min_free_disk_percent:g}",
         "SourceServesReads": "true" if settings.read_endpoint.source_serves_reads else "false",
     }
 

@@ -6,6 +6,7 @@ from peaker.domain.planning.parking import CATCH_UP_WITHIN_SECONDS
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import StepInput
+from peaker.domain.service.registration import LAG_SAMPLES
 from peaker.ports.bundle import Ports
 from peaker.usecases.join.start_database import start_parameters
 from peaker.usecases.plan.gather_fleet import gather_fleet
@@ -50,6 +51,6 @@ def catch_up_parameters(settings: ClusterSettings, run_id: str) -> dict[str, str
     return {
         "RunId": run_id,
         "LagGateSeconds": str(int(settings.gates.lag_seconds)),
-        "LagSamples": str(settings.gates.lag_samples),
+        "LagSamples": str(LAG_SAMPLES),
         "TimeoutSeconds": str(CATCH_UP_WITHIN_SECONDS),
     }

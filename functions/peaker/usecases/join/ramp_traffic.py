@@ -14,6 +14,8 @@ from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import (
+    UNANSWERED_AT_MOST,
+    WORSE_AT_MOST,
     Expected,
     Ramp,
     RampAction,
@@ -49,8 +51,8 @@ COMPARED_PEERS = 2
 def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
     """Raises RampInProgress until the replica is one of the proven ones and in service.
 
-    Raises ReplicaWorseThanPeers after ramp.attempts times, RampUndecided after ramp.holds windows without an answer,
-    ReplicaChanged after a failover.
+    Raises ReplicaWorseThanPeers after WORSE_AT_MOST times, RampUndecided after UNANSWERED_AT_MOST windows without an
+    answer, ReplicaChanged after a failover.
     """
     settings = ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step, "replica")
@@ -175,18 +177,18 @@ def _after(
         return _set(ports, step, settings, ramp, verdict.reason)
     if verdict.action is RampAction.HOLD:
         ramp = ramp.model_copy(update={"holds": ramp.holds + 1})
-        if ramp.holds > policy.holds:
+        if ramp.holds > UNANSWERED_AT_MOST:
             raise RampUndecided(
                 f"{instance_id}: {ramp.holds} windows without an answer, the last: {verdict.reason}"
             )
         return _set(ports, step, settings, ramp, verdict.reason)
     if verdict.action is RampAction.BACK:
         ramp = ramp.model_copy(update={"backs": ramp.backs + 1, "index": 0, "share_since": ramp.since})
-        if ramp.backs >= policy.attempts:
+        if ramp.backs >= WORSE_AT_MOST:
             ports.ledger.require_lease(holder_of(step))
             ports.endpoint.set_share(settings, policy.shares[0])
             raise ReplicaWorseThanPeers(
-                f"{instance_id}: {verdict.reason} (attempt {ramp.backs} of {policy.attempts})"
+                f"{instance_id}: {verdict.reason} (attempt {ramp.backs} of {WORSE_AT_MOST})"
             )
         return _set(ports, step, settings, ramp, f"back: {verdict.reason}")
     if ramp.index + 1 < len(policy.shares):

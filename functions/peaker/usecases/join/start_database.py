@@ -26,14 +26,7 @@ def start_database(ports: Ports, step: StepInput) -> Summary:
 
 def health_policy(settings: ClusterSettings) -> str:
     """Returns the policy of the replica's health responder, as the host takes it (JSON)."""
-    health = settings.health
-    policy = {
-        "good_samples": health.good_samples,
-        "bad_samples": health.bad_samples,
-        "lag_seconds": settings.gates.lag_seconds,
-        "min_free_disk_percent": health.min_free_disk_percent,
-    }
-    return json.dumps(policy, separators=(",", ":"))
+    return json.dumps({"lag_seconds": settings.gates.lag_seconds}, separators=(",", ":"))
 
 
 def start_parameters(ports: Ports, step: StepInput, instance_id: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.service.registration import booted_before_proof, lag_samples
+from peaker.domain.service.registration import LAG_SAMPLES, booted_before_proof, lag_samples
 from peaker.ports.bundle import Ports
 from peaker.usecases.join.database_control import bring_database_back, catch_up_parameters
 from peaker.usecases.run.run_host_command import run_host_command
@@ -23,5 +23,5 @@ def wait_for_catch_up(ports: Ports, step: StepInput) -> Summary:
     else:
         parameters = catch_up_parameters(settings, builder_of(ports.ledger.run(step.run_id)))
         numbers = run_host_command(ports, step, "wait_for_catch_up", instance_id, parameters)
-    newest = lag_samples(numbers)[-settings.gates.lag_samples :]
+    newest = lag_samples(numbers)[-LAG_SAMPLES:]
     return Summary(text=f"last lag samples {newest} s", numbers=numbers)

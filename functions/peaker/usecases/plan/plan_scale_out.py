@@ -249,7 +249,7 @@ def _plan(
 
 def _kept_gib(ports: Ports, settings: ClusterSettings, choice: DonorChoice) -> float:
     """What kept snapshot sets store after the run: at most all of the donor's volumes."""
-    if not settings.snapshots.keep:
+    if not settings.keep_snapshots:
         return 0.0
     planned = 0.0
     if choice.donor is not None:

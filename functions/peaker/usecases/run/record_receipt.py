@@ -106,7 +106,7 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
     notes = _settle_resources(ports, step, settings)
     if step.batch is not None:
         return notes
-    unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
+    unwanted = None if settings.keep_snapshots else "keep_snapshots is false"
     return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted)]
 
 
@@ -127,7 +127,7 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
     notes = _deleted(TearDown(ports, holder, settings, step.run_id))
     if returned and kept is None:
         return [*notes, "a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
-    if kept is None or not settings.snapshots.keep:
+    if kept is None or not settings.keep_snapshots:
         return notes
     return [
         *notes,

@@ -8,7 +8,7 @@ from peaker.domain.service.ramp import Expected, RampAction, RampVerdict, Servic
 
 from peaker_contract.endpoint_settings import RampSettings
 
-POLICY = RampSettings(latency_margin=1.5, min_queries=100)
+POLICY = RampSettings(latency_margin=1.5, window_seconds=30)
 PEER = Service(1000, 0, 0.40)
 
 

@@ -48,8 +48,8 @@ def test_a_set_goes_with_its_donor_and_when_its_volumes_were_replaced(volumes: d
 
 def test_where_none_is_kept_all_go() -> None:
     sets = [kept("run-1", 2), kept("run-2", 1)]
-    assert [one.why for one in surplus_sets(sets, alive("i-base"), "snapshots.keep is false")] == [
-        "snapshots.keep is false"
+    assert [one.why for one in surplus_sets(sets, alive("i-base"), "keep_snapshots is false")] == [
+        "keep_snapshots is false"
     ] * 2
 
 

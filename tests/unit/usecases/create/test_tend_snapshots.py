@@ -24,8 +24,7 @@ from peaker_contract.tags import CLUSTER_TAG, DONOR_TAG, OWNER_TAG, RUN_TAG, VOL
 from tests.support.builders import BASE, RUN_ID, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 
-OBSERVED = {"days": 7.0, "accepted": False}
-NOT_YET = {"observation": OBSERVED}
+NOT_YET = {"observation_days": 7.0}
 FIRST = "first-snapshots-orders-20261121"
 
 
@@ -108,14 +107,9 @@ def unhealthy(ports: FakePorts) -> None:
 
 
 HELD: dict[str, tuple[dict[str, Any], Any, str]] = {
-    "switched-off": (
-        {"snapshots": {"during_observation": False}},
-        None,
-        "snapshots.during_observation is false",
-    ),
-    "none-is-kept": ({"snapshots": {"keep": False}}, None, "snapshots.keep is false"),
+    "none-is-kept": ({"keep_snapshots": False}, None, "keep_snapshots is false"),
     "mode-observe": ({"mode": "observe"}, None, "mode is observe: nothing is made"),
-    "accepted": ({"observation": {"accepted": True}}, None, "is not observed"),
+    "accepted": ({"observation_days": 0}, None, "is not observed"),
     "observation-over": ({"observing": 0.0}, None, "the observation is over"),
     "observation-unknown": ({"observing": None}, None, "unknown means hold (I4)"),
     "a-run-is-at-work": ({}, busy, "holds the lease until"),
@@ -256,8 +250,8 @@ def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:
 
 def test_a_set_goes_within_the_hour_where_none_is_kept_any_more() -> None:
     ports = completed(world())
-    ports.clusters.by_name["orders"] = orders(mode="observe", snapshots={"keep": False}, **NOT_YET)
-    assert looked(ports) == f"the snapshots of {FIRST} were deleted: snapshots.keep is false"
+    ports.clusters.by_name["orders"] = orders(mode="observe", keep_snapshots=False, **NOT_YET)
+    assert looked(ports) == f"the snapshots of {FIRST} were deleted: keep_snapshots is false"
     assert ports.storage.snapshots == {}
 
 
@@ -303,9 +297,7 @@ def planned_notes(ports: FakePorts) -> list[str]:
 
 def test_a_plan_names_the_setting_and_its_price() -> None:
     [note] = planned_notes(world())
-    assert note.startswith(
-        "one snapshot set is taken while the cluster is observed (snapshots.during_observation)"
-    )
+    assert note.startswith("one snapshot set is taken while the cluster is observed (keep_snapshots)")
     assert "at most 8 GiB, $0.0005 an hour" in note
 
 
@@ -316,4 +308,4 @@ def test_a_plan_in_mode_observe_says_that_nothing_is_taken() -> None:
 
 def test_a_plan_says_nothing_of_it_when_it_is_there_or_not_to_come() -> None:
     assert planned_notes(completed(world())) == []
-    assert planned_notes(world(observation={"accepted": True})) == []
+    assert planned_notes(world(observation_days=0)) == []

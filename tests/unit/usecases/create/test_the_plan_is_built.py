@@ -49,7 +49,7 @@ DEPLOYED: dict[str, Any] = {
         for name, device in (("data", "/dev/sdm"), ("log", "/dev/sdn"), ("extra", "/dev/sdo"))
     ],
 }  # fmt: skip
-GATES = {"lag_seconds": 5, "lag_samples": 3, "storage_await_ratio": 1.5, "knee_seconds": 120}
+GATES = {"lag_seconds": 5, "storage_await_ratio": 1.5, "knee_seconds": 120}
 PREPARED = {"gtid_set": "", "server_uuid": "donor", "data_bytes": 1, "buffer_pool_pages": 1}
 
 Step = Callable[[Ports, StepInput], Any]

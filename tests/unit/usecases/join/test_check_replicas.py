@@ -63,9 +63,6 @@ def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -
         "Peers": f'[{{"instance_id":"{FIRST}","address":"10.77.3.1"}}]',
         "FloorReplicas": "1",
         "LagSeconds": f"{orders().gates.lag_seconds:g}",
-        "GoodSamples": str(orders().health.good_samples),
-        "BadSamples": str(orders().health.bad_samples),
-        "MinFreeDiskPercent": "5",
         "SourceServesReads": "false",
     }
 

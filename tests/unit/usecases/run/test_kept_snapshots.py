@@ -139,10 +139,10 @@ def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports:
 def test_without_keep_nothing_stays_and_an_older_set_goes() -> None:
     ports = world()
     succeeded(ports, FIRST)
-    ports.clusters.by_name["orders"] = orders(snapshots={"keep": False})
+    ports.clusters.by_name["orders"] = orders(keep_snapshots=False)
     notes = succeeded(ports, SECOND)
     assert ports.storage.snapshots == {}
-    assert any("snapshots.keep is false" in note for note in notes)
+    assert any("keep_snapshots is false" in note for note in notes)
 
 
 def test_a_set_that_ec2_does_not_give_away_stays_and_fails_no_run(ports: FakePorts) -> None:
@@ -243,7 +243,7 @@ def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: Fa
     tight = world(limits=limits)
     planned = plan_scale_out(tight, PlanStep(**unleased(tight).model_dump())).plan
     assert [one["reason"] for one in planned["refusals"] if "of kept snapshots" in one["reason"]]
-    free = world(limits=limits, snapshots={"keep": False})
+    free = world(limits=limits, keep_snapshots=False)
     assert plan_scale_out(free, PlanStep(**unleased(free).model_dump())).plan["refusals"] == []
 
 

@@ -167,7 +167,7 @@ def record(ports: FakePorts, outcome: str) -> dict[str, object]:
 def test_a_snapshot_that_ec2_does_not_give_away_fails_no_run_whose_replica_serves(
     ports: FakePorts, outcome: str
 ) -> None:
-    ports.clusters.by_name["orders"] = orders(snapshots={"keep": False})
+    ports.clusters.by_name["orders"] = orders(keep_snapshots=False)
     in_service(ports)
     for snapshot_id in ports.storage.snapshots:
         ports.storage.undeletable[snapshot_id] = errors.AwsCallRejected(

@@ -61,12 +61,6 @@ class TestStart:
         sent = ports.commands.parameters[-1]
         assert (sent["Method"], sent["BackgroundRateMibPerS"]) == ("hot", "0")
 
-    def test_blocks_are_read_in_the_order_of_the_settings(self) -> None:
-        ports = world(prewarm={"method": "used"})
-        answer(ports, "start_prewarm", pid=1)
-        start_prewarm(ports, leased(ports, "StartPrewarm"))
-        assert ports.commands.parameters[-1]["Method"] == "used"
-
     def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
         ports = world(prewarm=HOT)
         answer(ports, "start_prewarm", pid=1)
@@ -272,7 +266,7 @@ class TestProof:
         assert self.verified(world(), volumes=[{"name": "data", "load": LOAD}])["against_plan"] == []
 
     def test_the_knee_is_searched_for_where_the_cluster_gives_it_time(self) -> None:
-        gates = {"lag_seconds": 5, "lag_samples": 3, "storage_await_ratio": 1.5, "knee_seconds": 120}
+        gates = {"lag_seconds": 5, "storage_await_ratio": 1.5, "knee_seconds": 120}
         ports = world(gates=gates)
         self.verified(ports)
         assert ports.commands.parameters[-1]["KneeSeconds"] == "120"
