@@ -36,7 +36,13 @@ MYSQL = DatabaseServer(
     writable="SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF",
     empty_history="RESET BINARY LOGS AND GTIDS",
     replication_rights="REPLICATION SLAVE",
-    health_grants=("REPLICATION CLIENT ON *.*", "SELECT ON performance_schema.*"),
+    health_grants=(
+        "REPLICATION CLIENT ON *.*",
+        "SELECT ON performance_schema.replication_connection_status",
+        "SELECT ON performance_schema.replication_connection_configuration",
+        "SELECT ON performance_schema.replication_applier_status_by_worker",
+        "SELECT ON performance_schema.replication_applier_status_by_coordinator",
+    ),
     source_options=("read_only=OFF", "super_read_only=OFF"),
     replica_options=("skip_replica_start=OFF",),
     follow_source=(

@@ -8,7 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
 
-from peaker_contract.errors import AwsCallRejected, ResourceNotFound, UndoInProgress, VolumeFailed
+from peaker_contract.errors import (
+    AwsCallRejected,
+    ResourceNotFound,
+    UndoInProgress,
+    VolumeFailed,
+    VolumeVanished,
+)
 from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import (
     OTHERS_SHOWN_WITHIN,
@@ -79,6 +85,10 @@ class HostileStorage:
             before, volume_id = self._account.tokens[client_token]
             if before != asked:
                 raise AwsCallRejected("ec2:CreateVolume: IdempotentParameterMismatch")
+            if state_at(self._account.volumes[volume_id], now) == "deleted":
+                raise VolumeVanished(
+                    "ec2:CreateVolume: IdempotentParameterMismatch: already deleted; the KMS key"
+                )
             return self._volume(self._account.volumes[volume_id], now)
         if spec.snapshot_id is not None:
             source = self._account.snapshots.get(spec.snapshot_id)

@@ -104,7 +104,7 @@ class Package:
 class Blocks:
     """Port SnapshotBlocks."""
 
-    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+    def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
         return runs_of(range(8))
 
     def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:

@@ -23,6 +23,9 @@ from stacks.rights.statement import Statement
 
 # Lambda's own most, after one and two more minutes.
 INVOCATION_RETRIES = 2
+# Each event says no more than "look now", and is followed by newer ones: so long it may wait while Lambda throttles.
+# Three tries of three minutes and both pauses fit in.
+LONGEST_INVOCATION_AGE_SECONDS = 900
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 
@@ -103,6 +106,7 @@ class PythonFunction(Construct):
                 function_name=self.function.function_name,
                 qualifier="$LATEST",
                 maximum_retry_attempts=INVOCATION_RETRIES,
+                maximum_event_age_in_seconds=LONGEST_INVOCATION_AGE_SECONDS,
                 destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
                     on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
                         destination=failed_invocations.queue_arn

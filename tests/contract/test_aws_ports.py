@@ -46,10 +46,10 @@ def test_the_blocks_of_a_snapshot_are_listed_over_all_pages(aws: Adapters) -> No
     aws.volumes.write(volume_id, dict.fromkeys(indices, b"x"))
     snapshot_id = aws.snapshot(volume_id, host, "run-b")
     listed = EbsSnapshotBlocks(aws.cloud.client("ebs"), blocks_per_page=100)
-    assert listed.held(snapshot_id, 3) == BlockRuns(((0, 150), (700, 1), (900, 100)), 251)
-    assert isinstance(listed.held(snapshot_id, 2), Unknown)
+    assert listed.held(snapshot_id, 3, 60.0) == BlockRuns(((0, 150), (700, 1), (900, 100)), 251)
+    assert isinstance(listed.held(snapshot_id, 2, 60.0), Unknown)
     with pytest.raises(errors.ResourceNotFound):
-        listed.held("snap-0123456789abcdef0", 3)
+        listed.held("snap-0123456789abcdef0", 3, 60.0)
 
 
 def test_what_changed_between_two_snapshots_of_a_volume_is_counted_over_all_pages(aws: Adapters) -> None:

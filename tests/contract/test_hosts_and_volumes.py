@@ -183,6 +183,19 @@ def test_a_volume_token_of_another_volume_is_refused(stage: Stage) -> None:
         stage.storage.create_volume(replace(spec, size_gib=2), "token-mismatch")
 
 
+def test_a_volume_that_was_made_and_vanished_is_told_with_its_key_when_the_call_is_made_again(
+    stage: Stage,
+) -> None:
+    """Its key was revoked; EC2 answers the token with `IdempotentParameterMismatch`."""
+    spec = volume_spec(stage, "run-7")
+    volume_id = stage.storage.create_volume(spec, "token-vanished").volume_id
+    stage.eventually(lambda: free(stage, volume_id, "i-0"))
+    stage.storage.delete_volume(volume_id)
+    stage.eventually(lambda: stage.storage.volumes_of_run("run-7") == [])
+    with pytest.raises(errors.VolumeVanished, match="KMS key"):
+        stage.storage.create_volume(spec, "token-vanished")
+
+
 def test_a_command_is_found_by_its_comment_and_by_when_it_was_asked_for(stage: Stage) -> None:
     host = running(stage, "token-6").instance_id
     asked_at, (name, parameters) = stage.now(), stage.document

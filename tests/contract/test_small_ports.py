@@ -247,9 +247,9 @@ def blocks(request: pytest.FixtureRequest) -> tuple[SnapshotBlocks, str, str]:
 
 def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBlocks, str, str]) -> None:
     port, first, second = blocks
-    assert not isinstance(port.held(first, 3), Unknown)
+    assert not isinstance(port.held(first, 3, 60.0), Unknown)
     for pages in (2, 0, -1):
-        assert isinstance(port.held(first, pages), Unknown)
+        assert isinstance(port.held(first, pages, 60.0), Unknown)
     assert not isinstance(port.changed(first, second, 2), Unknown)
     for pages in (1, 0):
         assert isinstance(port.changed(first, second, pages), Unknown)

@@ -572,7 +572,7 @@ def _services() -> Iterator[EntryPoint]:
         indices = [one for one in case if type(one) is int] if isinstance(case, list) else []
         blocks = [{"BlockIndex": one} for one in indices]
         return EbsSnapshotBlocks(SimpleNamespace(list_snapshot_blocks=lambda **_: {"Blocks": blocks})).held(
-            "snap-1", 2
+            "snap-1", 2, 60.0
         )  # type: ignore[arg-type]
 
     yield EntryPoint(

@@ -12,6 +12,7 @@ import pytest
 from moto.events.models import EventPattern
 from peaker_cli.doctor import deployed as doctor_deployed
 
+from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import Metric
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
@@ -103,6 +104,10 @@ def test_a_function_that_a_rule_calls_keeps_what_failed_for_the_last_time(assemb
     kept = {}
     for config in assembly.properties("AWS::Lambda::EventInvokeConfig"):
         assert (config["MaximumRetryAttempts"], config["Qualifier"]) == (2, "$LATEST")
+        tries_seconds = 3 * max(one.timeout_seconds for one in FUNCTIONS if one.is_asynchronous)
+        assert tries_seconds + 60 + 120 <= config["MaximumEventAgeInSeconds"] <= 3600, (
+            "a look has a successor"
+        )
         destination = config["DestinationConfig"]["OnFailure"]["Destination"]
         kept[functions[config["FunctionName"]["Ref"]]] = destination["Fn::GetAtt"][0]
     assert set(kept) == called

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peaker.domain.host_results import FENCED_DOCUMENTS
 from peaker.domain.replicas.agent import require_set_parameters
 from peaker_host import cli
 from peaker_host.machine.errors import InvalidArgument
@@ -31,6 +32,8 @@ PARAMETERS_FOR_PEOPLE = {
     },
 }
 VALUES = {
+    "FencingToken": "prod/orders:12.0",
+    "NotAfter": "1795931900",
     "WindowSeconds": "30",
     "Command": "verify_storage",
     "RunId": "scale-out-orders-20261121T0140-9f3a",
@@ -193,6 +196,44 @@ def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.
     assert parsed.block_list_url == VALUES["BlockListUrl"]
 
 
+FENCED = sorted(
+    path.stem for path in PATHS if {"FencingToken", "NotAfter"} <= set(load_document(path)["parameters"])
+)
+
+
+def test_each_document_that_changes_a_host_carries_the_lease_and_a_latest_time() -> None:
+    commands = sorted(command.name for command in cli.COMMANDS if command.fenced)
+    assert FENCED == commands == sorted(FENCED_DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", FENCED)
+def test_the_lease_and_the_latest_time_reach_the_command_by_its_environment(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option would be refused by a host package that does not know it."""
+    document = load_document(ROOT / "ssm_documents" / f"{name}.yaml")
+    recorder = tmp_path / "python3"
+    recorder.write_text(
+        f"#!{sys.executable}\nimport json,os,sys\nprint(json.dumps([sys.argv[2:], dict(os.environ)]))\n"
+    )
+    recorder.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell_of(document)],
+        env={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            **{f"SSM_{one}": VALUES[one] for one in document["parameters"]},
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    arguments, environment = json.loads(done.stdout)
+    for variable in ("PEAKER_FENCING_TOKEN", "PEAKER_NOT_AFTER"):
+        monkeypatch.setenv(variable, environment[variable])
+    parsed = cli.parser().parse_args(arguments)
+    assert (str(parsed.fencing_token), parsed.not_after) == ("12.0 of prod/orders", int(VALUES["NotAfter"]))
+
+
 def test_every_reading_order_may_be_asked_for_and_no_other_is_taken() -> None:
     document = load_document(ROOT / "ssm_documents" / "start_prewarm.yaml")
     pattern = document["parameters"]["Method"]["allowedPattern"]
@@ -210,6 +251,7 @@ HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
     [
         *("RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"),
         *("AdminDefaultsFile", "Filesystems", "Engine", "HealthPort", "HealthAccount"),
+        *("FencingToken", "NotAfter"),
     ],
 )
 def test_hostile_values_match_no_pattern(name: str) -> None:
@@ -228,6 +270,6 @@ def test_hostile_values_match_no_pattern(name: str) -> None:
     ids=["one is missing", "one is unknown", "one is not as its pattern says"],
 )
 def test_what_ssm_would_refuse_the_fake_of_the_use_cases_refuses(parameters: dict[str, str]) -> None:
-    refuse_parameters("load_buffer_pool", {"RunId": "scale-out-orders-1"})
-    with pytest.raises(ValueError, match="load_buffer_pool"):
-        refuse_parameters("load_buffer_pool", parameters)
+    refuse_parameters("check_mounts", {"RunId": "scale-out-orders-1"})
+    with pytest.raises(ValueError, match="check_mounts"):
+        refuse_parameters("check_mounts", parameters)

@@ -66,6 +66,7 @@ from peaker_contract.errors import (
     UndoInProgress,
     UnknownCluster,
     VolumeFailed,
+    VolumeVanished,
 )
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
@@ -304,6 +305,10 @@ class FakeStorage:
             raise self.rate_refusal
         if self._asked.setdefault(client_token, spec) != spec:
             raise AwsCallRejected("ec2:CreateVolume: IdempotentParameterMismatch")
+        if self._by_token.get(client_token, "") not in ("", *self.volumes):
+            raise VolumeVanished(
+                "ec2:CreateVolume: IdempotentParameterMismatch: already deleted; the KMS key"
+            )
         if client_token not in self._by_token:
             volume_id = f"vol-{len(self._by_token) + 0x100:017x}"
             self._by_token[client_token] = volume_id
@@ -493,7 +498,7 @@ class FakeSnapshotBlocks:
     held_by: dict[str, BlockRuns | Unknown | Exception] = field(default_factory=dict)
     changed_blocks: int | Unknown | Exception = 3
 
-    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+    def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
         held = self.held_by.get(snapshot_id, runs_of(range(8)))
         if isinstance(held, Exception):
             raise held

@@ -11,8 +11,25 @@ from peaker.domain.decoding import measured_json
 from peaker_contract.errors import HostCommandFailed
 
 RESULT_VERSION = 1
-# It runs before the host package is there, not out of it, and ends itself within five minutes.
+# It runs before the host package is there, not out of it.
 NOT_OF_THE_PACKAGE = frozenset({"install_host_package"})
+# They change the host, which refuses them when they come late or under an older fencing token.
+FENCED_DOCUMENTS = frozenset(
+    {
+        "assemble_storage",
+        "drain_replica",
+        "load_buffer_pool",
+        "prepare_donor",
+        "start_database",
+        "start_prewarm",
+        "start_replication",
+        "stop_database",
+        "verify_storage",
+    }
+)
+# The host's errors of a command that it did not begin and that may be sent again.
+NOT_BEGUN = frozenset({"CommandTooLate", "HostBusy"})
+FENCED = "CommandFenced"
 _LONGEST_TEXT = 4000
 
 ResultT = TypeVar("ResultT", bound="HostResult")

@@ -20,8 +20,9 @@ from peaker_host.machine.understanding import understood
 
 FILE = "blocks.json"
 _TRY_TIMEOUT_SECONDS = 30
-# No SDK is here that would ask S3 again; all tries end before the step does.
+# No SDK is here that would ask S3 again; all tries end before the step does, also where each byte comes late.
 _PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
+_ALL_TRIES_SECONDS = 90.0
 # Of 64 TiB, the largest volume, in runs of one block each.
 _MOST_BYTES = 2 * 1024**3
 # A hundred times that volume; larger numbers are no blocks.
@@ -32,28 +33,32 @@ _RUN = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 def fetch(url: str, path: str) -> None:
     """Store the list behind a (presigned) address as a local file. The address is never shown: it is a secret.
 
-    A store that is busy and a connection that is cut are asked again, five times at most. Raises BlockListUnreadable.
+    A store that is busy and a connection that is cut are asked again, five times and for 90 s at most. Raises
+    BlockListUnreadable.
     """
     from http.client import HTTPException
 
+    until = time.monotonic() + _ALL_TRIES_SECONDS
     for pause_seconds in (*_PAUSES_SECONDS, None):
         try:
-            _fetch_once(url, path)
+            _fetch_once(url, path, until)
         except (OSError, ValueError, HTTPException) as error:
-            if pause_seconds is None or not _may_pass(error):
+            if pause_seconds is None or not _may_pass(error) or time.monotonic() > until:
                 raise BlockListUnreadable(f"the block list could not be fetched: {_told(error)}") from error
             time.sleep(pause_seconds)
         else:
             return
 
 
-def _fetch_once(url: str, path: str) -> None:
+def _fetch_once(url: str, path: str, until: float) -> None:
     import urllib.request  # costs more to import than the rest of an engine's start
     from http.client import IncompleteRead
 
     with urllib.request.urlopen(url, timeout=_TRY_TIMEOUT_SECONDS) as answer, open(path, "wb") as file:
-        while piece := answer.read(1024 * 1024):
+        while piece := answer.read(64 * 1024):
             file.write(piece)
+            if time.monotonic() > until:
+                raise TimeoutError(f"not whole after {_ALL_TRIES_SECONDS:g} s")
             if file.tell() > _MOST_BYTES:
                 raise ValueError("too long")
         missing_bytes = getattr(answer, "length", None)  # of HTTP

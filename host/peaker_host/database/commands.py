@@ -32,6 +32,7 @@ COMMANDS = (
         "--run-id R",
         _load_buffer_pool,
         (Parameter("--timeout-seconds", "then it fails", positive, 1800.0),),
+        fenced=True,
     ),
     Command(
         "measure_service",

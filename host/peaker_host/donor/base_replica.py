@@ -7,12 +7,10 @@ is it made on this server alone, outside the binary log.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_file
@@ -36,6 +34,7 @@ from peaker_host.health.policy import store_policy
 from peaker_host.health.process import listening_addresses
 from peaker_host.health.serving_floor import read_health
 from peaker_host.health.unit import UNIT, install_health_service, unit_text
+from peaker_host.machine.command_gate import Sent, alone, forget_tokens
 from peaker_host.machine.errors import BaseNotPrepared, HostError
 from peaker_host.machine.files import read_json, read_text
 from peaker_host.machine.host_json import to_decide, write_decided
@@ -74,27 +73,17 @@ def prepare_base(
 ) -> Dict[str, Any]:
     """Look, then make what is missing; `wait_seconds` is how long the responder may take to answer good.
 
+    Fencing tokens that the host has seen are forgotten: a new installation's ledger counts from 1.
+
     With `check_only` nothing is made: what is missing is refused, and the result has the server's own numbers.
     Returns the steps and whether anything was changed. Raises BaseNotPrepared with the steps.
     """
     settings = replace(settings, engine=request.engine, health_port=request.health_port)
     if request.check_only:
         return _check(settings, settings_path, processes, request, wait_seconds)
-    with _one_at_a_time(settings):
+    with alone(settings, Sent("prepare_base", "", None, None)):
+        forget_tokens(settings)
         return _prepare(settings, settings_path, processes, request, wait_seconds, say)
-
-
-@contextmanager
-def _one_at_a_time(settings: Settings) -> Iterator[None]:
-    """Two that make the account at once would each write the other's password away."""
-    os.makedirs(settings.state_dir, exist_ok=True)
-    path = os.path.join(settings.state_dir, "prepare-base.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _prepare(

@@ -85,6 +85,8 @@ COMMANDS = (
             Parameter("--dump-percent", "share of the buffer pool to list at most", percent, 75),
             Parameter("--timeout-seconds", "for the dump", positive, 120.0),
         ),
+        fenced=True,
+        alone=True,
     ),
     Command(
         "prepare_base",

@@ -22,8 +22,15 @@ ACCOUNT, OWNERS_ACCOUNT = "peaker_health_local", "peaker_health"
 _RESTORE_TRIES, _RESTORE_WAIT_SECONDS = 6, 10
 # One of each kind that validate_password and MariaDB's simple_password_check ask for; a random text may lack one.
 _STRONG = "Aa1_"
+# The tables that a sample asks (sample.py).
+_TABLES = (
+    "replication_connection_status",
+    "replication_connection_configuration",
+    "replication_applier_status_by_worker",
+    "replication_applier_status_by_coordinator",
+)
 _MAY_SEE = {
-    "mysql": ("REPLICATION CLIENT ON *.*", "SELECT ON performance_schema.*"),
+    "mysql": ("REPLICATION CLIENT ON *.*", *(f"SELECT ON performance_schema.{table}" for table in _TABLES)),
     "mariadb": ("REPLICA MONITOR ON *.*",),
 }
 

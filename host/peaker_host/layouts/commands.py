@@ -70,6 +70,8 @@ COMMANDS = (
             Parameter("--wait-seconds", "how long a volume may take to appear", positive, 120.0),
             *OF_THE_CLUSTER,
         ),
+        fenced=True,
+        alone=True,
     ),
     Command(
         "describe_storage",

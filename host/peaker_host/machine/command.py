@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from peaker_host.machine.arguments import run_id
+from peaker_host.machine.arguments import epoch_seconds, fencing_token, run_id
+from peaker_host.machine.command_gate import Sent, admit, run_alone
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 
@@ -58,12 +61,34 @@ class Parameter:
 
 
 _RUN_ID = Parameter("--run-id", "the run that asks", run_id)
+# By the environment, so that a host package that knows neither takes a document that gives both.
+_FENCE = (
+    Parameter(
+        "--fencing-token",
+        "of the lease under which it was sent",
+        fencing_token,
+        None,
+        environment="PEAKER_FENCING_TOKEN",
+    ),
+    Parameter(
+        "--not-after",
+        "latest time to begin, in epoch seconds",
+        epoch_seconds,
+        None,
+        environment="PEAKER_NOT_AFTER",
+    ),
+)
+# Each sending has its own; none changes what is asked.
+_OF_A_SENDING = ("fencing_token", "not_after", "block_list_url", "run", "settings")
 
 
 @dataclass(frozen=True)
 class Command:
     """`run` gives the fields of the result line. It imports what it needs when it runs: an engine's start must not
-    cost more processor time than its reads. All but what serves the host for good belong to a run."""
+    cost more processor time than its reads. All but what serves the host for good belong to a run.
+
+    `fenced`: it is refused when it comes late or under an older token. `alone`: no other such command runs meanwhile.
+    """
 
     name: str
     summary: str
@@ -71,6 +96,23 @@ class Command:
     run: Callable[[Context], Dict[str, Any]]
     parameters: Tuple[Parameter, ...] = ()
     of_a_run: bool = True
+    fenced: bool = False
+    alone: bool = False
+
+    def guarded(self, context: Context) -> Dict[str, Any]:
+        """Runs the command if and when it may change the host."""
+        if self.alone:
+            sent = self.sent(context.arguments)
+            return run_alone(context.settings, sent, time.time, lambda: self.run(context))
+        if self.fenced:
+            admit(context.settings, self.sent(context.arguments), time.time())
+        return self.run(context)
+
+    def sent(self, arguments: argparse.Namespace) -> Sent:
+        """Returns the command as it was sent."""
+        asked = {name: value for name, value in vars(arguments).items() if name not in _OF_A_SENDING}
+        key = json.dumps(asked, sort_keys=True, default=str)
+        return Sent(self.name, key, arguments.fencing_token, arguments.not_after)
 
     def add_to(self, commands: Any) -> None:
         """Teach the command line (argparse's subparsers) this command."""
@@ -80,6 +122,7 @@ class Command:
             description=self.summary + ".",
             epilog=f"Example: peaker_host.pyz {self.name} {self.example}".replace("%", "%%"),
         )
-        parser.set_defaults(run=self.run)
-        for parameter in ((_RUN_ID,) if self.of_a_run else ()) + self.parameters:
+        parser.set_defaults(run=self.guarded)
+        common = ((_RUN_ID,) if self.of_a_run else ()) + (_FENCE if self.fenced else ())
+        for parameter in common + self.parameters:
             parameter.add_to(parser)

@@ -21,6 +21,18 @@ class InvalidHostSettings(HostError):
     """host.json is not readable JSON or holds an unknown or wrongly typed field."""
 
 
+class CommandTooLate(HostError):
+    """The command came after the latest time at which it might begin; nothing was changed."""
+
+
+class CommandFenced(HostError):
+    """The host has seen a higher fencing token: another run has taken over; nothing was changed."""
+
+
+class HostBusy(HostError):
+    """Another command changes the host and did not end in time; nothing was changed."""
+
+
 class ImageUnfit(HostError):
     """The server of the image cannot become a replica of this cluster. The message says what to do with the image."""
 

@@ -34,6 +34,7 @@ FILESYSTEMS = ("xfs", "ext4")
 _VOLUME_ID = re.compile(r"vol-[0-9a-f]{8,40}")
 _FIELDS = ("name", "volume_id", "device", "mount_point", "filesystem")
 _OPTIONAL = ("source",)
+_PROVEN = "proven.json"
 
 
 @dataclass(frozen=True)
@@ -200,3 +201,13 @@ def refuse_other_filesystem(device: BlockDevice, member: Member) -> str:
             f"{device.size_bytes}: make the volume at least as large as its snapshot"
         )
     return superblock.uuid
+
+
+def note_proven(settings: Settings, run_id: str) -> None:
+    """Keeps that the storage proof of the run said warm; work that would disturb it waits for that."""
+    write_json(settings.run_path(run_id, _PROVEN), {"verdict": "warm"})
+
+
+def is_proven(settings: Settings, run_id: str) -> bool:
+    """Tells whether the run's proof has ever said warm."""
+    return os.path.exists(settings.run_path(run_id, _PROVEN))

@@ -57,5 +57,7 @@ COMMANDS = (
             ),
             Parameter("--seed", "makes the sample repeatable", int, None),
         ),
+        fenced=True,
+        alone=True,
     ),
 )

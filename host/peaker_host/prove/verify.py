@@ -18,9 +18,8 @@ from peaker_host.blocks.ranges import Range, difference, intersection
 from peaker_host.layouts.mounts import Mount, let_resync, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
 from peaker_host.machine.errors import CommandFailed, HostError, ToolMissing, UnreadableFilesystem
-from peaker_host.machine.manifest import Manifest, Member, load_manifest
+from peaker_host.machine.manifest import Manifest, Member, load_manifest, note_proven
 from peaker_host.machine.processes import Processes
-from peaker_host.machine.proven import note_proven
 from peaker_host.machine.settings import Settings
 from peaker_host.prove import knee
 from peaker_host.prove.load_test import run_load_test

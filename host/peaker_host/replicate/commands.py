@@ -86,6 +86,8 @@ COMMANDS = (
             Parameter("--timeout-seconds", "until it answers", positive, 1800.0),
             *OF_THE_CLUSTER,
         ),
+        fenced=True,
+        alone=True,
     ),
     Command(
         "start_replication",
@@ -93,6 +95,8 @@ COMMANDS = (
         "--run-id R --source-host 10.77.0.10",
         _start_replication,
         (Parameter("--source-host", "address of the source", host_name),),
+        fenced=True,
+        alone=True,
     ),
     Command(
         "wait_for_catch_up",
@@ -105,12 +109,20 @@ COMMANDS = (
             Parameter("--timeout-seconds", "then it fails", positive, 3600.0),
         ),
     ),
-    Command("drain_replica", "Count client connections and transactions now", "--run-id R", _drain_replica),
+    Command(
+        "drain_replica",
+        "Count client connections and transactions now",
+        "--run-id R",
+        _drain_replica,
+        fenced=True,
+    ),
     Command(
         "stop_database",
         "Shut the server down cleanly and unmount",
         "--run-id R",
         _stop_database,
         (Parameter("--timeout-seconds", "then it fails", positive, 1800.0),),
+        fenced=True,
+        alone=True,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, Callable, Dict
@@ -25,9 +26,8 @@ from peaker_host.machine.errors import (
     TornSnapshot,
 )
 from peaker_host.machine.files import read_json, read_text, write_atomically, write_json
-from peaker_host.machine.manifest import Manifest, present_manifest
+from peaker_host.machine.manifest import Manifest, is_proven, present_manifest
 from peaker_host.machine.processes import Processes
-from peaker_host.machine.proven import is_proven
 from peaker_host.machine.settings import Settings
 from peaker_host.replicate.identity import (
     read_identity,
@@ -40,6 +40,7 @@ from peaker_host.replicate.replication import source_binlog_expire_seconds
 
 _MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime"}
 _MOUNT_TIMEOUT_SECONDS = 900.0
+_LAST_WORDS = "last_words.json"
 _TORN_CODE = "MY-011971"
 _TORN_TEXT = "is in the future"
 _LOG_TAIL_BYTES = 64 * 1024
@@ -72,6 +73,8 @@ def start_database(
     manifest = present_manifest(settings)
     if not marker.get("taken") or not all(os.path.ismount(point) for point in manifest.mount_points):
         stop_server(settings, processes, client)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(settings.run_path(manifest.run_id, _LAST_WORDS))
     for mount in open_mounts(settings, processes, manifest):
         say(mount_at_its_place(processes, mount))
     _start_only_on_volumes(settings, processes, manifest)
@@ -125,15 +128,15 @@ def stop_database(
 ) -> Dict[str, Any]:
     """Shut the server down cleanly and unmount its volumes, for a host that will be stopped; twice is once.
 
-    Says where replication stands and for how long its source keeps binary logs; both are None when the server was
-    down already, the second also when the source did not answer.
+    Says where replication stands and for how long its source keeps binary logs, as the first call heard it; both are
+    None when the server was down before that, the second also when the source did not answer.
     """
     started = time.monotonic()
-    facts = _last_words(settings, processes)
+    manifest = present_manifest(settings)
+    facts = _last_words(settings, processes, settings.run_path(manifest.run_id, _LAST_WORDS))
     processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
     processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=timeout_seconds)
     say("the server is down")
-    manifest = present_manifest(settings)
     for point in reversed(manifest.mount_points):
         if os.path.ismount(point):
             unmount(processes, point)
@@ -142,16 +145,19 @@ def stop_database(
     return dict(facts, stopped_seconds=round(time.monotonic() - started, 3))
 
 
-def _last_words(settings: Settings, processes: Processes) -> Dict[str, Any]:
+def _last_words(settings: Settings, processes: Processes, path: str) -> Dict[str, Any]:
+    """Returns what the server says before it is stopped; of one that is down, what it said then (in `path`)."""
     client = admin_client(settings, processes)
     try:
         gtid_set = str(client.json({"gtid_set": DIALECTS[settings.engine].executed_set})["gtid_set"])
     except DatabaseUnreachable:
-        return {"gtid_set": None, "binlog_expire_seconds": None}
-    return {
+        return read_json(path) or {"gtid_set": None, "binlog_expire_seconds": None}
+    said = {
         "gtid_set": gtid_set.replace("\n", ""),
         "binlog_expire_seconds": source_binlog_expire_seconds(settings, processes, client),
     }
+    write_json(path, said)
+    return said
 
 
 def mount_at_its_place(processes: Processes, mount: Mount) -> str:

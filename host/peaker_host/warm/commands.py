@@ -96,6 +96,8 @@ COMMANDS = (
                 environment="PEAKER_BLOCK_LIST_URL",
             ),
         ),
+        fenced=True,
+        alone=True,
     ),
     Command(
         "prewarm",

@@ -14,7 +14,7 @@ from peaker_host.beside.start_room import RoomForStart
 from peaker_host.beside.watcher import watched
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
-from peaker_host.machine.proven import is_proven
+from peaker_host.machine.manifest import is_proven
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.first_touch import FirstTouch, rate_of_touches
 from peaker_host.warm.planned import PlannedVolume

@@ -94,6 +94,18 @@ class TestAStoreThatIsBusy:
         assert "secret" not in str(refused.value)
         assert (downloads.asked, pauses) == (5, [1, 2, 4, 8])
 
+    def test_a_store_that_drips_is_left_when_the_time_is_up(
+        self,
+        tmp_path: Path,
+        downloads: Downloads,
+        pauses: list[float],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("peaker_host.blocks.block_list._ALL_TRIES_SECONDS", 0.0)
+        with pytest.raises(BlockListUnreadable, match="TimeoutError"):
+            fetch(downloads.url, str(tmp_path / "l"))
+        assert (downloads.asked, pauses) == (1, [])
+
     @pytest.mark.parametrize("status", [403, 404])
     def test_an_address_that_is_good_no_more_is_not_asked_again(
         self, tmp_path: Path, downloads: Downloads, pauses: list[float], status: int

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, unmount, watched
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, unmount, watched
 from peaker_host import cli
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Processes
@@ -53,6 +53,19 @@ def test_the_filesystems_leave_their_places_and_a_second_command_finds_it_done(
     assert stop(host, parked, capsys)["ok"]
     assert not os.path.ismount(data)
     assert stop(host, parked, capsys)["ok"]
+
+
+def test_a_second_command_says_where_the_server_stood_as_the_first_did(
+    host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Systems Manager calls a command undelivered that ran, and it is sent again."""
+    parked.on("gtid_executed", answer=json_row(gtid_set="c292c1fa-e550-11f1-9eb5-c2cd5b392683:1-9"))
+    parked.on("SHOW REPLICA STATUS", answer="")
+    first = stop(host, parked, capsys)
+    parked.on("gtid_executed", answer=CommandFailed("ERROR 2002 (HY000): Can't connect"))
+    second = stop(host, parked, capsys)
+    assert first["gtid_set"] == "c292c1fa-e550-11f1-9eb5-c2cd5b392683:1-9"
+    assert second["gtid_set"] == first["gtid_set"]
 
 
 def test_a_monitoring_agent_that_looks_just_then_does_not_keep_the_replica_from_being_parked(

@@ -17,7 +17,7 @@ import pytest
 from host_bench import MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.blocks.ranges import total
-from peaker_host.machine.proven import is_proven
+from peaker_host.machine.manifest import is_proven
 from test_prewarm import await_reading, engine
 
 from localcloud.blockstore import ColdBlockStore

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -17,8 +18,11 @@ from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, assemble, filled, secto
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, total
+from peaker_host.machine import command_gate
+from peaker_host.machine.command_gate import Sent
 from peaker_host.machine.errors import CommandFailed, InvalidArgument
 from peaker_host.machine.processes import Processes
+from peaker_host.warm import engine_lock
 from peaker_host.warm.control import KILLED, _fetch_block_list
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import PrewarmRequest
@@ -40,6 +44,29 @@ def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
+
+
+def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host, capsys: Capture) -> None:
+    """A command whose answer was lost is sent again while the host works on the first."""
+    assert assemble(host, capsys, filled(host))["ok"]
+    argv = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path), "start_prewarm"]
+    argv += ["--run-id", RUN_ID, "--rate-limit-mib-per-s", "1"]
+    # Both wait for it, and begin when it is given back.
+    with command_gate.alone(host.settings, Sent("assemble_storage", "", None, None)):
+        starts = [
+            subprocess.Popen(argv, cwd=HOST_PACKAGES, stdout=subprocess.PIPE, text=True) for _ in range(2)
+        ]
+    said = [json.loads(start.communicate(timeout=60)[0].splitlines()[-1]) for start in starts]
+    assert [(one["ok"], one.get("error")) for one in said] == [(True, None)] * 2
+    assert said[0]["pid"] == said[1]["pid"]
+    os.kill(said[0]["pid"], signal.SIGTERM)
+    wait_for_end(host)
+
+
+def wait_for_end(host: Host) -> None:
+    """Until no engine holds the host."""
+    with engine_lock._open(host.settings) as lock:
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLKW, engine_lock._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
 
 
 def journal_ranges(host: Host, volume: Volume) -> list[tuple[int, int]]:

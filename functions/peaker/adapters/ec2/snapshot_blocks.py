@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, islice
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
@@ -20,15 +21,28 @@ if TYPE_CHECKING:
 class EbsSnapshotBlocks:
     """Port SnapshotBlocks."""
 
-    def __init__(self, ebs: EBSClient, blocks_per_page: int = BLOCKS_PER_PAGE) -> None:
+    def __init__(
+        self,
+        ebs: EBSClient,
+        blocks_per_page: int = BLOCKS_PER_PAGE,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ebs = ebs
         self._size = blocks_per_page
+        self._seconds = seconds
 
-    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+    def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
+        until = self._seconds() + seconds_at_most
+        pages: list[list[int]] = []
         with translated("ebs:ListSnapshotBlocks"):
-            pages = list(islice(self._pages(snapshot_id), pages_at_most + 1))
-        if len(pages) > pages_at_most:
-            return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {self._size} blocks")
+            for page in self._pages(snapshot_id):
+                pages.append(page)
+                if len(pages) > pages_at_most:
+                    return Unknown(
+                        f"{snapshot_id} has more than {pages_at_most} pages of {self._size} blocks"
+                    )
+                if self._seconds() > until:
+                    return Unknown(f"{snapshot_id}: {len(pages)} pages took more than {seconds_at_most:g} s")
         with understood(AwsCallRejected, f"ebs:ListSnapshotBlocks: the list of {snapshot_id}"):
             return runs_of(chain.from_iterable(pages))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -10,7 +12,13 @@ from peaker.adapters.aws_errors import error_code, translated
 from peaker.adapters.ec2.compute import tag_dict, tag_filters, tag_list
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
-from peaker_contract.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
+from peaker_contract.errors import (
+    ResourceNotFound,
+    SnapshotsPending,
+    UndoInProgress,
+    VolumeFailed,
+    VolumeVanished,
+)
 from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 if TYPE_CHECKING:
@@ -135,7 +143,7 @@ class Ec2Storage:
             optional["SnapshotId"] = spec.snapshot_id
         elif spec.kms_key_id is not None:
             optional |= {"Encrypted": True, "KmsKeyId": spec.kms_key_id}
-        with translated("ec2:CreateVolume"):
+        with translated("ec2:CreateVolume"), _told_when_vanished(spec):
             answer = self._ec2.create_volume(
                 AvailabilityZone=spec.zone,
                 Size=spec.size_gib,
@@ -233,3 +241,20 @@ def _snapshot(raw: Any) -> Snapshot:
         tags=tag_dict(raw.get("Tags")),
         kms_key_id=raw.get("KmsKeyId"),
     )
+
+
+@contextmanager
+def _told_when_vanished(spec: VolumeSpec) -> Iterator[None]:
+    """Names the key where an earlier call of the same token made a volume that is gone since (aws-ebs-csi-driver#3010).
+
+    EC2 says that the token is of another resource, which sounds like a defect of ours.
+    """
+    try:
+        yield
+    except ClientError as error:
+        if error_code(error) != "IdempotentParameterMismatch" or "deleted" not in str(error):
+            raise
+        raise VolumeVanished(
+            f"ec2:CreateVolume: a volume of {spec.snapshot_id} was made and is gone, as when EBS cannot use the KMS "
+            f"key of its snapshot ({error})"
+        ) from error

@@ -1,4 +1,4 @@
-"""This module decides whether a host still works on a command that was sent to it.
+"""This module decides whether a host works, or has worked, on a command that was sent to it.
 
 Systems Manager does not say so. A command whose host restarted, or whose agent was updated, may stay InProgress until
 its time-outs (aws/amazon-ssm-agent issue 430), end as killed, never be delivered, or be begun once more by the agent
@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from peaker.domain.host_results import NOT_OF_THE_PACKAGE, WorkReport, last_json_line, parse_success, typed
+from peaker.domain.host_results import (
+    NOT_BEGUN,
+    NOT_OF_THE_PACKAGE,
+    WorkReport,
+    failure_text,
+    last_json_line,
+    parse_success,
+    typed,
+)
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
@@ -27,6 +35,8 @@ SILENT_FOR = timedelta(minutes=2)
 LOOKED_AGAIN_AFTER = timedelta(seconds=30)
 # A question that is not answered by then is given up, and asked anew.
 ANSWERED_WITHIN = timedelta(minutes=5)
+# install_host_package ends itself within five minutes, may run twice, and its host cannot say whether it runs.
+INSTALLED_WITHIN = timedelta(minutes=7)
 # What Systems Manager says of a command that never came to its host, with and without spaces.
 _NEVER_DELIVERED = frozenset({"deliverytimedout", "undeliverable"})
 # The agent's words for a script that a signal ended.
@@ -36,14 +46,15 @@ _KILLED = re.compile(r"exit status (137|143)|signal: (killed|terminated)")
 def was_lost(ports: Ports, step: StepInput, command: ResourceRow, outcome: CommandOutcome) -> str | None:
     """Returns the reason why the open `command` was lost; None while that is not certain."""
     if outcome.status.is_over:
-        return _lost_at_its_end(outcome)
+        return _lost_at_its_end(command.details["document"], outcome)
     return lost_in_silence(ports, step, command)
 
 
 def lost_in_silence(ports: Ports, step: StepInput, command: ResourceRow) -> str | None:
     """The same of a command that Systems Manager still calls InProgress."""
     if command.details["document"] in NOT_OF_THE_PACKAGE:
-        return None
+        silent = ports.clock.now() - (command.made_at or command.intended_at) >= INSTALLED_WITHIN
+        return "its agent may have updated itself meanwhile" if silent else None
     asked = _questions(ports, step, command)
     if not asked or not asked[-1].is_open:
         since = asked[-1].intended_at if asked else command.made_at or command.intended_at
@@ -64,9 +75,14 @@ def lost_in_silence(ports: Ports, step: StepInput, command: ResourceRow) -> str 
     return f"{command.details['instance_id']} answers and does not work on it; it may have restarted"
 
 
-def _lost_at_its_end(outcome: CommandOutcome) -> str | None:
-    """Returns the reason where the command reached no host, or was killed before it had said anything."""
-    if outcome.status is CommandStatus.SUCCESS or last_json_line(outcome.stdout) is not None:
+def _lost_at_its_end(document: str, outcome: CommandOutcome) -> str | None:
+    """Returns the reason where the command reached no host, came late or to a busy one, or was killed before it had
+    said anything.
+    """
+    said = last_json_line(outcome.stdout)
+    if said is not None and said.get("error") in NOT_BEGUN:
+        return failure_text(document, said)
+    if outcome.status is CommandStatus.SUCCESS or said is not None:
         return None
     if outcome.status_details.replace(" ", "").lower() in _NEVER_DELIVERED:
         return f"it was not delivered ({outcome.status_details})"

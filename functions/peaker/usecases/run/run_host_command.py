@@ -2,7 +2,7 @@
 
 SendCommand has no ClientToken. The intent is in the ledger before it is sent, and the command carries run, step
 and number as its comment: a call that finds an intent without a command id looks for that comment first (I10).
-A command that was lost with its host is sent once more: every document may run twice.
+A command that was lost with its host, or came to it too late, is sent once more: every document may run twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from peaker.domain.host_results import failure_text, last_json_line, parse_success
+from peaker.domain.host_results import FENCED, failure_text, last_json_line, parse_success
 from peaker.domain.replicas.agent import require_set_parameters
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Numbers
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
@@ -34,10 +34,11 @@ def run_host_command(
     *,
     repeat: bool = False,
 ) -> Numbers:
-    """The result of the document on the host.
+    """Returns the result of the document on the host.
 
     Raises HostCommandRunning until it has ended and HostCommandFailed (BinlogsGone for a source that has purged what
-    the replica lacks, AgentTooOld where the parameters never came to the shell) when it did not succeed. With `repeat`
+    the replica lacks, AgentTooOld where the parameters never came to the shell, LeaseLost where another run has taken
+    the host over) when it did not succeed. With `repeat`
     a command that has ended is followed by a new one on the next call; without, its result is given again.
     Parameters that cost something to find are given as a function, called only when a command is sent.
     """
@@ -53,6 +54,9 @@ def run_host_command(
         raise HostCommandRunning(f"{document} on {instance_id}: {outcome.status.value} ({row.resource_id})")
     if row.is_open:
         ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.KEPT)
+    said = last_json_line(outcome.stdout)
+    if said is not None and said.get("error") == FENCED:
+        ports.ledger.require_lease(holder_of(step))
     return _result(document, instance_id, outcome)
 
 

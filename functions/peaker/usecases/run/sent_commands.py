@@ -1,4 +1,7 @@
-"""Host commands in the ledger: sent with run, step and number as their comment, found again by it."""
+"""Host commands in the ledger: sent with run, step and number as their comment, found again by it.
+
+Those that change the host carry the lease's fencing token and a latest time to begin; the host refuses older ones.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 
-from peaker.domain.runs.ledger import ResourceRow
+from peaker.domain.host_results import FENCED_DOCUMENTS
+from peaker.domain.runs.ledger import Holder, ResourceRow
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 
 # A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
 RESEND_AFTER = timedelta(minutes=1)
+# Systems Manager waits ten minutes for the agent; the clocks of a function and a host may differ by five.
+BEGINS_WITHIN = timedelta(minutes=15)
 _LONGEST_COMMENT = 100
 
 
@@ -38,12 +44,21 @@ def sent_command(ports: Ports, run_id: str, row: ResourceRow) -> str | None:
 def send_command(
     ports: Ports, step: StepInput, row: ResourceRow, parameters: Mapping[str, str]
 ) -> ResourceRow:
-    """Send the command of the row; returns the row with its id."""
-    ports.ledger.require_lease(holder_of(step))
+    """Send the command of the row; returns the row with its id. Each sending has a latest time of its own."""
+    holder, document = holder_of(step), row.details["document"]
+    ports.ledger.require_lease(holder)
+    fence = fence_parameters(ports, holder) if document in FENCED_DOCUMENTS else {}
     command_id = ports.commands.send(
-        row.details["document"],
-        row.details["instance_id"],
-        parameters,
-        command_comment(step.run_id, row.name),
+        document, row.details["instance_id"], {**parameters, **fence}, command_comment(step.run_id, row.name)
     )
-    return ports.ledger.made(holder_of(step), row, command_id, ports.clock.now())
+    return ports.ledger.made(holder, row, command_id, ports.clock.now())
+
+
+def fence_parameters(ports: Ports, holder: Holder) -> dict[str, str]:
+    """Returns the fencing token, which only grows within a cluster's ledger, and the latest time to begin."""
+    not_after = ports.clock.now() + BEGINS_WITHIN
+    token = f"{holder.fencing_token}.{holder.member_token or 0}"
+    return {
+        "FencingToken": f"{ports.environment}/{holder.cluster}:{token}",
+        "NotAfter": str(int(not_after.timestamp())),
+    }

@@ -7,11 +7,11 @@ import json
 import pytest
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind
-from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.sent_commands import command_comment
+from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fence_parameters
 
-from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning
+from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning, LeaseLost
 from tests.support.builders import BASE, leased, orders
 from tests.support.fakes import FakePorts, fake_ports
 
@@ -46,7 +46,10 @@ def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: FakePorts) -
     ports.ledger.intend(
         holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
     )
-    ports.commands.send("load_buffer_pool", BASE, RUN, command_comment(step.run_id, "LoadBufferPool#1"))
+    parameters = {**RUN, **fence_parameters(ports, holder_of(step))}
+    ports.commands.send(
+        "load_buffer_pool", BASE, parameters, command_comment(step.run_id, "LoadBufferPool#1")
+    )
     ports.commands.results["load_buffer_pool"] = ended(pages=7)
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
@@ -149,3 +152,84 @@ def test_comments_of_long_names_fit_and_differ() -> None:
     first, second = (command_comment(run_id, name) for name in names)
     assert first != second
     assert max(len(first), len(second)) <= 100
+
+
+class TestFence:
+    """The host refuses a command of an older lease, and one that comes late."""
+
+    def test_a_command_that_changes_the_host_carries_its_lease_and_a_latest_time(
+        self, ports: FakePorts
+    ) -> None:
+        step = leased(ports, "StopDatabase")
+        with pytest.raises(HostCommandRunning):
+            run_host_command(ports, step, "stop_database", BASE, RUN)
+        assert ports.commands.parameters == [
+            {
+                **RUN,
+                "FencingToken": f"{ports.environment}/{step.cluster}:{step.fencing_token}.0",
+                "NotAfter": str(int((ports.clock.now() + BEGINS_WITHIN).timestamp())),
+            }
+        ]
+
+    def test_one_that_only_looks_carries_neither(self, ports: FakePorts) -> None:
+        with pytest.raises(HostCommandRunning):
+            run_host_command(ports, leased(ports, "CheckMounts"), "check_mounts", BASE, RUN)
+        assert ports.commands.parameters == [RUN]
+
+    def test_a_member_of_a_batch_has_a_token_of_its_own(self, ports: FakePorts) -> None:
+        step = leased(ports, "StopDatabase").model_copy(update={"member_token": 2})
+        assert fence_parameters(ports, holder_of(step))["FencingToken"].endswith(f":{step.fencing_token}.2")
+
+    @pytest.mark.parametrize("error", ["CommandTooLate", "HostBusy"])
+    def test_one_that_was_not_begun_is_sent_again_with_a_new_latest_time(
+        self, ports: FakePorts, error: str
+    ) -> None:
+        step = leased(ports, "StopDatabase")
+        with pytest.raises(HostCommandRunning):
+            run_host_command(ports, step, "stop_database", BASE, RUN)
+        ports.commands.results["stop_database"] = refused_by_the_host(error)
+        ports.clock.advance(minutes=20)
+        with pytest.raises(HostCommandRunning, match=f"{error}.*sent again"):
+            run_host_command(ports, step, "stop_database", BASE, RUN)
+        first, second = (int(one["NotAfter"]) for one in ports.commands.parameters)
+        assert second - first == 20 * 60
+        ports.commands.results["stop_database"] = ended(gtid_set="a:1")
+        assert run_host_command(ports, step, "stop_database", BASE, RUN) == {"gtid_set": "a:1"}
+
+    def test_a_host_whose_clock_is_wrong_fails_the_step_and_says_what_it_shows(
+        self, ports: FakePorts
+    ) -> None:
+        step = leased(ports, "StopDatabase")
+        ports.commands.results["stop_database"] = refused_by_the_host("CommandTooLate")
+        for _ in range(3):
+            with pytest.raises(HostCommandRunning):
+                run_host_command(ports, step, "stop_database", BASE, RUN)
+        with pytest.raises(HostCommandFailed, match=r"4 times.*CommandTooLate: the host's clock says"):
+            run_host_command(ports, step, "stop_database", BASE, RUN)
+
+    def test_a_run_whose_host_was_taken_over_has_lost_its_lease(self, ports: FakePorts) -> None:
+        step = leased(ports, "StopDatabase")
+        with pytest.raises(HostCommandRunning):
+            run_host_command(ports, step, "stop_database", BASE, RUN)
+        ports.commands.results["stop_database"] = refused_by_the_host("CommandFenced")
+        ports.lease.acquire(
+            step.cluster,
+            step.run_id,
+            "scale_out",
+            ports.clock.now(),
+            lease_end(ports.clock.now()),
+            fence=True,
+        )
+        with pytest.raises(LeaseLost):
+            run_host_command(ports, step, "stop_database", BASE, RUN)
+
+    def test_a_host_of_an_older_ledger_is_told_to_be_prepared_anew(self, ports: FakePorts) -> None:
+        """The lease is the run's: it is the host that remembers another ledger's tokens."""
+        ports.commands.results["stop_database"] = refused_by_the_host("CommandFenced")
+        with pytest.raises(HostCommandFailed, match="CommandFenced"):
+            run_host_command(ports, leased(ports, "StopDatabase"), "stop_database", BASE, RUN)
+
+
+def refused_by_the_host(error: str) -> CommandOutcome:
+    said = {"version": 1, "ok": False, "error": error, "message": "the host's clock says 12:20"}
+    return CommandOutcome(CommandStatus.FAILED, "Failed", json.dumps(said))

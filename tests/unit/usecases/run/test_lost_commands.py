@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.run import StepInput
+from peaker.usecases.run.lost_commands import INSTALLED_WITHIN
 from peaker.usecases.run.run_host_command import LOST_AT_MOST, run_host_command
 
 from peaker_contract.errors import HostCommandFailed, HostCommandRunning
@@ -78,6 +79,30 @@ def test_a_command_on_which_nobody_works_is_sent_again_within_three_minutes(
     assert (sent(ports), ports.commands.cancelled) == (2, ["command-1"])
     ports.commands.results[DOCUMENT] = ended(pages=7)
     assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
+
+
+def test_a_parked_replica_s_first_command_is_sent_again_where_the_agent_updated_itself_under_it(
+    ports: FakePorts, step: StepInput
+) -> None:
+    """After a long stop the agent updates itself, and the command that it had stays InProgress for good."""
+    package = {"PackageUrl": "https://packages.test/peaker_host.pyz?signature=s"}
+
+    def install() -> None:
+        run_host_command(ports, step, "install_host_package", BASE, package)
+
+    with pytest.raises(HostCommandRunning):
+        install()
+    ports.clock.advance(seconds=INSTALLED_WITHIN.total_seconds() - 1)
+    with pytest.raises(HostCommandRunning, match="InProgress"):
+        install()
+    assert sent(ports, "install_host_package") == 1
+    ports.clock.advance(seconds=1)
+    with pytest.raises(HostCommandRunning, match="sent again"):
+        install()
+    assert ports.commands.cancelled == ["command-1"]
+    ports.commands.results["install_host_package"] = ended(installed=True)
+    install()
+    assert sent(ports, "install_host_package") == 2
 
 
 def test_one_look_is_not_enough(ports: FakePorts, step: StepInput) -> None:
