@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.usecases.forecast.forecast_load import scaling_policy
 from peaker_backtest.replay.rivals import (
     short_at_equal_cost,

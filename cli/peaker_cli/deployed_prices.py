@@ -8,8 +8,8 @@ from typing import Any
 
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.domain.planning.fetched_prices import price_table
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.fetched_prices import price_table
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.usecases.plan.cluster_prices import billed_as
 

@@ -26,9 +26,9 @@ from peaker.adapters.s3.run_files import S3RunFiles
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.domain.document.prices import EbsPrices
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.fetched_prices import fetched
+from peaker.domain.prices.fetched_prices import fetched
+from peaker.domain.prices.price_list import EbsPrices
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import run_id

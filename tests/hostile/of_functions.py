@@ -422,7 +422,7 @@ def _parameters() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield EntryPoint(
         "the prices' parameter", JSON_TEXT, prices, (PRICES,), (), ("peaker.adapters.ssm.prices.ParameterPrices.read",
-                                                                   "peaker.domain.document.prices.FetchedPrices"),
+                                                                   "peaker.domain.prices.price_list.FetchedPrices"),
         _numbers_are_numbers,
     )  # fmt: skip
     yield EntryPoint(

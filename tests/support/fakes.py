@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
-from peaker.domain.document.prices import EbsPrices, FetchedPrices, Quote
 from peaker.domain.instants import to_iso
 from peaker.domain.limits.account_limits import Quota
+from peaker.domain.prices.price_list import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState

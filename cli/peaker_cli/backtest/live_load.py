@@ -12,7 +12,7 @@ from peaker.adapters.cloudwatch.metrics import SHORTEST_PERIOD_SECONDS, CloudWat
 from peaker.domain.contract import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.issued import LoadPoints
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import PastLoad, metric_load

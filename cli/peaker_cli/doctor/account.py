@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.checks.account_quotas import EBS_STORAGE, Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 

@@ -12,9 +12,8 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.domain.decoding import understood
 from peaker.domain.instants import from_iso
 from peaker.domain.issued import LoadPoints
-from peaker.domain.planning.fetched_prices import LINUX, price_table
-from peaker.domain.planning.parking import volumes_hourly
-from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.prices.fetched_prices import LINUX, price_table
+from peaker.domain.prices.price_table import PriceTable, total, usd, volumes_hourly
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
+from peaker.domain.document.build_price import price_of_build
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.instants import from_iso, seconds_between
-from peaker.domain.planning.capacity_order import price_of_build
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.report.run_progress import RunProgress, run_progress

@@ -10,7 +10,7 @@ from typing import Any
 
 from peaker.domain.decoding import MISFITS
 from peaker.domain.instants import from_iso, seconds_between, to_iso
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance

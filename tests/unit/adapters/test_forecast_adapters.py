@@ -23,7 +23,7 @@ from peaker.domain.document.plan import Method as ReturnOrBuild
 from peaker.domain.document.plan import ScaleOutPlan, Way
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.plan_decision import plan_scale_out
-from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.copied_bytes import CopiedBytes
 from peaker.domain.runs.execution_input import ExecutionInput

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState

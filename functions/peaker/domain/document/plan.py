@@ -8,11 +8,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.document.check import Check
+from peaker.domain.prices.price_list import HOURS_PER_MONTH
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.storage.serve_when import ServeWhen
 from peaker_contract.cluster import ClusterSettings
-
-HOURS_PER_MONTH = 730.0
 
 RefusalCode = Literal[
     "ceiling",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from peaker.domain.document.check import Check
-from peaker.domain.document.plan import PlannedType, Price, ScaleOutPlan
-from peaker.domain.planning.prices import PriceTable, usd
+from peaker.domain.document.plan import PlannedType, Price
+from peaker.domain.prices.price_table import PriceTable, usd
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.runs.ledger import RunRow
-from peaker.domain.runs.run_memory import Placement
 from peaker.domain.storage.instance_promise import InstancePromise
 from peaker_contract.cluster import ClusterSettings
 
@@ -39,14 +37,6 @@ def capacity_order(
         )
         types.append(PlannedType(instance_type=kind, instance_hourly=hourly, why_not=why))
     return tuple(types)
-
-
-def price_of_build(run: RunRow) -> Price | None:
-    """What the replica of the run costs: at the price of the type that had room. None for a run without a plan."""
-    plan, placement = run.part(ScaleOutPlan), run.part(Placement)
-    if plan is None or placement is None or placement.instance_type is None:
-        return None if plan is None else plan.price
-    return plan.price_with(placement.instance_type)
 
 
 def types_in_order(types: tuple[PlannedType, ...]) -> Check:

@@ -15,12 +15,13 @@ from peaker.domain.document.plan import Choice, LeadTimeEstimate, Method, Option
 from peaker.domain.instants import seconds_between
 from peaker.domain.limits.account_limits import RegionRate
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
-from peaker.domain.planning.parking import not_returned, parked_seconds, returnable, why_too_far_behind
-from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.prices.price_table import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.replicas.parked import CATCH_UP_WITHIN_SECONDS, not_returned, parked_seconds, returnable
 from peaker.domain.runs.past_runs import PastSteps
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.steps import Part
 
 # An option is in time when its p90, and this share of it, passes before the replica is to serve.
 MARGIN = 0.1
@@ -99,6 +100,15 @@ def _return(situation: Situation, taken: Collection[str]) -> list[tuple[Option, 
         why_not=why_too_far_behind(lead),
     )
     return [(option, lead)]
+
+
+def why_too_far_behind(lead: LeadTime) -> str | None:
+    """Why a return of this prediction would be given up; None where its catch-up is waited for."""
+    seconds = lead.component(Part.CATCH_UP).p50_seconds
+    if seconds <= CATCH_UP_WITHIN_SECONDS:
+        return None
+    hours = CATCH_UP_WITHIN_SECONDS / 3600
+    return f"it would replay for {seconds / 3600:.1f} h, and a run waits for {hours:g} h at most"
 
 
 def _builds(situation: Situation, members: int) -> list[tuple[Option, LeadTime]]:

@@ -8,7 +8,6 @@ from datetime import datetime
 from types import MappingProxyType
 
 from peaker.domain.document.plan import (
-    HOURS_PER_MONTH,
     BatchPrice,
     LeadTimeEstimate,
     PlannedMember,
@@ -20,7 +19,6 @@ from peaker.domain.document.plan import (
 )
 from peaker.domain.instants import require_utc
 from peaker.domain.planning.capacity_order import Promises, capacity_order
-from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.plan_refusals import (
     above_batch,
     above_ceiling,
@@ -31,7 +29,8 @@ from peaker.domain.planning.plan_refusals import (
     source_unknown,
     unequal_layout,
 )
-from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.prices.price_list import HOURS_PER_MONTH
+from peaker.domain.prices.price_table import PriceTable, total, usd, volumes_hourly
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState, Replica

@@ -9,11 +9,11 @@ from typing import Any
 
 from peaker.domain.host_results import DrainReport
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.planning.parking import why_expired
 from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.replicas.donor import Verdict
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth
+from peaker.domain.replicas.parked import why_expired
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.planning.parking import parked_seconds, why_not_returned
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.parked import parked_seconds, why_not_returned
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.ports.bundle import Ports

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from peaker.domain.document.plan import Price
-from peaker.domain.planning.first_snapshots import FirstSet, decide_first_set
-from peaker.domain.planning.prices import usd
+from peaker.domain.prices.price_table import usd
 from peaker.domain.replicas.donor import DonorTerms, data_volumes
 from peaker.domain.replicas.donor import choose_donor as judge_donors
 from peaker.domain.replicas.inventory import Snapshot
@@ -30,6 +29,7 @@ from peaker.domain.runs.ledger import (
 )
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, FirstSetSize
+from peaker.domain.storage.first_snapshots import FirstSet, decide_first_set
 from peaker.domain.storage.snapshot_sets import SnapshotSet, deleted_outside, surplus_sets
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots

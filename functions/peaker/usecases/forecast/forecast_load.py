@@ -16,8 +16,6 @@ from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.needed_replicas import DecisionInputs
-from peaker.domain.planning.parking import parked_seconds, returnable
-from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.planning.scaling import Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
     Capacity,
@@ -26,8 +24,10 @@ from peaker.domain.planning.scaling_policy import (
     with_headroom,
 )
 from peaker.domain.planning.taken_reads import with_few_reads
+from peaker.domain.prices.price_table import PriceTable, usd
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.replicas.parked import parked_seconds, returnable
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.decision_inputs import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from peaker.domain.planning.parking import CATCH_UP_WITHIN_SECONDS
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Numbers
+from peaker.domain.replicas.parked import CATCH_UP_WITHIN_SECONDS
 from peaker.domain.runs.run import StepInput
 from peaker.domain.service.registration import LAG_SAMPLES
 from peaker.ports.bundle import Ports

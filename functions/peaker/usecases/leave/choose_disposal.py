@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from peaker.domain.document.disposal import Disposal
-from peaker.domain.planning.parking import decide_disposal, parking_figures
-from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports.bundle import Ports
-from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.run.held_lease import holder_of
-from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
 
 
@@ -39,14 +35,6 @@ def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
     disposal = disposal_of(ports, settings, fleet, replica)
     ports.ledger.settle(holder_of(step), disposal)
     return _answer(disposal)
-
-
-def disposal_of(ports: Ports, settings: ClusterSettings, fleet: FleetState, replica: Replica) -> Disposal:
-    """What the settings and the figures say; the fleet must hold the volumes."""
-    past = ports.past_runs.past_steps(settings.name)
-    inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports, settings, fleet))
-    figures = parking_figures(replica, settings, cluster_prices(ports, settings), inputs, past)
-    return decide_disposal(figures, settings.retirement.park)
 
 
 def _answer(disposal: Disposal) -> DisposalChosen:

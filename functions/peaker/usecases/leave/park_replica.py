@@ -5,11 +5,11 @@ from __future__ import annotations
 from peaker.domain.document.disposal import Disposal
 from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import to_iso
-from peaker.domain.planning.parking import parked_until, why_not_worth_parking
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
+from peaker.domain.service.parking import parked_until, why_not_worth_parking
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_database import stop_commands, stop_database

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from peaker.domain.document.disposal import Disposal
-from peaker.domain.planning.parking import volumes_hourly
-from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.prices.price_table import PriceTable, total, usd, volumes_hourly
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
@@ -22,9 +21,9 @@ from peaker.domain.runs.run_memory import Removal, RunReplica
 from peaker.domain.service.retirement import LoadEvidence, RetirementChoice, guard_lifetime
 from peaker.domain.service.surplus import IdleReplicas, Spare, Wish, choose_idle_replicas, replicas_to_spare
 from peaker.ports.bundle import Ports
-from peaker.usecases.leave.choose_disposal import disposal_of
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.batch_members import handed_to_member
 from peaker.usecases.run.held_lease import holder_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from peaker.domain.planning.fetched_prices import LINUX, is_first_need, price_table
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.fetched_prices import LINUX, is_first_need, price_table
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.refresh_prices import ask_for_prices, stored_prices, wanted_types

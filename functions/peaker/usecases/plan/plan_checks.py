@@ -15,7 +15,7 @@ from peaker.domain.planning.checks.headroom import (
     initialization_rate,
     zones_in_order,
 )
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps

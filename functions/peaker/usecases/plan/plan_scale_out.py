@@ -11,16 +11,16 @@ from peaker.domain.document.plan import Refusal, ScaleOutPlan, Way, as_document
 from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.above_limits import above_limits_page, passing_limits, refused_by_limits_alone
 from peaker.domain.planning.capacity_order import Promises
-from peaker.domain.planning.first_snapshots import first_set_note
 from peaker.domain.planning.options import Situation, ways_of
 from peaker.domain.planning.plan_decision import plan_scale_out as decide_plan
-from peaker.domain.planning.prices import PriceTable
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
+from peaker.domain.storage.first_snapshots import first_set_note
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region

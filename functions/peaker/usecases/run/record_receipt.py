@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from peaker.domain.document.build_price import price_of_build
 from peaker.domain.document.plan import Price, ScaleOutPlan
 from peaker.domain.instants import seconds_between
-from peaker.domain.planning.capacity_order import price_of_build
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
 from peaker.domain.runs.batch import Batch, Member, state_after

@@ -13,7 +13,7 @@ from peaker.domain.planning.checks.headroom import (
     initialization_rate,
     zones_in_order,
 )
-from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.storage.instance_promise import InstancePromise
 

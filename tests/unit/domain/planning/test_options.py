@@ -16,7 +16,7 @@ from peaker.domain.planning.lead_time import (
     predict_return,
 )
 from peaker.domain.planning.options import MARGIN, Situation, choose, ways_of
-from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps

@@ -14,19 +14,13 @@ from peaker.domain.planning.lead_time import (
     predict_lead_time,
     predict_return,
 )
-from peaker.domain.planning.parking import (
-    decide_disposal,
-    parked_until,
-    parking_figures,
-    returnable,
-    why_expired,
-    why_not_returned,
-    why_not_worth_parking,
-)
+from peaker.domain.planning.parking_figures import parking_figures
 from peaker.domain.planning.plan_decision import plan_scale_out
-from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.replicas.inventory import TargetHealth, TargetState, Volume
+from peaker.domain.replicas.parked import returnable, why_expired, why_not_returned
 from peaker.domain.runs.past_runs import PastSteps, measured_return_speed
+from peaker.domain.service.parking import decide_disposal, parked_until, why_not_worth_parking
 from peaker.usecases.forecast.forecast_load import return_lead_time
 
 from peaker_contract.steps import Method

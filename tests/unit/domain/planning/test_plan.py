@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out, spread_zones
-from peaker.domain.planning.prices import US_EAST_1, usd
+from peaker.domain.prices.price_table import US_EAST_1, usd
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from peaker.domain.document.build_price import price_of_build
 from peaker.domain.document.plan import ScaleOutPlan
-from peaker.domain.planning.capacity_order import price_of_build
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.runs.run_memory import Placement

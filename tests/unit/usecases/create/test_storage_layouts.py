@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import plan_scale_out
-from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.runs.run_memory import Donor

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.document.prices import EbsPrices
+from peaker.domain.prices.price_list import EbsPrices
 from peaker.domain.replicas.inventory import Snapshot, TargetState
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, RecordStep

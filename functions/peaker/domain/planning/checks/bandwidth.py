@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from peaker.domain.document.check import Check
-from peaker.domain.document.plan import HOURS_PER_MONTH
-from peaker.domain.planning.prices import PriceTable, total
+from peaker.domain.prices.price_list import HOURS_PER_MONTH
+from peaker.domain.prices.price_table import PriceTable, total
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.storage.instance_promise import InstancePromise
 from peaker_contract.storage_settings import (

@@ -6,13 +6,9 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from peaker.domain.document.prices import EbsPrices, FetchedPrices, Quote
 from peaker.domain.instants import require_utc
-from peaker.domain.planning.prices import (
-    SHIPPED_EBS,
-    SHIPPED_SOURCE,
-    PriceTable,
-)
+from peaker.domain.prices.price_list import EbsPrices, FetchedPrices, Quote
+from peaker.domain.prices.price_table import SHIPPED_EBS, SHIPPED_SOURCE, PriceTable
 from peaker.domain.reading import Unknown
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
+HOURS_PER_MONTH = 730.0
+
 
 class EbsPrices(BaseModel):
     """USD per unit; None where it is not known. Months have 730 hours."""

@@ -7,12 +7,12 @@ Initialization: example 12 of that page, in "a region that charges".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.document.plan import HOURS_PER_MONTH
-from peaker.domain.document.prices import EbsPrices
+from peaker.domain.prices.price_list import HOURS_PER_MONTH, EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.inventory import Volume
 from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 
 # IOPS of io2 are sold in tiers (EBS pricing page).
@@ -104,6 +104,14 @@ def total(readings: Iterable[Reading]) -> Reading:
             return one
         summed += one.value
     return Known(summed)
+
+
+def volumes_hourly(volumes: Sequence[Volume], prices: PriceTable) -> Reading:
+    """USD per hour of volumes that stand, whether their instance runs or not."""
+    return total(
+        prices.volume_hour(one.volume_type, one.size_gib, one.iops or 3000, one.throughput_mib_per_s or 125)
+        for one in volumes
+    )
 
 
 def usd(reading: Reading, digits: int) -> float | None:
