@@ -253,6 +253,12 @@ def _price(
     )
 
 
+def build_hourly(choice: DonorChoice, settings: ClusterSettings, prices: PriceTable) -> Reading:
+    """USD per hour of a replica that is built from this donor, rounded as the plan shows it."""
+    price = _price(_layout(choice.donor, settings, None), settings.instance_type, prices, 0.0)
+    return Unknown("no price is known") if price.hourly is None else Known(price.hourly)
+
+
 def _later(now: datetime, lead_time: LeadTimeEstimate | None) -> datetime | None:
     if lead_time is None:
         return None

@@ -1,4 +1,4 @@
-"""NextMembers: who of the batch begins now; how the batch stands when nobody does."""
+"""NextMembers: the members of a batch that begin now, or the outcome of the batch when none begins."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports.bundle import Ports
-from peaker.usecases.plan.account_use import account_use
 from peaker.usecases.plan.check_shortage import missing_replicas
+from peaker.usecases.plan.decide_plan import decide_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
-from peaker.usecases.plan.plan_scale_out import decided
+from peaker.usecases.plan.plan_facts import gather_plan_facts
 from peaker.usecases.run.batch_members import handed_to_member, members_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
@@ -111,10 +111,9 @@ def _due(
         return None, f"{serving} of {batch.wanted} serve, and each was tried {TRIES} times"
     asked = run.request.ready_by
     by = None if asked is None else from_iso(asked)
-    account = account_use(ports, settings, fleet)
     donor = run.part(Donor)
     taken = None if donor is None else donor.instance_id
-    plan = decided(ports, step, settings, fleet, missing, by, account, taken)
+    plan = decide_plan(gather_plan_facts(ports, step, settings, fleet, taken), missing, by)
     if run.request.above_limits:
         plan = passing_limits(plan, run.request.why)
     if plan.refusals:

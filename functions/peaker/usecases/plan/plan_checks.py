@@ -1,11 +1,9 @@
-"""The plan's checks with numbers; doctor has those that ask the account and the network."""
+"""The plan's checks with numbers. Pure; doctor has those that ask the account and the network."""
 
 from __future__ import annotations
 
 from peaker.domain.document.check import Check
 from peaker.domain.document.plan import ScaleOutPlan
-from peaker.domain.limits.account_limits import RegionRate
-from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
@@ -15,36 +13,22 @@ from peaker.domain.planning.checks.headroom import (
     initialization_rate,
     zones_in_order,
 )
-from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.instance_promise import InstancePromise
-from peaker.ports.bundle import Ports
-from peaker_contract.cluster import ClusterSettings
+from peaker.usecases.plan.plan_facts import PlanFacts
 
 
-def plan_checks(
-    ports: Ports,
-    settings: ClusterSettings,
-    fleet: FleetState,
-    plan: ScaleOutPlan,
-    past: PastSteps,
-    prices: PriceTable,
-    promise: InstancePromise | Unknown,
-    region: RegionRate,
-    account: AccountUse,
-) -> tuple[Check, ...]:
-    """In the order in which they are shown. Nothing is asked of the hosts.
-
-    `region` is the region's initialization rate, `account` what else the account may have, and has.
-    """
+def plan_checks(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[Check, ...]:
+    """The checks of a plan, in the order in which they are shown. Nothing is asked of the hosts."""
+    settings, fleet, account = facts.settings, facts.fleet, facts.account
     volumes = [
         SizedVolume(one.name, one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in plan.volumes
     ]
-    found = look_at_bandwidth(volumes, settings.instance_type, promise, prices) if volumes else []
-    found.append(buffer_pool(_pool(past), _memory(promise), settings.instance_type))
+    found = look_at_bandwidth(volumes, settings.instance_type, facts.promise, facts.prices) if volumes else []
+    found.append(buffer_pool(_pool(facts.past), _memory(facts.promise), settings.instance_type))
     found.append(vcpus(_launches(fleet, plan), account))
     if plan.builds and volumes:
         found.append(ebs_storage(volumes, plan.builds, account))
@@ -52,13 +36,13 @@ def plan_checks(
     copied = [one for one in plan.members if one.method is None or one.method.action != "return"]
     if copied:
         lead = copied[0].lead_time
-        found.append(
-            binary_logs(None if lead is None else lead.p90_seconds, _binary_logs_kept(ports, settings))
-        )
+        found.append(binary_logs(None if lead is None else lead.p90_seconds, facts.binary_logs_kept))
     built = [one for one in copied if one.method is None or one.method.action == "build"]
     if built:
         rates = [one.initialization_rate_mib_per_s or 0 for member in built for one in member.volumes]
-        found.append(initialization_rate(float(sum(rates)), region, settings.initialization_rate_mib_per_s))
+        found.append(
+            initialization_rate(float(sum(rates)), facts.region, settings.initialization_rate_mib_per_s)
+        )
         found.append(zones_in_order(built[0].zones, fleet.by_zone))
         found += [types_in_order(plan.types)] if len(plan.types) > 1 else []
     return tuple(found)
@@ -86,13 +70,3 @@ def _memory(promise: InstancePromise | Unknown) -> Reading:
         if promise.memory_mib is None
         else Known(promise.memory_mib)
     )
-
-
-def _binary_logs_kept(ports: Ports, settings: ClusterSettings) -> Reading:
-    """As the source said when a replica was parked last."""
-    parked = [row.parking for row in ports.ledger.replicas(settings.name).values() if row.parking is not None]
-    told = [one for one in parked if one.binlog_expire_seconds is not None]
-    if not told:
-        return Unknown("how long the source keeps binary logs is not known before a replica was parked once")
-    newest = max(told, key=lambda one: one.parked_at)
-    return Known(newest.binlog_expire_seconds or 0.0, newest.parked_at)
