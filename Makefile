@@ -42,7 +42,7 @@ lint: setup-dev  ## ruff, mypy, import-linter
 bench-cold-start: setup-dev  ## processor seconds of a function's cold start, figures in build/bench/cold-start.json
 	$(PYTHON) -m bench.cold_start
 
-bench-forecast: setup-dev  ## the forecast and its decisions, and drawn loads (about an hour); figures in build/bench/forecast.json
+bench-forecast: setup-dev  ## the forecast, its decisions and its cost (about 10 minutes); figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json

@@ -8,13 +8,12 @@ About ten replicas at the peak.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from peaker.domain.forecasting import Forecast, LoadSeries
+from peaker.domain.forecasting import Forecast, LoadSeries, Standing
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 from peaker.domain.prices.price_table import US_EAST_1
@@ -22,13 +21,11 @@ from peaker.usecases.forecast.forecast_load import scaling_policy
 from peaker_backtest.replay.rivals import (
     short_at_equal_cost,
     simulate_reactive,
-    simulate_static,
     simulate_static_peak,
 )
-from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 
-from bench.forecast.rhythms import series_of
-from bench.forecast.traces import first_test_step, kind_of, load_trace
+from bench.forecast.traces import first_test_step, load_trace
 from environments.schema import load_environment
 from peaker_contract.cluster import ClusterSettings
 
@@ -45,12 +42,10 @@ class Operation:
     """One trace at one lead time: share of time short, and hours against the others."""
 
     trace: str
-    kind: str
     lead_minutes: int
     short: float
     reactive_short: float
     hours_to_oracle: float
-    hours_to_static: float
     hours_to_static_peak: float
     oracle_short: float
     degraded: float
@@ -73,26 +68,31 @@ def deployed_policy() -> ScalingPolicy:
     return replace(policy, max_replicas=_MOST_REPLICAS)
 
 
-def operation_of(task: tuple[Path, str, int]) -> Operation | None:
-    """One row; None where the trace is too short to be tested."""
-    folder, name, minutes = task
+def operations_of(task: tuple[Path, str]) -> list[Operation]:
+    """The rows of one trace, one per lead time; none where the trace is too short to be tested."""
+    folder, name = task
     series = load_trace(folder, name)
     first = first_test_step(series)
     if first is None:
-        return None
-    return operate(name, series, first, minutes)
+        return []
+    scenarios = [_scenario(series, first, minutes) for minutes in LEAD_MINUTES]
+    horizon = _HORIZON_SECONDS // series.step_seconds
+    leads = [scenario.lead_seconds for scenario in scenarios]
+    issued = list(rolling_forecasts(series, list(scenarios[0].decision_steps()), leads, horizon))
+    return [
+        _row(name, minutes, scenario, [(step, each[number]) for step, each in issued])
+        for number, (minutes, scenario) in enumerate(zip(LEAD_MINUTES, scenarios, strict=True))
+    ]
 
 
-def operate(name: str, series: LoadSeries, first: int, minutes: int) -> Operation:
-    """One row of any load, tested from step `first` on."""
-    capacity = float(np.nanquantile(series.values, 0.999)) / REPLICAS_AT_PEAK
+def _scenario(series: LoadSeries, first: int, minutes: int) -> Scenario:
     policy = deployed_policy()
-    scenario = Scenario(
+    return Scenario(
         series=series,
         first=first,
         last=len(series.values),
         lead_steps=max(1, -(-minutes * 60 // series.step_seconds)),
-        capacity_per_replica=capacity,
+        capacity_per_replica=float(np.nanquantile(series.values, 0.999)) / REPLICAS_AT_PEAK,
         decide_every_steps=max(1, int(policy.period_seconds // series.step_seconds)),
         max_replicas=_MOST_REPLICAS,
         quantile=policy.quantile,
@@ -102,58 +102,24 @@ def operate(name: str, series: LoadSeries, first: int, minutes: int) -> Operatio
         batches_overlap=policy.batches_overlap,
         lead_spread=LEAD_SPREAD,
     )
+
+
+def _row(name: str, minutes: int, scenario: Scenario, issued: list[tuple[int, Forecast]]) -> Operation:
     ours = replace(
-        policy, capacity=Capacity(capacity, "bench"), min_replicas=1,
+        deployed_policy(), capacity=Capacity(scenario.capacity_per_replica, "bench"), min_replicas=1,
         period_seconds=float(scenario.decide_every_steps * scenario.step_seconds),
     )  # fmt: skip
-    seen = _Seen()
-    steps = list(scenario.decision_steps())
-    horizon = _HORIZON_SECONDS // series.step_seconds
-    rolling = rolling_forecasts(series, steps, [scenario.lead_seconds], horizon)
-    peaker = simulate_forecasts("Peaker", scenario, seen.listen(rolling), ours)
+    horizon = _HORIZON_SECONDS // scenario.step_seconds
+    peaker = simulate_forecasts("Peaker", scenario, issued, ours)
     oracle = simulate_forecasts("oracle", scenario, oracle_forecasts(scenario, horizon), ours)
-    return _row(name, minutes, scenario, peaker, oracle, seen.share)
-
-
-@dataclass
-class _Seen:
-    """Counts the forecasts that nothing could be forecast by."""
-
-    all: int = 0
-    degraded: int = 0
-
-    def listen(self, forecasts: Iterator[tuple[int, tuple[Forecast, ...]]]) -> Iterator[tuple[int, Forecast]]:
-        for step, (forecast,) in forecasts:
-            self.all += 1
-            self.degraded += forecast.standing == "degraded"
-            yield step, forecast
-
-    @property
-    def share(self) -> float:
-        return self.degraded / max(1, self.all)
-
-
-def _row(
-    name: str, minutes: int, scenario: Scenario, peaker: Outcome, oracle: Outcome, degraded: float
-) -> Operation:
     reactive = [simulate_reactive(scenario, target) for target in REACTIVE_TARGETS]
     return Operation(
         trace=name,
-        kind=kind_of(scenario.series),
         lead_minutes=minutes,
         short=peaker.short_share,
         reactive_short=short_at_equal_cost(peaker, reactive),
         hours_to_oracle=peaker.replica_hours / oracle.replica_hours,
-        hours_to_static=peaker.replica_hours / simulate_static(scenario).replica_hours,
         hours_to_static_peak=peaker.replica_hours / simulate_static_peak(scenario).replica_hours,
         oracle_short=oracle.short_share,
-        degraded=degraded,
+        degraded=sum(one.standing is Standing.DEGRADED for _, one in issued) / max(1, len(issued)),
     )
-
-
-def drawn_operation_of(task: tuple[str, int, int]) -> Operation:
-    """One row of a drawn load with a rhythm, in its last three weeks."""
-    kind, seed, minutes = task
-    series = series_of(kind, seed)
-    first = len(series.values) - 21 * series.steps_per_day
-    return operate(f"{kind} {seed}", series, first, minutes)

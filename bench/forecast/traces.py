@@ -1,4 +1,4 @@
-"""The traces: read, and told apart by their values alone."""
+"""Reads the traces, and tells which of them have a rhythm."""
 
 from __future__ import annotations
 
@@ -29,26 +29,30 @@ def load_trace(folder: Path, name: str) -> LoadSeries:
     return read_load(folder / f"{name}.csv").series()
 
 
-def kind_of(series: LoadSeries) -> str:
-    """What a trace is, by its values alone; so it can be said of any CSV.
-
-    `utilisation`: never above 100 and often at it, so scaling itself shapes it. `load`: it has a rhythm, that is,
-    the log of its hourly mean, less the mean of the day before, correlates by 0.5 or more with itself 24 hours or
-    7 days earlier. That is what demand from people and schedules looks like, and the group by which the decisions
-    are judged. `other`: the rest (a percentage, a latency, bytes in bursts); shown, not judged.
-    """
-    if utilisation_reasons(series):
-        return "utilisation"
+def hourly_means(series: LoadSeries) -> LoadSeries:
+    """The series in steps of an hour, or of its own longer ones; an hour without a point is missing."""
     size = max(1, 3600 // series.step_seconds)
-    day = series.steps_per_day // size
     count = len(series.values) // size
     blocks = series.values[: count * size].reshape(count, size)
     seen = np.isfinite(blocks)
-    hourly = np.where(seen, blocks, 0.0).sum(axis=1) / np.maximum(1, seen.sum(axis=1))
-    hourly[~seen.any(axis=1)] = np.nan
+    total = np.where(seen, blocks, 0.0).sum(axis=1)
+    means = np.where(seen.any(axis=1), total / np.maximum(1, seen.sum(axis=1)), np.nan)
+    return LoadSeries(series.start_seconds, size * series.step_seconds, means)
+
+
+def has_rhythm(series: LoadSeries) -> bool:
+    """Whether the load repeats by the day or the week, as demand from people and schedules does.
+
+    That is, the log of its hourly mean, less the mean of the day before, correlates by 0.5 or more with itself 24 hours
+    or 7 days earlier. A utilisation never does: scaling itself shapes it.
+    """
+    if utilisation_reasons(series):
+        return False
+    means = hourly_means(series)
+    hourly, day = means.values, means.steps_per_day
     z = np.log(hourly + 0.05 * np.nanmean(hourly) + 1e-12)
     z = (z - trailing_mean(z, day))[day:]
-    return "load" if max(_correlation(z, day), _correlation(z, 7 * day)) >= RHYTHM else "other"
+    return max(_correlation(z, day), _correlation(z, 7 * day)) >= RHYTHM
 
 
 def _correlation(values: Floats, lag: int) -> float:

@@ -11,8 +11,8 @@ from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker_backtest.replay.rivals import short_at_equal_cost, simulate_reactive
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 
-from bench.forecast.rhythms import DAYS, KINDS, STEP_SECONDS, load_of
-from bench.forecast.traces import kind_of
+from bench.forecast.traces import has_rhythm
+from tests.support.rhythms import DAYS, KINDS, STEP_SECONDS, load_of
 from tests.unit.domain.forecasting.loads import START
 
 LEAD_SECONDS = 5400.0
@@ -71,13 +71,13 @@ def test_it_is_short_for_a_fraction_of_reactive_scaling_on_every_kind(issued: Is
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_load_with_a_rhythm_is_told_as_one(kind: str) -> None:
-    assert kind_of(LoadSeries(START, STEP_SECONDS, load_of(kind))) == "load"
+def test_each_drawn_kind_has_a_rhythm(kind: str) -> None:
+    assert has_rhythm(LoadSeries(START, STEP_SECONDS, load_of(kind)))
 
 
-def test_noise_and_saturated_percentages_are_no_load() -> None:
+def test_noise_and_saturated_percentages_have_no_rhythm() -> None:
     noise = np.random.default_rng(3).lognormal(0, 0.5, DAYS * DAY)
-    assert kind_of(LoadSeries(START, STEP_SECONDS, noise)) == "other"
-    assert kind_of(LoadSeries(START, STEP_SECONDS, np.full(DAYS * DAY, 5.0))) == "other"
+    assert not has_rhythm(LoadSeries(START, STEP_SECONDS, noise))
+    assert not has_rhythm(LoadSeries(START, STEP_SECONDS, np.full(DAYS * DAY, 5.0)))
     saturated = np.minimum(100.0, 2 * load_of("office"))
-    assert kind_of(LoadSeries(START, STEP_SECONDS, saturated)) == "utilisation"
+    assert not has_rhythm(LoadSeries(START, STEP_SECONDS, saturated))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peaker_backtest.replay.simulation import Scenario
 
-from bench.forecast.generated import KINDS, case_of, degraded_price
+from tests.support.drawn_cases import KINDS, case_of, degraded_price
 from tests.unit.domain.forecasting.loads import daily, series
 
 DAY = 96

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from peaker.domain.forecasting import LoadSeries
 
 Floats = NDArray[np.float64]
 STEP_SECONDS = 1800
 DAYS = 49
-START_SECONDS = 1_767_225_600.0
 
 
 def _clock() -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -101,8 +99,3 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Floats]] = {
 def load_of(kind: str, seed: int = 1) -> Floats:
     """DAYS days of that kind in steps of STEP_SECONDS."""
     return KINDS[kind](np.random.default_rng(seed))
-
-
-def series_of(kind: str, seed: int) -> LoadSeries:
-    """The same as a history."""
-    return LoadSeries(START_SECONDS, STEP_SECONDS, load_of(kind, seed))

@@ -1,5 +1,4 @@
-"""Loads that are drawn, not recorded: what a service goes through in a few weeks, and whether Peaker then costs more
-than the simple choices do.
+"""Drawn loads: what a service goes through in a few weeks, and whether Peaker then costs more than simple choices do.
 
 Each case draws a kind, its parameters, a lead time and a fleet from its number alone, so any case can be run again.
 """
@@ -181,32 +180,19 @@ def unforecastable(scenario: Scenario) -> Iterator[tuple[int, Forecast]]:
 
 @dataclass(frozen=True)
 class Price:
-    """Replica-hours of one case, and of the simple choices: reactive scaling that is short as much, a static peak.
-
-    Several targets may be short as much, by other lead times that were drawn and other moments at which they began:
-    reactive_hours are those of the cheapest of them, named_hours of the highest target of them, the one that asks for
-    the fewest replicas at every load and so is named before the load was seen. lucky_hours are those of the cheapest
-    target that was short as little, whichever it is.
-    """
+    """Replica-hours of one case, and of the simple choices: reactive scaling that is short as much, a static peak."""
 
     number: int
     kind: str
     hours: float
     short: float
     reactive_hours: float
-    named_hours: float
-    lucky_hours: float
     static_hours: float
 
     @property
     def over_the_bound(self) -> float:
-        """Above 1: dearer than the cheapest of both."""
+        """Above 1: dearer than the cheaper of both."""
         return self.hours / min(self.reactive_hours, self.static_hours)
-
-    @property
-    def over_the_named(self) -> float:
-        """Above 1: dearer than both choices that can be made before the load is seen."""
-        return self.hours / min(self.named_hours, self.static_hours)
 
 
 def degraded_price(case: Case) -> Price:
@@ -214,17 +200,10 @@ def degraded_price(case: Case) -> Price:
     return _price(case, simulate_forecasts("peaker", case.scenario, unforecastable(case.scenario)))
 
 
-def priced(number: int) -> Price:
-    """Case `number` where nothing can be forecast."""
-    return degraded_price(case_of(number))
-
-
 def _price(case: Case, ours: Outcome) -> Price:
     scenario = case.scenario
     reactive = [simulate_reactive(scenario, target) for target in TARGETS]
-    lucky = [one.replica_hours for one in reactive if one.short_share <= ours.short_share]
     same = [one.replica_hours for one in reactive if one.short_share == ours.short_share]
-    between = _hours_between(ours, reactive)
     # The fleet that is there at the beginning is part of the days that a static one is sized for.
     peak = max(scenario.start_with or 0, static_replicas(scenario, scenario.load()))
     return Price(
@@ -232,9 +211,7 @@ def _price(case: Case, ours: Outcome) -> Price:
         kind=case.kind,
         hours=ours.replica_hours,
         short=ours.short_share,
-        reactive_hours=min(same, default=between),
-        named_hours=same[0] if same else between,
-        lucky_hours=min(lucky, default=np.inf),
+        reactive_hours=min(same, default=_hours_between(ours, reactive)),
         static_hours=peak * (scenario.last - scenario.first) * scenario.step_seconds / 3600,
     )
 
