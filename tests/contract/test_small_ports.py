@@ -455,9 +455,9 @@ def test_what_a_check_leaves_is_its_clusters_own(records: ForecastRecords) -> No
 def test_issued_forecasts_come_in_order_of_time_and_per_cluster(records: ForecastRecords) -> None:
     at = NOON.timestamp()
     for seconds_ago in (60.0, 7200.0, 120.0):
-        records.save_issued("orders", IssuedForecast(at - seconds_ago, at, 1.25, 2.5, "blend", 2))
+        records.save_issued("orders", IssuedForecast(at - seconds_ago, at, 1.25, 2.5, 2))
     found = records.issued("orders", NOON - timedelta(hours=1))
-    assert found == [IssuedForecast(at - ago, at, 1.25, 2.5, "blend", 2) for ago in (120.0, 60.0)]
+    assert found == [IssuedForecast(at - ago, at, 1.25, 2.5, 2) for ago in (120.0, 60.0)]
     assert records.issued("payments", NOON - timedelta(days=1)) == []
 
 

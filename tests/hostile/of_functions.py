@@ -360,7 +360,7 @@ def _ledger() -> Iterator[EntryPoint]:
     room = "peaker.adapters.dynamodb.forecast_records.DynamoForecastRecords"
     state = {"low_checks": 2, "source_id": BASE, "first_check_seconds": 1795225200.0}
     issued = {
-        "issued_at_seconds": 1795225200.0, "target_seconds": 1795226200.0, "p50": 1.5, "p95": 2.5, "model": "m", "required": 2,
+        "issued_at_seconds": 1795225200.0, "target_seconds": 1795226200.0, "p50": 1.5, "p95": 2.5, "required": 2,
     }  # fmt: skip
 
     def records(wire: Any) -> DynamoForecastRecords:

@@ -173,7 +173,7 @@ def unforecastable(scenario: Scenario) -> Iterator[tuple[int, Forecast]]:
         age, last = newest_load(series, believed, step)
         yield step, Forecast(
             scenario.at_end_of(step), STEP_SECONDS, (0.5, 0.75, 0.9, 0.95, 0.975, 0.99), wrong, Standing.DEGRADED,
-            "none", (), age_seconds=age, last_load=last, stale=age is None or age > STALE_SECONDS,
+            (), age_seconds=age, last_load=last, stale=age is None or age > STALE_SECONDS,
             shifted=step % 3 == 0,
         )  # fmt: skip
 

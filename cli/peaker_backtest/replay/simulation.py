@@ -387,7 +387,6 @@ def oracle_forecasts(scenario: Scenario, horizon_steps: int) -> Iterator[tuple[i
                 levels=LEVELS,
                 quantiles=np.repeat(future[:, None], len(LEVELS), axis=1),
                 standing=Standing.NORMAL,
-                model="oracle",
                 reasons=(),
                 last_load=float(filled[step]),
                 age_seconds=0.0,

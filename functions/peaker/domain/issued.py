@@ -23,7 +23,6 @@ class IssuedForecast:
     target_seconds: float
     p50: float
     p95: float
-    model: str
     required: int
 
 

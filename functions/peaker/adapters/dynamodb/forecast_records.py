@@ -106,7 +106,6 @@ class DynamoForecastRecords:
             "target_seconds": {"N": repr(float(issued.target_seconds))},
             "p50": {"N": f"{issued.p50:.9g}"},
             "p95": {"N": f"{issued.p95:.9g}"},
-            "model": {"S": issued.model},
             "required": {"N": str(issued.required)},
             "expires_at": {"N": str(int((at + _KEPT_FOR).timestamp()))},
         }
@@ -122,7 +121,6 @@ class DynamoForecastRecords:
                     target_seconds=float(item["target_seconds"]["N"]),
                     p50=float(item["p50"]["N"]),
                     p95=float(item["p95"]["N"]),
-                    model=item["model"]["S"],
                     required=int(item["required"]["N"]),
                 )
                 for item in items

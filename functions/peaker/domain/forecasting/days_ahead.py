@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .control import controlled, interpolated, widened
-from .intervals import BandSettings, ErrorBands, PastGrid, interpolate_knots
+from .intervals import ErrorBands, Memory, PastGrid, interpolate_knots
 from .panel import Panel, seasonal_shape
 from .ridge import HALF_LIFE_DAYS, robust_ridge
 from .series import Floats, Ints, LoadSeries
@@ -25,7 +25,7 @@ _RIDGE_STRENGTH = 8.0
 # Days of errors at one horizon from which its bands stand on their own.
 _LEAST_ERROR_DAYS = 2
 # Errors a week ahead come once a week, so more of them count than those of the next hours.
-_BANDS = BandSettings(recency_days=10.0, young_share=0.5, scale_memory_days=3.0, widen_day=0.1)
+_MEMORY = Memory(days=10.0, scale_days=3.0)
 
 
 class DaysAhead:
@@ -138,7 +138,7 @@ class DaysAhead:
             halves = np.stack([fit(usable & (folds == 1)), fit(usable & (folds == 0))])
             own = np.where((origins < self.fitted)[:, None], halves[folds], self.coefficients[-1][None])
             residual[:, k] = sample - base - (design * own).sum(axis=1)
-        self.bands = ErrorBands(self.grid, residual, _BANDS, self.fitted)
+        self.bands = ErrorBands(self.grid, residual, self.fitted, _MEMORY)
         newest = self.fitted - 1
         anchors = np.array([k for k in self.knots if k * self.step_seconds // 3600 in _CONTROLLED_HOURS])
         found = [controlled(self.bands, int(np.searchsorted(self.knots, knot)), newest) for knot in anchors]

@@ -1,24 +1,16 @@
-"""A forecast as it is issued: quantiles of the load over the time ahead, and how far they may be trusted."""
+"""A forecast as it is issued: quantiles of the load over the time ahead, and what they may be used for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
 import numpy as np
 
-from .series import Floats, Ints, LoadSeries
-from .windows import trailing_median_of_three
+from .series import Floats
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.975, 0.99)
-# Minutes over which a rise is measured, and the days in which it is looked for another one as steep. In longer steps
-# a jump that is over cannot be told from a rise that goes on.
-_RISE_MINUTES = 15
-_RISE_MEMORY_DAYS = 28
-# A rise below this share of the highest load in memory is no burst, however still the load was before.
-_LEAST_RISE_SHARE = 0.1
 
 
 class Standing(StrEnum):
@@ -27,7 +19,6 @@ class Standing(StrEnum):
     REACTIVE_ONLY = "reactive_only"
     DEGRADED = "degraded"
     SCALE_OUT_ONLY = "scale_out_only"
-    WARY = "wary"
     NORMAL = "normal"
 
 
@@ -43,27 +34,14 @@ class BeyondHorizon(ValueError):
 
 
 @dataclass(frozen=True)
-class Rise:
-    """How fast the load rises now, and the steepest rise in memory; both in load units per second."""
-
-    per_second: float
-    steepest_per_second: float
-
-    @property
-    def is_burst(self) -> bool:
-        """Steeper than any rise in memory: what the shape of the days says of the next hours is no guide."""
-        return self.per_second > self.steepest_per_second > 0
-
-
-@dataclass(frozen=True)
 class Forecast:
-    """Load quantiles for the time after `issued_at_seconds`, and how far they may be trusted.
+    """Load quantiles for the time after `issued_at_seconds`, and what they may be used for.
 
     quantiles[h, i] is the load under which the step ending at issued_at + (h + 1) * step stays with
     probability levels[i], for the first day; None when there is no forecast (reactive_only). later_quantiles[k, i]
     is the same for the steps of `later_step_seconds` that follow, None when only the first day was asked for.
-    coverage is the trailing week's p95 coverage at the lead time, of the bands as they were then; trust falls from 1
-    to 0 with it. age_seconds is how old the newest point is beyond its own step.
+    coverage is the trailing week's p95 coverage at the lead time, of the bands as they were then.
+    age_seconds is how old the newest point is beyond its own step.
     """
 
     issued_at_seconds: float
@@ -71,18 +49,14 @@ class Forecast:
     levels: tuple[float, ...]
     quantiles: Floats | None
     standing: Standing
-    model: str
     reasons: tuple[str, ...]
     coverage: float | None = None
     age_seconds: float | None = None
     last_load: float | None = None
     shifted: bool = False
     stale: bool = True
-    numbers: Mapping[str, float] = field(default_factory=dict)
     later_quantiles: Floats | None = None
     later_step_seconds: int = 3600
-    trust: float = 1.0
-    rise: Rise | None = None
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
     utilisation: bool = False
     # The highest believed load of the history that it was made from; infinite where that is not known.
@@ -140,35 +114,3 @@ def _overlapping(curve: Floats, step_seconds: int, from_seconds: float, until_se
     first = int(max(0.0, from_seconds // step_seconds))
     last = int(max(-(-until_seconds // step_seconds), first + 1))
     return curve[first:last]
-
-
-def rises(series: LoadSeries, origins: Ints) -> list[Rise | None]:
-    """How fast the load rose in the quarter of an hour before each origin, against the four weeks before the first.
-
-    Rises since then count too, up to the one that is measured. By the median of three points, so that one wild point
-    is no rise. None where the newest points are missing.
-    """
-    width = max(1, round(_RISE_MINUTES * 60 / series.step_seconds))
-    if series.step_seconds > _RISE_MINUTES * 60:
-        return [None] * len(origins)
-    began, ended = int(origins.min()), int(origins.max())
-    first = max(0, began + 1 - _RISE_MEMORY_DAYS * series.steps_per_day)
-    known = series.values[first : ended + 1]
-    if began + 1 - first < series.steps_per_day + 2 * width:
-        return [None] * len(origins)
-    calm = trailing_median_of_three(known)
-    rise = np.full(len(known), np.nan)
-    rise[width:] = calm[width:] - calm[:-width]
-    steepest = np.fmax.accumulate(rise)
-    highest = np.fmax.accumulate(known)
-    seconds = width * series.step_seconds
-    found: list[Rise | None] = []
-    for at in origins - first:
-        before = int(at) - 2 * width
-        now, memory = float(rise[at]), float(steepest[before])
-        if not (np.isfinite(now) and np.isfinite(memory)):
-            found.append(None)
-            continue
-        least = _LEAST_RISE_SHARE * float(highest[before])
-        found.append(Rise(now / seconds, max(memory, least) / seconds))
-    return found

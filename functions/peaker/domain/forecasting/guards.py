@@ -1,4 +1,4 @@
-"""Where the errors of the past are no guide: the least that the upper bands say, whatever the errors were.
+"""Raises the upper bands where past errors are no guide.
 
 A rise that was hardly ever seen is taken to last, with the loads about it as they were about each hour so far. A fall
 that was hardly ever seen, and of which half is gone again, is taken to go in full: an outage ends faster than the
@@ -21,7 +21,6 @@ _RARE = 0.01
 # A fall this young is not yet among those that it is compared with.
 _FALL_DAYS = 1.5
 _LEAST_HOURS = 24
-_CLIMATE_DAYS = 7
 _GONE_SHARE = 0.5
 
 Flags = NDArray[np.bool_]
@@ -34,7 +33,7 @@ class Guards:
     rose_above and fell_below are deviations of an hour from the profile, in z, that were passed in 1 % of four weeks;
     infinite where too little is known. beside are the deviations of single loads from the hour before them, in z: where
     an hour's level lasts, half of the loads lie above it. usual are the deviations, in z, of the loads before a fall;
-    climate is the last week's loads in z, where nothing can be forecast.
+    last_week are the last week's loads in z, where nothing can be forecast.
     """
 
     panel: Panel
@@ -42,7 +41,7 @@ class Guards:
     fell_below: float
     beside: Floats
     usual: Floats
-    climate: Floats | None
+    last_week: Floats
 
     def seen(self, origins: Ints) -> Seen:
         """What the hour before each origin shows."""
@@ -66,8 +65,8 @@ class Guards:
         rows = seen.returning
         if rows.any():
             floor[rows] = profile[rows] + np.quantile(self.usual, levels)
-        if self.climate is not None and len(self.climate):
-            floor = np.maximum(floor, np.quantile(self.climate, levels))
+        if len(self.last_week):
+            floor = np.maximum(floor, np.quantile(self.last_week, levels))
         return np.where(levels >= GUARDED_FROM, np.maximum(z, floor), z)
 
 
@@ -95,7 +94,7 @@ def guards_of(panel: Panel, *, unforecastable: bool) -> Guards:
         fell_below=float(np.quantile(fallen, _RARE)) if len(fallen) > _LEAST_HOURS else -np.inf,
         beside=_known((single[1:] - deviation[: fit - 1])[since:]),
         usual=_known(single[since:before]),
-        climate=_known(panel.believed[max(0, fit - _CLIMATE_DAYS * day) : fit]) if unforecastable else None,
+        last_week=_known(panel.believed[max(0, fit - 7 * day) : fit]) if unforecastable else np.empty(0),
     )
 
 

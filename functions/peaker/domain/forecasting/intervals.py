@@ -17,35 +17,27 @@ Flags = NDArray[np.bool_]
 
 _SMALLEST = 1e-6
 _FAR = 6.0
-# Where more errors than these are far outside the usual, they are no bursts.
-_MOST_FAR = 0.1
 _LONG_MEMORY_DAYS = 14.0
-# Square root of 3 h / 24 h: up to 3 hours ahead the bands stand as they are.
-_SURE_SHARE_OF_DAY = 0.354
+_LONG_SHARE = 0.2
+# Errors within about three hours of the time of day count most.
+_HOURS_WIDE = 3.0
+_HOURS_FLOOR = 0.25
+# Exponents on the error level of the last days, and of the time of day.
+_SCALE_SHARE = 0.7
+_SEASON_SHARE = 0.7
+_SEASON_PRIOR_DAYS = 4.0
+# How far an error level may lie from the usual one: when the error was made, and now.
+_THEN = (0.8, 3.0)
+_NOW = (0.33, 1.6)
+_EVENT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class BandSettings:
-    """How past errors count.
+class Memory:
+    """Half-lives of past errors in the bands, and of their size in the error level of now."""
 
-    Recent ones more, those at the same time of day more, scaled to the error level of now.
-    """
-
-    recency_days: float = 3.0
-    young_share: float = 0.25
-    hours_wide: float = 3.0
-    hours_floor: float = 0.25
-    scale_memory_days: float = 1.0
-    scale_share: float = 0.7
-    quietest_then: float = 0.8
-    noisiest_then: float = 3.0
-    quietest_now: float = 0.33
-    noisiest_now: float = 1.6
-    widen_day: float = 0.5
-    memory_share: float = 0.2
-    event_share: float = 0.2
-    season_share: float = 0.7
-    season_prior_days: float = 4.0
+    days: float = 3.0
+    scale_days: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -89,32 +81,31 @@ class ErrorBands:
     origins.
     """
 
-    def __init__(self, grid: PastGrid, residual: Floats, settings: BandSettings, fit_steps: int) -> None:
+    def __init__(
+        self, grid: PastGrid, residual: Floats, fit_steps: int, memory: Memory | None = None
+    ) -> None:
         self.grid = grid
         self.residual = residual
-        self.settings = settings
+        self.memory = memory or Memory()
         self.fit_steps = fit_steps
         self.scale = self._scale()
         self._by_slot: dict[int, Floats] = {}
         apart = np.arange(grid.day) / grid.day * 24
         apart = np.minimum(apart, 24 - apart)
-        nearness = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
+        nearness = _HOURS_FLOOR + np.exp(-0.5 * (apart / _HOURS_WIDE) ** 2)
         # Twice, so that differences of times of day from -day to day are indices without a modulo.
         self._nearness = np.concatenate([nearness, nearness])
 
     def _scale(self) -> Floats:
         """The usual size of the error at each origin and knot, from errors known by then."""
         size = np.abs(self.residual)
-        total, weight = self.grid.discounted(size, self.settings.scale_memory_days)
+        total, weight = self.grid.discounted(size, self.memory.scale_days)
         long_total, long_weight = self.grid.discounted(size, 1e4)
         overall = long_total / np.maximum(long_weight, 1e-12)
         prior = 0.25 * self.grid.day / self.grid.stride
         recent = (total + prior * overall) / (weight + prior)
-        share = self.settings.scale_share
-        return np.asarray(
-            np.maximum(recent, _SMALLEST) ** share * np.maximum(overall, _SMALLEST) ** (1 - share),
-            dtype=float,
-        )
+        recent, overall = np.maximum(recent, _SMALLEST), np.maximum(overall, _SMALLEST)
+        return np.asarray(recent**_SCALE_SHARE * overall ** (1 - _SCALE_SHARE), dtype=float)
 
     def _time_of_day_scale(self, k: int) -> Floats:
         """How large the errors for knot k are in each hour of the target's day, 1 on average.
@@ -133,9 +124,9 @@ class ErrorBands:
         sums = np.stack([np.bincount(slot, size, slots), np.bincount(slot, minlength=slots)])
         total, count = sums + 0.5 * (np.roll(sums, 1, axis=1) + np.roll(sums, -1, axis=1))
         mean = max(_SMALLEST, total.sum() / count.sum())
-        prior = self.settings.season_prior_days * count.mean() / max(1.0, seen.sum() * stride / day)
+        prior = _SEASON_PRIOR_DAYS * count.mean() / max(1.0, seen.sum() * stride / day)
         usual = (total + prior * mean) / (count + prior) / mean
-        return np.asarray(usual**self.settings.season_share, dtype=float)
+        return np.asarray(usual**_SEASON_SHARE, dtype=float)
 
     def _season(self, origins: Ints, k: int) -> Floats:
         if k not in self._by_slot:
@@ -160,23 +151,13 @@ class ErrorBands:
             residual = self.residual[known, k]
             season = self._season(self.grid.origins[known], int(k))
             usual = _usual_size(np.abs(residual), season)
-            limits = self.settings
-            then = _within(self.scale[known, k] / usual, limits.quietest_then, limits.noisiest_then)
-            now = _within(self.scale[at, k] / usual, limits.quietest_now, limits.noisiest_now)
-            then = then * season
-            now = now * self._season(origins, int(k))
+            then = _within(self.scale[known, k] / usual, *_THEN) * season
+            now = _within(self.scale[at, k] / usual, *_NOW) * self._season(origins, int(k))
             scaled = residual / then
             order = np.argsort(scaled)
             past = self.grid.origins[known[order]]
-            weight = self._weights(past, origins)
-            far = _far_above(residual[order])
-            weight *= self._event_weight(past, far)
-            weight = self._burst_weight(weight, past, far)
-            offset = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
-            # Errors far ahead come from few independent days, so their quantiles are themselves uncertain.
-            beyond = max(0.0, float(np.sqrt(self.grid.knots[k] / self.grid.day)) - _SURE_SHARE_OF_DAY)
-            widen = 1 + limits.widen_day * beyond
-            result[:, place, :] = np.where(levels > 0.5, np.maximum(offset, offset * widen), offset)
+            weight = self._weights(past, origins) * self._event_weight(past, _far_above(residual[order]))
+            result[:, place, :] = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
         return result
 
     def _known(self, k: int, origin: int) -> Ints:
@@ -185,13 +166,11 @@ class ErrorBands:
         )
 
     def _weights(self, past: Ints, origins: Ints) -> Floats:
-        day, settings = self.grid.day, self.settings
+        day = self.grid.day
         near = self._nearness[(origins % day + day)[:, None] - (past % day)[None, :]]
         age_days = (int(origins.max()) - past) / day
-        # A young history forgets sooner: its first forecasts were made from almost nothing.
-        half_life = min(settings.recency_days, settings.young_share * (int(origins.max()) / day))
-        long = settings.memory_share * 0.5 ** (age_days / _LONG_MEMORY_DAYS)
-        recency = 0.5 ** (age_days / half_life) + long
+        long = _LONG_SHARE * 0.5 ** (age_days / _LONG_MEMORY_DAYS)
+        recency = 0.5 ** (age_days / self.memory.days) + long
         return np.asarray(near * recency[None, :], dtype=float)
 
     def _event_weight(self, past: Ints, far: Flags) -> Floats:
@@ -201,43 +180,8 @@ class ErrorBands:
         """
         weight = np.ones(len(past))
         if far.any() and np.ptp(past[far]) <= 1.5 * self.grid.day and np.ptp(past) >= 5 * self.grid.day:
-            weight[far] = self.settings.event_share
+            weight[far] = _EVENT_SHARE
         return weight
-
-    def _burst_weight(self, weight: Floats, past: Ints, far: Flags) -> Floats:
-        """The weight [origin, error], where bursts that do not come again at their hour count for less.
-
-        A burst counts more at its own hour and in the days after it, as if it were the first of a daily one. The less
-        the bursts so far came again, the more it counts as their number does: at any hour alike, for weeks. It never
-        counts for more than before.
-        """
-        if not far.any() or far.mean() > _MOST_FAR:
-            return weight
-        # Where half of them came again nothing changes.
-        again = min(1.0, 2 * comes_again(np.sort(past[far]), int(past.max()), self.grid.day))
-        age = 0.5 ** ((past.max() - past) / (_LONG_MEMORY_DAYS * self.grid.day))
-        alike = weight[:, ~far].mean(axis=1, keepdims=True) * age[far] / age[~far].mean()
-        found = weight.copy()
-        found[:, far] = np.minimum(weight[:, far], again * weight[:, far] + (1 - again) * alike)
-        return found
-
-
-def comes_again(far: Ints, newest: int, day: int) -> float:
-    """How likely a burst comes again at its hour of the next day or week, by those before.
-
-    far: steps of the errors far outside the usual, ascending; newest: the last step that is known; day: steps of a day.
-    A burst ends where the next such error is over a sixteenth of a day later. Each counts 1 where it came again, else
-    the share of the other ones that were at its hour. Laplace's rule, with one that came again before the first.
-    """
-    near = day // 16
-    begins = far[np.concatenate([[True], np.diff(far) > max(1, near)])]
-    judged = begins[begins + day + near <= newest]
-    apart = np.abs(begins[None, :] - judged[:, None])
-    other = apart > 0
-    by_hour = np.minimum(apart % day, -apart % day)
-    alike = ((by_hour <= near) & other).sum(axis=1) / np.maximum(1, other.sum(axis=1))
-    hits = (np.abs(apart - day) <= near) | (np.abs(apart - 7 * day) <= near)
-    return (float(np.maximum(hits.any(axis=1), alike).sum()) + 1) / (len(judged) + 1)
 
 
 def _far_above(residual: Floats) -> Flags:

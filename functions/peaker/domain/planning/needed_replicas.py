@@ -135,9 +135,7 @@ def _by_load(
         return []
     capacity, lead = policy.capacity.per_replica, lead_time.p90_seconds
     numbers["load_now"] = inputs.load_now
-    reaction = react(inputs.load_now, forecast, lead)
-    if reaction.is_burst:
-        numbers["burst_load"] = reaction.load
+    reaction = react(inputs.load_now, forecast)
     wanted = [_asked_by_load(reaction.load, capacity, reaction.text)]
     factor = calendar_factor(inputs, 0.0, lead + policy.period_seconds)
     if forecast.standing is Standing.DEGRADED and factor > 1:

@@ -257,12 +257,9 @@ def _keep(
     start = passed_seconds(inputs, forecast)
     look_seconds = keep_seconds(lead_time)
     soon_seconds = min(look_seconds, lead_time.p90_seconds + policy.period_seconds)
-    # Less trust in the bands keeps for less likely loads: by degrees, up to what is served.
-    doubt = (1 - forecast.trust) * max(0.0, policy.quantile - policy.keep_quantile)
-    keep_quantile = policy.keep_quantile + doubt
     factor = calendar_factor(inputs, 0.0, look_seconds)
     soon = with_factor(forecast, policy.quantile, start, start + soon_seconds, factor)
-    later = with_factor(forecast, keep_quantile, start, start + look_seconds, factor)
+    later = with_factor(forecast, policy.keep_quantile, start, start + look_seconds, factor)
     capacity = policy.capacity.per_replica
     by_load = replicas_for(inputs.load_now or 0.0, capacity)
     by_soon = replicas_for(soon, capacity)
@@ -278,7 +275,7 @@ def _keep(
         ),
         (
             by_later,
-            f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {load_text(later)}",
+            f"p{policy.keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {load_text(later)}",
         ),
         (by_load, f"the load is {load_text(inputs.load_now or 0.0)}"),
         (by_calendar, "the calendar"),

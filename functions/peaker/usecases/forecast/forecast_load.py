@@ -39,7 +39,7 @@ from peaker.usecases.forecast.decision_inputs import (
     troubles,
 )
 from peaker.usecases.forecast.fleet_now import fleet_now
-from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
+from peaker.usecases.forecast.load_ahead import load_forecaster, load_history
 from peaker.usecases.forecast.reads_taken import reads_taken, with_shares
 from peaker.usecases.forecast.scoring import LEAST_SCORED, Score, score_issued
 from peaker.usecases.plan.cluster_prices import cluster_prices
@@ -72,7 +72,6 @@ class ForecastReport(BaseModel):
     forecast_p50: float | None
     forecast_p95: float | None
     standing: str
-    model: str
     coverage: float | None
     scored: int
     lead_time_p50_seconds: float
@@ -122,7 +121,8 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     lead_inputs = lead_time_inputs(settings, fleet, past, history)
     lead_time = predict_lead_time(lead_inputs, past)
     series = load_history(ports, settings, now)
-    forecast = forecast_ahead(series, lead_time, settings)
+    forecaster = load_forecaster(series, lead_time, settings)
+    forecast = forecaster.at_the_end(lead_time.p90_seconds)
     inputs = DecisionInputs(
         now_seconds=now.timestamp(),
         load_now=None if forecast.stale else forecast.last_load,
@@ -135,7 +135,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     decision = decide(inputs, forecast, lead_time, policy, state)
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
-        nearer = forecast_ahead(series, back, settings)
+        nearer = forecaster.at_the_end(back.p90_seconds)
         later = decide(inputs, nearer, back, policy, state)
         # A nearer look may let a return wait; it is no reason to take a replica away (I8).
         if later.surplus == 0:
@@ -271,7 +271,6 @@ def _remember(
         target_seconds=forecast.issued_at_seconds + ahead,
         p50=forecast.highest(0.5, middle, middle),
         p95=forecast.highest(0.95, middle, middle),
-        model=forecast.model,
         required=decision.required,
     )
     ports.records.save_issued(cluster, issued)
@@ -296,7 +295,6 @@ def _report(check: _Check) -> ForecastReport:
         forecast_p50=decision.numbers.get("forecast_p50"),
         forecast_p95=decision.numbers.get("forecast_p95"),
         standing=forecast.standing,
-        model=forecast.model,
         coverage=_coverage(forecast, check.score),
         scored=check.score.scored,
         lead_time_p50_seconds=lead_time.p50_seconds,

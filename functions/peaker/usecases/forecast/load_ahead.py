@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from peaker.domain.forecasting import (
-    Forecast,
+    Forecaster,
     LoadSeries,
     UnusableSeries,
-    forecast_demand,
     series_from_points,
 )
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
@@ -20,13 +19,12 @@ from peaker.ports.bundle import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
 
 
-def forecast_ahead(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
-    """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
+def load_forecaster(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecaster:
+    """Fit the load, to be forecast as far ahead as the decision looks: a week at least, two weeks at most."""
     needed = horizon_needed_seconds(lead_time, 60.0 * settings.forecast.schedule_minutes)
     reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
-    return forecast_demand(
+    return Forecaster(
         series,
-        lead_time.p90_seconds,
         metric_name=settings.load_metric.name,
         reach_seconds=reach,
         zone=ZoneInfo(settings.time_zone),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting.control import GAIN_PER_DAY, controlled, interpolated, widened
-from peaker.domain.forecasting.intervals import BandSettings, ErrorBands, PastGrid
+from peaker.domain.forecasting.intervals import ErrorBands, PastGrid
 
 DAY = 48
 
@@ -16,7 +16,7 @@ def bands(residual: np.ndarray) -> ErrorBands:
     """Bands of the given errors of one horizon, an hour ahead, one every half hour from day 8 on."""
     origins = np.arange(8 * DAY, 8 * DAY + len(residual))
     grid = PastGrid(origins, np.array([2]), 1, DAY)
-    return ErrorBands(grid, residual[:, None], BandSettings(), int(origins[-1]) + 1)
+    return ErrorBands(grid, residual[:, None], int(origins[-1]) + 1)
 
 
 def noise(days: int, seed: int = 1) -> np.ndarray:

@@ -80,7 +80,6 @@ def test_a_forecast_across_a_change(change: float, near: list[int], later: list[
         (0.5,),
         steps,
         Standing.NORMAL,
-        "",
         (),
         later_quantiles=hours,
         later_step_seconds=2 * STEP,

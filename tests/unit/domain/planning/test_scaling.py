@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, Forecast, Rise, Standing
+from peaker.domain.forecasting import LEVELS, Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import (
@@ -45,7 +45,6 @@ def forecast(curve: float | list[float] = 150.0, **changes: object) -> Forecast:
         levels=LEVELS,
         quantiles=np.repeat(flat[:, None], len(LEVELS), axis=1),
         standing=Standing.NORMAL,
-        model="blend",
         reasons=(),
         last_load=150.0,
         stale=False,
@@ -208,36 +207,6 @@ def test_a_known_event_multiplies_a_load_that_cannot_be_forecast() -> None:
     decision = check(inputs, forecast(standing=Standing.DEGRADED))
     assert (decision.required, decision.numbers["calendar_factor"]) == (4, 2.0)
     assert "the calendar's factor 2" in decision.reason
-
-
-def test_less_trust_keeps_for_less_likely_loads_by_degrees() -> None:
-    likely = forecast([90.0] * 3 + [190.0])
-    assert likely.quantiles is not None
-    curves = likely.quantiles.copy()
-    curves[36:] = np.array([90.0, 90.0, 150.0, 290.0, 290.0, 290.0])
-    low = known_now(load=90.0, serving=3)
-    kept = [
-        3 - check(low, replace(likely, quantiles=curves, trust=trust), CheckState(low_checks=2)).surplus
-        for trust in (1.0, 0.6, 0.0)
-    ]
-    assert kept == [1, 2, 3]
-
-
-def test_a_burst_asks_for_what_it_will_have_reached_in_a_lead_time_and_says_so() -> None:
-    """15 a minute, where no rise in four weeks was steeper than 6: 190 more in two hours, were it not bounded."""
-    burst = forecast(rise=Rise(15 / 60, 6 / 60))
-    decision = check(known_now(load=190.0), burst)
-    assert decision.required == 4
-    assert decision.numbers["burst_load"] == 380.0
-    assert "the burst: 190 now rises by 15 a minute" in decision.reason
-    small = check(known_now(load=190.0), forecast(rise=Rise(1 / 60, 0.5 / 60)))
-    assert small.numbers["burst_load"] == pytest.approx(310.0)
-
-
-def test_a_rise_as_in_memory_is_no_burst() -> None:
-    decision = check(known_now(load=190.0), forecast(rise=Rise(15 / 60, 20 / 60)))
-    assert "burst_load" not in decision.numbers
-    assert decision.required == 2
 
 
 def test_a_lead_time_beyond_the_forecast_is_an_alarm_with_its_number() -> None:
@@ -528,7 +497,7 @@ def test_the_invariants_hold_for_every_input(
         assert serving - decision.surplus >= least
         assert load is not None
         assert not stale
-        assert standing in {Standing.NORMAL, Standing.WARY}
+        assert standing is Standing.NORMAL
         assert (serving - decision.surplus) * 100.0 >= load - 1e-6
     if decision.shortage:
         assert serving is not None
