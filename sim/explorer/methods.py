@@ -186,7 +186,7 @@ CALLS: Mapping[str, Callable[[Ground], Any]] = {
     "DynamoForecastRecords.save_check_state": _checked(1, 900.0),
     "DynamoForecastRecords.save_check_state late": _checked(2, 600.0),
     "DynamoForecastRecords.save_issued": lambda one: one.records.save_issued(
-        "orders", IssuedForecast(900.0, 1800.0, 1.0, 2.0, "seasonal", 2)
+        "orders", IssuedForecast(900.0, 1800.0, 1.0, 2.0, 2)
     ),
     "DynamoForecastRecords.save_report": lambda one: one.records.save_report("orders", {"reason": "a"}),
     "DynamoForecastRecords.past_steps": lambda one: one.records.past_steps("orders"),
