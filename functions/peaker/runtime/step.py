@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from peaker.runtime import wiring
 from peaker.runtime.telemetry import emit, emit_past, logger
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker_contract.errors import (
+    LONGEST_SENTENCE,
     NotYet,
     PeakerError,
     Refused,
@@ -29,6 +31,7 @@ from peaker_contract.metrics import Metric
 
 InputT = TypeVar("InputT", bound=StepInput)
 ModelT = TypeVar("ModelT", bound=BaseModel)
+MOST_RESULT_BYTES = 128 * 1024
 # A run that found nothing to do is neither a success nor a failure.
 _COUNTED_AS: Mapping[str, tuple[Metric, ...]] = {
     "succeeded": (Metric.RUN_SUCCEEDED,),
@@ -158,4 +161,12 @@ def _seconds(row: StepRow | None, finished_at: datetime) -> float:
 
 
 def _public(answer: Summary) -> dict[str, Any]:
-    return answer.model_dump(mode="json", exclude={"numbers"})
+    """Returns the state's result. Above 256 KiB Step Functions ends an execution where no Catch sees it: far below that
+    the step fails instead.
+    """
+    result = answer.model_copy(update={"text": answer.text[:LONGEST_SENTENCE]}).model_dump(
+        mode="json", exclude={"numbers"}
+    )
+    if (size := len(json.dumps(result))) > MOST_RESULT_BYTES:
+        raise UnexpectedError(f"the step's result has {size:,} bytes, more than {MOST_RESULT_BYTES:,}")
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -50,6 +51,31 @@ def test_a_defect_is_one_line_with_its_place(emitted: list[dict[Metric, float]])
     assert "KeyError: 'volumes\\nand more' (test_step_boundary.py:" in str(told.value)
     assert str(told.value).endswith(UnexpectedError.remedy)
     assert "\n" not in str(told.value)
+
+
+class TestSize:
+    """Above 256 KiB Step Functions ends an execution where no Catch sees it, and nothing is undone."""
+
+    @staticmethod
+    def saying(answer: Summary) -> Any:
+        def use_case(ports: Ports, given: StepInput) -> Summary:
+            return answer
+
+        return boundary.step(use_case, StepInput)
+
+    def test_what_a_host_says_stays_out_of_the_state(self, emitted: list[dict[Metric, float]]) -> None:
+        """A host says 23,000 characters at most; several of them reach the receipt by the ledger alone."""
+        said = Summary(text="x" * 300_000, numbers={"volumes": ["x" * 300_000]})
+        assert len(json.dumps(self.saying(said)(GIVEN, None))) < 10_000
+
+    def test_a_result_that_would_end_the_execution_fails_the_step(
+        self, emitted: list[dict[Metric, float]]
+    ) -> None:
+        class Planned(Summary):
+            plan: str
+
+        with pytest.raises(UnexpectedError, match="the step's result has"):
+            self.saying(Planned(text="plan", plan="x" * 255 * 1024))(GIVEN, None)
 
 
 def test_an_event_that_is_none_of_ours_is_a_defect_too(emitted: list[dict[Metric, float]]) -> None:
