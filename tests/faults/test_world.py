@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from peaker import ports
 from peaker.domain.replicas.inventory import InstanceSpec
+from peaker.ports.bundle import Ports
 
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, CapacityUnavailable
 from peaker_contract.tags import RUN_TAG
@@ -151,17 +155,14 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
 
 
 def type_of_port(name: str) -> type:
-    from peaker import ports
-
-    return {
-        "clusters": ports.ClusterDirectory, "compute": ports.Compute, "storage": ports.Storage,
-        "commands": ports.CommandRunner, "endpoint": ports.TrafficRouter, "package": ports.HostPackage,
-        "snapshot_blocks": ports.SnapshotBlocks, "run_files": ports.RunFiles, "lease": ports.Lease,
-        "ledger": ports.Ledger, "readings": ports.LoadReadings, "executions": ports.Executions,
-        "volume_keys": ports.VolumeKeys, "past_runs": ports.PastRuns, "price_list": ports.PriceList,
-        "stored_prices": ports.StoredPrices,         "account_quotas": ports.AccountQuotas,
-        "operators": ports.Operators,
-    }[name]  # fmt: skip
+    """The port that the bundle has under the name; each subject of the package has some."""
+    of_the_bundle = Ports.__annotations__[name]
+    subjects = [
+        importlib.import_module(f"peaker.ports.{one.name}") for one in pkgutil.iter_modules(ports.__path__)
+    ]
+    found: set[type] = {vars(one)[of_the_bundle] for one in subjects if of_the_bundle in vars(one)}
+    [port] = found
+    return port
 
 
 class SlowTable(MemoryTable):
