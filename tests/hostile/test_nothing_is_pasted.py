@@ -27,7 +27,7 @@ CONSTANTS = {
     # What a person is told to run.
     "peaker_host.donor.administrator": {"who"},
     "peaker_host.donor.base_checks": {"name"},
-    "peaker_host.health.account": {"name", "right", "_RESTORE_WAIT_SECONDS"},
+    "peaker_host.health.account": {"name", "right", "table", "_RESTORE_WAIT_SECONDS"},
     "peaker_host.replicate.identity": {"listed"},
     "peaker_host.replicate.launch": {"_TORN_CODE"},
     # sql_text has made it.
