@@ -362,7 +362,7 @@ class _Pair:
             if alone or is_tried_again(outcome.error):
                 outcomes[number] = outcome_of(bodies[number])
         answers = tuple(_told(one) for one in outcomes)
-        return (answers, state_now(self._ground.world.aws.hosts.commands)), made
+        return (answers, state_now()), made
 
     def _judge(self, seen: _Seen, how: str) -> None:
         if seen not in self._in_turn:

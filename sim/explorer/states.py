@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ _NUMBERS = re.compile(r"(?:number|fencing_token|member_token)=\d+|datetime\.date
 State = tuple[str, ...]
 
 
-def state_now(commands: list[dict[str, Any]]) -> State:
+def state_now() -> State:
     """Each thing that there is and each row of the ledger, in order; what is there twice stands there twice."""
     names = _names()
     things = [f"there is {name}" for _, name in sorted(names.items(), key=lambda one: one[1])]
@@ -33,9 +32,8 @@ def state_now(commands: list[dict[str, Any]]) -> State:
         for volume in ec2().volumes.values()
         if volume.attachment is not None
     ]
-    comments = Counter(one["Comment"] for one in commands)
-    twice = [f"sent twice: {comment}" for comment, times in comments.items() if times > 1]
-    found = [_plain(one, names) for one in (*held, *twice, *_endpoint(), *_rows())]
+    # A host takes each command once, however often it is sent.
+    found = [_plain(one, names) for one in (*held, *_endpoint(), *_rows())]
     return tuple(sorted([*things, *(one for one in found if " resource#command#" not in one)]))
 
 

@@ -211,7 +211,7 @@ class _Step:
                 break
         # One look of a schedule does one step of what is left over: all of them bring it to its end.
         left = (plain(one) for one in left_over(self._world))
-        state = tuple(left) if self._is_scheduled else state_now(self._world.aws.hosts.commands)
+        state = tuple(left) if self._is_scheduled else state_now()
         return Trial(tuple(outcomes), tuple(made), last, state)
 
     @property

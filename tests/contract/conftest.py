@@ -32,7 +32,7 @@ from sim.table import MemoryTable
 from sim.workflows.virtual_time import VirtualTime
 from tests.contract.run_parts import RUN
 from tests.support.balanced_endpoint import make_balanced_endpoint
-from tests.support.fakes import NOON, FakeLease, FakeLedger
+from tests.support.fakes import NOON
 from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a77000000000001a"
@@ -143,14 +143,11 @@ def make_table(client: Any) -> str:
     return name
 
 
-@pytest.fixture(params=["fake", "hostile", "dynamodb"])
+@pytest.fixture(params=["memory", "dynamodb"])
 def store(request: pytest.FixtureRequest) -> tuple[Lease, Ledger]:
     """An empty lease and ledger."""
-    if request.param == "fake":
-        lease = FakeLease()
-        return lease, FakeLedger(lease)
-    hostile = request.param == "hostile"
-    table = MemoryTable(Account(), VirtualTime()) if hostile else request.getfixturevalue("ledger_table")
+    memory = request.param == "memory"
+    table = MemoryTable(Account(), VirtualTime()) if memory else request.getfixturevalue("ledger_table")
     return DynamoDbLease(table), DynamoDbLedger(table)
 
 

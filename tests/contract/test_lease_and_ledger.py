@@ -1,4 +1,4 @@
-"""Lease and ledger: one suite for the fake and for DynamoDB."""
+"""Lease and ledger: one suite for a table in memory and for DynamoDB."""
 
 from __future__ import annotations
 

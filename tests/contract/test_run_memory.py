@@ -1,4 +1,4 @@
-"""What a run's steps settle for later ones: one suite for the fake and for DynamoDB."""
+"""What a run's steps settle for later ones: one suite for a table in memory and for DynamoDB."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def leased(
 
     The clock may stand still between two runs: what the one before had under way has ended.
     """
-    ports.lease.settling.clear()
+    ports.rows.let_late_calls_end("orders")
     request = RequestedStep(
         run_id=run_id, cluster="orders", operation=operation, step="AcquireLease",  # type: ignore[arg-type]
         request=more.pop("request", {"cluster": "orders"}),

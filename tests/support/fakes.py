@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from peaker.adapters.dynamodb.items import cluster_key
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.instants import to_iso
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.prices.price_list import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
-from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.replicas.inventory import (
     CapacityReservation,
     CommandOutcome,
@@ -30,26 +33,11 @@ from peaker.domain.replicas.inventory import (
     VolumeSpec,
 )
 from peaker.domain.runs.execution_input import unknown_cluster
-from peaker.domain.runs.ledger import (
-    SHORT_OPERATIONS,
-    UNFINISHED_OUTCOMES,
-    Holder,
-    LeaseRow,
-    PartT,
-    ResourceKind,
-    ResourceRow,
-    ResourceState,
-    RunPart,
-    RunRow,
-    StepRow,
-    find,
-)
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
 from peaker.domain.storage.instance_promise import InstancePromise
-from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports.bundle import Ports
 
 from peaker_contract.cluster import ClusterSettings
@@ -57,12 +45,7 @@ from peaker_contract.errors import (
     AwsCallRejected,
     AwsUnavailable,
     CapacityUnavailable,
-    LeaseHeld,
-    LeaseLost,
-    LeaseSettling,
-    LedgerInconsistent,
     ResourceNotFound,
-    Throttled,
     UndoInProgress,
     UnknownCluster,
     VolumeFailed,
@@ -70,6 +53,9 @@ from peaker_contract.errors import (
 )
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.account import Account
+from sim.table import MemoryTable
+from sim.workflows.virtual_time import VirtualTime
 from ssm_documents.schema import document_paths, load_document
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -526,210 +512,29 @@ class FakeRunFiles:
         return f"https://files.test/{run_id}/{name}?signature=s"
 
 
-@dataclass
-class FakeLease:
-    rows: dict[str, LeaseRow] = field(default_factory=dict)
-    tokens: dict[str, int] = field(default_factory=dict)
-    settling: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+class LedgerRows(MemoryTable):
+    """The ledger's table in memory, under the real lease and ledger; a test may write into it without a lease."""
 
-    def acquire(
-        self,
-        cluster: str,
-        run_id: str,
-        operation: str,
-        now: datetime,
-        until: datetime,
-        *,
-        fence: bool = False,
-        after: Holder | None = None,
-    ) -> Holder:
-        held = self.current(cluster, now)
-        if held is not None and held.run_id != run_id:
-            if held.operation in SHORT_OPERATIONS:
-                raise Throttled(f"{held.operation} holds the lease for some seconds; try again")
-            raise LeaseHeld(f"{held.operation} {held.run_id} until {to_iso(held.held_until)}")
-        if held is not None and not fence:
-            return Holder(cluster, run_id, held.fencing_token)
-        settling_run, settled_at = self.settling.get(cluster, (run_id, now))
-        own = after is not None and after.fencing_token == self.tokens.get(cluster)
-        if cluster not in self.rows and not own and settling_run != run_id and settled_at > now:
-            raise LeaseSettling(f"{settling_run} gave the lease back; settled at {to_iso(settled_at)}")
-        token = self.tokens[cluster] = self.tokens.get(cluster, 0) + 1
-        self.rows[cluster] = LeaseRow(cluster, run_id, operation, token, until)
-        return Holder(cluster, run_id, token)
+    def __init__(self) -> None:
+        super().__init__(Account(), VirtualTime())
 
-    def release(self, holder: Holder, settled_at: datetime) -> None:
-        if self.holds(holder):
-            del self.rows[holder.cluster]
-            self.settling[holder.cluster] = (holder.run_id, settled_at)
+    def write(self, item: Mapping[str, Any]) -> None:
+        """Put an item, or attributes of one that is there."""
+        self._put({**(self.get(item["pk"], item["sk"]) or {}), **item})
 
-    def current(self, cluster: str, now: datetime) -> LeaseRow | None:
-        row = self.rows.get(cluster)
-        return row if row is not None and row.held_until > now else None
+    def write_replica(self, row: ReplicaRow) -> None:
+        self.write(replica_item(row))
 
-    def holds(self, holder: Holder) -> bool:
-        row = self.rows.get(holder.cluster)
-        return row is not None and (row.run_id, row.fencing_token) == (holder.lease_run, holder.fencing_token)
+    def outcomes(self, cluster: str, operation: str) -> list[str]:
+        """Returns how the cluster's runs of that operation ended, the oldest first."""
+        listed = self.query(cluster_key(cluster), "run#")
+        return [one["outcome"] for one in listed if one["operation"] == operation]
 
-    def move_end(self, holder: Holder, until: datetime) -> None:
-        self.rows[holder.cluster] = replace(self.rows[holder.cluster], held_until=until)
-
-
-class FakeLedger:
-    def __init__(self, lease: FakeLease) -> None:
-        self._lease = lease
-        self._one_at_a_time = threading.Lock()
-        self._runs: dict[str, RunRow] = {}
-        self._steps: dict[str, dict[str, StepRow]] = {}
-        self._resources: dict[str, dict[tuple[ResourceKind, str], ResourceRow]] = {}
-        self._replicas: dict[str, dict[str, ReplicaRow]] = {}
-        self._receipts: dict[str, dict[str, Any]] = {}
-        self._sets: dict[str, dict[str, SnapshotSet]] = {}
-        self._tokens: dict[str, int] = {}
-        self._claims: dict[tuple[str, str], datetime] = {}
-
-    def require_lease(self, holder: Holder) -> None:
-        self._check(holder)
-
-    def fence_member(self, holder: Holder, at: datetime) -> int:
-        self._check(replace(holder, member_token=None))
-        self._tokens[holder.run_id] = self.member_token(holder.run_id) + 1
-        return self._tokens[holder.run_id]
-
-    def member_token(self, run_id: str) -> int:
-        return self._tokens.get(run_id, 0)
-
-    def open_run(self, holder: Holder, run: RunRow) -> None:
-        self._check(holder)
-        self._runs.setdefault(run.run_id, run)
-
-    def run(self, run_id: str) -> RunRow:
-        if run_id not in self._runs:
-            raise LedgerInconsistent(f"the ledger has no run {run_id}")
-        return self._runs[run_id]
-
-    def unfinished_runs(self, cluster: str) -> list[RunRow]:
-        mine = [one for one in self._runs.values() if one.cluster == cluster]
-        open_ones = [one for one in mine if one.outcome in UNFINISHED_OUTCOMES]
-        return sorted(open_ones, key=lambda one: (one.started_at, one.run_id))
-
-    def settle(self, holder: Holder, *parts: RunPart) -> None:
-        documents = {part.ledger_name: part.model_dump_json() for part in parts}
-        with self._one_at_a_time:
-            self._change(holder, parts={**self.run(holder.run_id).parts, **documents})
-
-    def settle_first(self, holder: Holder, part: PartT) -> PartT:
-        if part.ledger_name not in self.run(holder.run_id).parts:
-            self.settle(holder, part)
-        self._check(holder)
-        return self.run(holder.run_id).required(type(part), part.ledger_name)
-
-    def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
-        self._change(holder, outcome=outcome, finished_at=finished_at)
-
-    def start_step(self, holder: Holder, step: str, at: datetime, lease_until: datetime) -> None:
-        self._check(holder)
-        self._lease.move_end(holder, lease_until)
-        self._steps.setdefault(holder.run_id, {}).setdefault(step, StepRow(step, at))
-
-    def finish_step(self, holder: Holder, step: str, at: datetime, numbers: Mapping[str, Any]) -> None:
-        self._check(holder)
-        steps = self._steps.setdefault(holder.run_id, {})
-        steps[step] = replace(steps[step], finished_at=at, numbers=dict(numbers))
-
-    def steps(self, run_id: str) -> list[StepRow]:
-        return sorted(self._steps.get(run_id, {}).values(), key=lambda row: (row.started_at, row.step))
-
-    def intend(
-        self,
-        holder: Holder,
-        kind: ResourceKind,
-        name: str,
-        step: str,
-        at: datetime,
-        details: Mapping[str, Any],
-    ) -> ResourceRow:
-        existing = find(self.resources(holder.run_id), kind, name)
-        if existing is not None:
-            return existing
-        self._check(holder)
-        rows = self._resources.setdefault(holder.run_id, {})
-        row = ResourceRow(len(rows) + 1, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
-        return rows.setdefault((kind, name), row)
-
-    def claim(self, holder: Holder, call: str, at: datetime, until: datetime) -> bool:
-        self._check(holder)
-        with self._one_at_a_time:
-            held = self._claims.get((holder.run_id, call))
-            if held is not None and held > at:
-                return False
-            self._claims[holder.run_id, call] = until
-            return True
-
-    def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
-        self._check(holder)
-        made = replace(row, state=ResourceState.MADE, resource_id=resource_id, made_at=row.made_at or at)
-        self._resources.setdefault(holder.run_id, {})[row.kind, row.name] = made
-        return made
-
-    def mark(self, holder: Holder, run_id: str, row: ResourceRow, state: ResourceState) -> None:
-        self._check(holder)
-        rows = self._resources[run_id]
-        rows[row.kind, row.name] = replace(rows[row.kind, row.name], state=state)
-
-    def resources(self, run_id: str) -> list[ResourceRow]:
-        return sorted(
-            self._resources.get(run_id, {}).values(), key=lambda row: (row.number, row.kind, row.name)
-        )
-
-    def add_replica(self, holder: Holder, replica: ReplicaRow) -> None:
-        self._check(holder)
-        self._replicas.setdefault(replica.cluster, {}).setdefault(replica.instance_id, replica)
-
-    def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
-        self._check(holder)
-        self._replicas.setdefault(replica.cluster, {})[replica.instance_id] = replica
-
-    def begin_exit(self, holder: Holder, replica: ReplicaRow, staying: Collection[str]) -> None:
-        with self._one_at_a_time:
-            rows = self.replicas(replica.cluster)
-            left = [
-                one for one in staying if one not in rows or rows[one].state is not ReplicaState.IN_SERVICE
-            ]
-            if left:
-                self._check(holder)
-                raise Throttled(f"{', '.join(left)} began to leave just now; count again")
-            self.set_replica(holder, replica)
-
-    def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
-        return dict(self._replicas.get(cluster, {}))
-
-    def keep_snapshots(self, holder: Holder, kept: SnapshotSet) -> None:
-        self._check(holder)
-        self._sets.setdefault(kept.cluster, {})[kept.run_id] = kept
-
-    def forget_snapshots(self, holder: Holder, kept: SnapshotSet, at: datetime) -> None:
-        self._check(holder)
-        self._sets.get(kept.cluster, {}).pop(kept.run_id, None)
-
-    def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
-        return sorted(self._sets.get(cluster, {}).values(), key=lambda one: (one.kept_at, one.run_id))
-
-    def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
-        self._check(holder)
-        self._receipts[holder.run_id] = dict(receipt)
-
-    def receipt(self, run_id: str) -> dict[str, Any] | None:
-        return self._receipts.get(run_id)
-
-    def _change(self, holder: Holder, **values: Any) -> None:
-        self._check(holder)
-        self._runs[holder.run_id] = replace(self.run(holder.run_id), **values)
-
-    def _check(self, holder: Holder) -> None:
-        fenced = holder.member_token not in (None, self.member_token(holder.run_id))
-        if fenced or not self._lease.holds(holder):
-            raise LeaseLost(f"{holder.run_id} holds the lease of {holder.cluster} no more")
+    def let_late_calls_end(self, cluster: str) -> None:
+        """As if the time had passed in which a call of the run before may be under way."""
+        lease = self.get(cluster_key(cluster), "lease")
+        if lease is not None:
+            self.write({**lease, "settled_at": to_iso(NOON - timedelta(days=99))})
 
 
 @dataclass
@@ -870,8 +675,9 @@ class FakePorts(Ports):
     endpoint: FakeEndpoint
     snapshot_blocks: FakeSnapshotBlocks
     run_files: FakeRunFiles
-    lease: FakeLease
-    ledger: FakeLedger
+    lease: DynamoDbLease
+    ledger: DynamoDbLedger
+    rows: LedgerRows
     readings: FakeReadings
     executions: FakeExecutions
     price_list: FakePriceList
@@ -883,7 +689,7 @@ class FakePorts(Ports):
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
     """A world in memory with these clusters and nothing else."""
-    lease = FakeLease()
+    rows = LedgerRows()
     subnets = {subnet: zone for one in settings for zone, subnet in one.subnets.items()}
     clock = FakeClock()
     return FakePorts(
@@ -897,8 +703,9 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         package=FakePackage(),
         snapshot_blocks=FakeSnapshotBlocks(),
         run_files=FakeRunFiles(),
-        lease=lease,
-        ledger=FakeLedger(lease),
+        lease=DynamoDbLease(rows),
+        ledger=DynamoDbLedger(rows),
+        rows=rows,
         readings=FakeReadings(),
         executions=FakeExecutions(),
         volume_keys=FakeVolumeKeys(),

@@ -277,8 +277,7 @@ class TestLedgerAndCloud:
         serving.storage.detach_all(NEW)
         swept(serving)
         nothing_is_left(serving)
-        [run] = [one for one in serving.ledger._runs.values() if one.operation == "sweep"]
-        assert run.outcome == "succeeded"
+        assert serving.rows.outcomes("orders", "sweep") == ["succeeded"]
 
     def test_one_that_ec2_has_forgotten_too(self, serving: FakePorts) -> None:
         del serving.compute.instances[NEW]
@@ -313,7 +312,7 @@ class TestLedgerAndCloud:
     def test_a_parked_replica_is_out_of_the_endpoint_and_stopped(self, serving: FakePorts, left: str) -> None:
         parking = Parking(NOON, "uuid:1-9", 86_400.0, None, "no limit")
         row = replace(serving.ledger.replicas("orders")[NEW], state=ReplicaState.PARKED, parking=parking)
-        serving.ledger._replicas["orders"][NEW] = row
+        serving.rows.write_replica(row)
         del serving.endpoint.targets[NEW]
         if left == "running":
             del serving.endpoint.warming[NEW]
@@ -328,8 +327,8 @@ class TestLedgerAndCloud:
         """A load balancer shows a target for minutes after it was deregistered, here for a quarter of an hour."""
         serving.endpoint.deregister(orders(), NEW)
         serving.compute.terminate(NEW)
-        rows = serving.ledger._replicas["orders"]
-        rows[NEW] = replace(rows[NEW], state=ReplicaState.RETIRED, changed_at=serving.clock.now())
+        row = serving.ledger.replicas("orders")[NEW]
+        serving.rows.write_replica(replace(row, state=ReplicaState.RETIRED, changed_at=serving.clock.now()))
         serving.clock.time += timedelta(minutes=15)
         assert NEW in serving.endpoint.targets
         assert "endpoint" not in look(serving).text
@@ -347,7 +346,7 @@ class TestLedgerAndCloud:
         serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
         row = serving.ledger.replicas("orders")[NEW]
         double = replace(row, instance_id=DOUBLE, state=ReplicaState.BUILDING)
-        serving.ledger._replicas["orders"][DOUBLE] = double
+        serving.rows.write_replica(double)
         swept(serving)
         assert serving.compute.terminated == [DOUBLE]
         states = {name: one.state for name, one in serving.ledger.replicas("orders").items()}
@@ -356,8 +355,8 @@ class TestLedgerAndCloud:
 
     def test_a_replica_that_serves_and_is_needed_is_not_cleared(self, serving: FakePorts) -> None:
         """Its row says building, of a run that has ended; the load needs it (I3, I8)."""
-        rows = serving.ledger._replicas["orders"]
-        rows[NEW] = replace(rows[NEW], state=ReplicaState.BUILDING)
+        row = serving.ledger.replicas("orders")[NEW]
+        serving.rows.write_replica(replace(row, state=ReplicaState.BUILDING))
         serving.readings.measured = Known(10_000.0)
         for _ in range(8):
             passes(serving)
@@ -381,7 +380,7 @@ class TestLedgerAndCloud:
         ports.storage.add(late)
         ports.clock.time += SETTLED_AFTER
         ended(ports, "SUCCEEDED", "another")
-        ports.ledger._runs["another"] = replace(ports.ledger.run("another"), outcome="refused")
+        ports.rows.write({"pk": "run#another", "sk": "run", "outcome": "refused"})
         swept(ports)
         assert ports.storage.volumes_of_run(RUN_ID) == []
 
