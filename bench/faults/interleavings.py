@@ -54,7 +54,7 @@ def explore(
     wanted: Wanted,
     known: set[tuple[Any, ...]] | None = None,
     chance: random.Random | None = None,
-    few: int = 3,
+    few: int = 20,
 ) -> Explored:
     """Run one situation and explore the steps to which it comes."""
     with ExploredWorld.opened():

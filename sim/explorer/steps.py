@@ -38,6 +38,7 @@ from sim.workflows.functions import Interference, Invocation, Killed
 TRIES = 9
 # More than any grace after a lost answer; a schedule of the sweep; until the sweep has undone a whole run.
 PAUSE_SECONDS = 100.0
+RUNS_TO_THE_END = 20
 SWEPT_WITHIN_SECONDS = 2400.0
 _ALONE: Turns = (Turn(0),)
 _ONE_AFTER_THE_OTHER: Turns = (Turn(0), Turn(1))
@@ -95,15 +96,15 @@ class StepExplorer:
         world: ExploredWorld,
         wanted: Callable[[str], bool] = lambda _: True,
         chance: random.Random | None = None,
-        few: int = 3,
+        few: int = 20,
         to_the_end: Collection[str] = (),
         known: set[tuple[Any, ...]] | None = None,
     ) -> None:
         self.explored = Explored()
         self._world = world
         self._wanted = wanted
-        self._chance = chance
-        self._few = few
+        self.chance = chance
+        self.few = few
         self.to_the_end = to_the_end
         self._known = set() if known is None else known
         self._at_work = True
@@ -129,15 +130,15 @@ class StepExplorer:
 
     def some(self, of: Sequence[Any]) -> list[Any]:
         """All, or a few."""
-        if self._chance is None or len(of) <= self._few:
+        if self.chance is None or len(of) <= self.few:
             return list(of)
-        return self._chance.sample(list(of), self._few)
+        return self.chance.sample(list(of), self.few)
 
     def orders(self, run: Callable[[Turns], list[Made]], calls: int) -> Iterator[tuple[Turns, bool]]:
-        if self._chance is None:
+        if self.chance is None:
             yield from explore(run, 0)
             return
-        for turns in drawn(0, calls, self._few, self._chance):
+        for turns in drawn(0, calls, self.few, self.chance):
             run(turns)
             yield turns, True
 
@@ -183,15 +184,16 @@ class _Step:
             self._explorer.explored.same += not ran
 
     def _to_the_end(self, calls: int) -> None:
-        def one(turns: Turns) -> list[Made]:
-            made, status, left = in_child_that_goes_on(lambda answer: self._goes_on(turns, answer))
+        def one(turns: Turns) -> None:
+            _, status, left = in_child_that_goes_on(lambda answer: self._goes_on(turns, answer))
             for text in (*left, *([] if status == "SUCCEEDED" else [f"the run {status}"])):
                 self._found("double", f"{described(turns)} and on", text)
-            return list(made)
 
-        for _, ran in self._explorer.orders(one, calls):
+        # A whole run each: some of them.
+        chance, few = self._explorer.chance or random.Random(calls), min(self._explorer.few, RUNS_TO_THE_END)
+        for turns in drawn(0, calls, few, chance):
+            one(turns)
             self._explorer.explored.orders += 1
-            self._explorer.explored.same += not ran
 
     def _dies(self, call: int) -> None:
         self._explorer.explored.deaths += 1
@@ -233,7 +235,7 @@ class _Step:
 
         def look() -> None:
             world.time.run(world.time.seconds + SWEPT_WITHIN_SECONDS)
-            answer(True, (made, root.status, left_over(world)))
+            answer(True, (len(made), root.status, left_over(world)))
 
         def heard(ended: Execution) -> None:
             if ended is root:
