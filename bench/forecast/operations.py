@@ -8,6 +8,7 @@ About ten replicas at the peak.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,11 +20,10 @@ from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.usecases.forecast.forecast_load import scaling_policy
 from peaker_backtest.replay.rivals import (
-    short_at_equal_cost,
     simulate_reactive,
     simulate_static_peak,
 )
-from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
 
 from bench.forecast.traces import first_test_step, load_trace
 from environments.schema import load_environment
@@ -98,7 +98,6 @@ def _scenario(series: LoadSeries, first: int, minutes: int) -> Scenario:
         quantile=policy.quantile,
         low_checks_needed=policy.low_checks_needed,
         minimum_lifetime_seconds=policy.minimum_lifetime_seconds,
-        builds_at_once=policy.builds_at_once,
         batches_overlap=policy.batches_overlap,
         lead_spread=LEAD_SPREAD,
     )
@@ -123,3 +122,14 @@ def _row(name: str, minutes: int, scenario: Scenario, issued: list[tuple[int, Fo
         oracle_short=oracle.short_share,
         degraded=sum(one.standing is Standing.DEGRADED for _, one in issued) / max(1, len(issued)),
     )
+
+
+def short_at_equal_cost(outcome: Outcome, reactive: Sequence[Outcome]) -> float:
+    """Returns the share of time short that reactive scaling would have had for the same replica-hours.
+
+    Interpolated between the reactive runs (one per target utilisation), and flat beyond their ends.
+    """
+    ordered = sorted(reactive, key=lambda each: each.replica_hours)
+    hours = [each.replica_hours for each in ordered]
+    shares = [each.short_share for each in ordered]
+    return float(np.interp(outcome.replica_hours, hours, shares))

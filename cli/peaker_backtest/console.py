@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from peaker_backtest.capacity.advice import advice_on_capacity
 from peaker_backtest.errors import shown
 from peaker_backtest.report import BacktestReport
-from peaker_backtest.settings_advice import SETTINGS_COLUMNS, advice_on_settings, table_settings
+from peaker_backtest.settings_advice import advice_on_settings, table_settings
 from peaker_backtest.verdict import assumptions, headline, notes, weighted
-
-_SHOWN_FROM_SECONDS = 2.0
-_LINE_EVERY_SECONDS = 10.0
 
 
 def print_report(console: Console, report: BacktestReport) -> None:
@@ -34,8 +29,8 @@ def print_report(console: Console, report: BacktestReport) -> None:
     console.print(_policies(report))
     rows = table_settings(report)
     if rows:
-        console.print(_table("Settings: cost against shortage", SETTINGS_COLUMNS, rows))
-    for line in [*advice_on_settings(report), *advice_on_capacity(report)]:
+        console.print(_table("Settings a week: cost against shortage", _NARROW_SETTINGS_COLUMNS, rows))
+    for line in advice_on_settings(report):
         _say(console, line)
     _say(console, "Assumed or given:")
     for line in assumptions(report):
@@ -68,25 +63,15 @@ def table_policies(report: BacktestReport) -> list[list[str]]:
 
 
 POLICY_COLUMNS = (
-    "policy",
-    "replica-hours",
-    "short (min)",
-    "short (share of time)",
-    "replica-hours short",
-    "weighted (replica-hours)",
-    "cost (USD)",
-    "scale-outs / scale-ins",
-)
+    "policy", "replica-hours", "short (min)", "short (share of time)", "replica-hours short",
+    "weighted (replica-hours)", "cost (USD)", "scale-outs / scale-ins",
+)  # fmt: skip
 _NARROW_POLICY_COLUMNS = (
-    "policy",
-    "replica-\nhours",
-    "short\n(min)",
-    "short\n(share)",
-    "replica-h\nshort",
-    "weighted",
-    "USD",
-    "out/in",
-)
+    "policy", "replica-\nhours", "short\n(min)", "short\n(share)", "rep.-h\nshort", "weighted", "USD", "out/in"
+)  # fmt: skip
+_NARROW_SETTINGS_COLUMNS = (
+    "", "rule", "quan-\ntile", "head-\nroom", "replica-\nhours", "USD", "short\n(min)"
+)  # fmt: skip
 
 
 def _policies(report: BacktestReport) -> Table:
@@ -107,27 +92,9 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 @contextmanager
 def progress(console: Console, total: int) -> Iterator[Callable[[], None]]:
-    """A tick per decision; shown once it takes over two seconds: a bar on a terminal, else a line now and then."""
-    begun = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task("decisions replayed", total=total)
-    done, said = 0, begun + _SHOWN_FROM_SECONDS - _LINE_EVERY_SECONDS
-
-    def tick() -> None:
-        nonlocal done, said
-        done += 1
-        bar.advance(task)
-        now = time.monotonic()
-        if console.is_terminal:
-            if now - begun >= _SHOWN_FROM_SECONDS and not bar.live.is_started:
-                bar.start()
-        elif now - said >= _LINE_EVERY_SECONDS:
-            said = now
-            console.print(f"decisions replayed: {done:,} of {total:,}", highlight=False)
-
-    try:
-        yield tick
-    finally:
-        if bar.live.is_started:
-            bar.stop()
+    """Shows a bar on a terminal while decisions are replayed; yields the function that counts one."""
+    with Progress(
+        *Progress.get_default_columns(), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("decisions replayed", total=total)
+        yield lambda: bar.advance(task)

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
@@ -42,7 +41,6 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "replica_hour_usd": report.options.replica_hour_usd,
         "policies": [_policy(report, outcome) for outcome in report.policies],
         "settings": _settings(report),
-        "capacity": capacity_document(report),
         "forecast_standing": report.standing_shares,
         "decisions": [_event(scenario, event) for event in report.peaker.events],
         "course": course(report, report.policies),
@@ -68,21 +66,8 @@ def course(report: BacktestReport, outcomes: Iterable[Outcome]) -> dict[str, Any
 
 
 def document_text(document: dict[str, Any]) -> str:
-    """The document as text: indented, with each list of numbers on one line."""
-    lists: list[str] = []
-
-    def set_aside(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: set_aside(each) for key, each in value.items()}
-        if isinstance(value, list):
-            lists.append(json.dumps(value, separators=(",", ":")))
-            return f"\x00{len(lists) - 1}\x00"
-        return value
-
-    text = json.dumps({**document, "course": set_aside(document["course"])}, indent=2)
-    for number, inside in enumerate(lists):
-        text = text.replace(f'"\\u0000{number}\\u0000"', inside, 1)
-    return text + "\n"
+    """Returns the document as one line of text."""
+    return json.dumps(document, separators=(",", ":")) + "\n"
 
 
 def _verdict(report: BacktestReport) -> dict[str, Any]:
@@ -97,13 +82,10 @@ def _verdict(report: BacktestReport) -> dict[str, Any]:
             **days,
             "missing_days": days_needed(history_days(report), 0.0),
         }
-    since = worth.pays_from_step
     return {
         "answer": worth.answer.value,
         **days,
         "compared_days": round(days_of(scenario, scenario.last - scenario.compared_from), 2),
-        "pays_from": None if since is None else iso_at(scenario, scenario.first + since),
-        "warm_up_not_earned_back": round(worth.unearned_replica_hours, 2),
         "compared": ["Peaker", report.static_peak.name, report.best_reactive.name],
         "best_rival": worth.best_rival,
         "weighted_replica_hours": {name: round(total, 2) for name, total in worth.totals.items()},

@@ -10,16 +10,7 @@ _UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 
 
 class BadInput(Exception):
-    """The input or an option cannot be used; the message says where and what to do.
-
-    line: 1-based line of the file, where there is one. field: the column, the place in a JSON document or the option
-    that is to blame.
-    """
-
-    def __init__(self, message: str, *, line: int | None = None, field: str | None = None) -> None:
-        super().__init__(message)
-        self.line = line
-        self.field = field
+    """The input or an option cannot be used; the message names the line or the option, the value and the remedy."""
 
 
 def shown(text: str) -> str:

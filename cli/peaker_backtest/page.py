@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from peaker_backtest.capacity.advice import advice_on_capacity
 from peaker_backtest.console import POLICY_COLUMNS, table_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
@@ -42,7 +41,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report) + _capacity(report),
+        "SETTINGS": _settings(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "GLOSSARY": "".join(
             f"<dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd>" for word, text in GLOSSARY
@@ -68,12 +67,6 @@ def _settings(report: BacktestReport) -> str:
         + "".join(f"<p>{html.escape(text)}</p>" for text in said)
         + table
     )
-
-
-def _capacity(report: BacktestReport) -> str:
-    """What a replica serves, with its heading; nothing where it was not asked for."""
-    said = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_capacity(report))
-    return f"<h2>Capacity of a replica</h2>{said}" if said else ""
 
 
 def _compared(report: BacktestReport) -> str:

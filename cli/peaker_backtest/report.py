@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from peaker_backtest.capacity.proposal import CapacityProposal
 from peaker_backtest.replay.rivals import simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import (
     Outcome,
@@ -22,9 +21,9 @@ from peaker_backtest.replay.simulation import (
     simulate_policies,
 )
 from peaker_backtest.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
-from peaker_backtest.replay.worth import Course, Worth, judge_worth, short_weight
+from peaker_backtest.replay.worth import Worth, judge_worth, short_weight
 from peaker_backtest.scenario import Options
-from peaker_backtest.times_in_text import time_zone
+from peaker_backtest.times import time_zone
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
@@ -53,7 +52,6 @@ class BacktestReport:
     lead_p95: Floats
     standing_shares: dict[str, float]
     warnings: tuple[str, ...]
-    capacity: CapacityProposal | None = None
 
     @property
     def policies(self) -> tuple[Outcome, ...]:
@@ -64,10 +62,7 @@ class BacktestReport:
     def best_reactive(self) -> Outcome:
         """The reactive run whose cost and shortage come to the least; known only afterwards."""
         weight = short_weight(self.scenario.quantile)
-        return min(
-            self.reactive,
-            key=lambda each: each.compared.replica_hours + weight * each.compared.short_replica_hours,
-        )
+        return min(self.reactive, key=lambda each: each.compared.weighted(weight))
 
     def dollars(self, replica_hours: float) -> float | None:
         """USD for the replica-hours; None when the price is not known."""
@@ -120,7 +115,6 @@ def run_backtest(
     scenario: Scenario,
     options: Options,
     tick: Callable[[], None] = lambda: None,
-    capacity: CapacityProposal | None = None,
 ) -> BacktestReport:
     """Run every policy; `tick` is called once per decision of Peaker."""
     tap = _Tap(scenario, tick)
@@ -136,9 +130,9 @@ def run_backtest(
     static = simulate_static_peak(scenario)
     worth, trials = None, None
     if scenario.compare_from is not None:
-        rivals = [_course(scenario, one) for one in (static, *reactive)]
-        border = scenario.compared_from - scenario.first
-        worth = judge_worth(_course(scenario, peaker), rivals, scenario.quantile, border)
+        every = (peaker, static, *reactive)
+        weighted = {one.name: one.compared.weighted(short_weight(scenario.quantile)) for one in every}
+        worth = judge_worth(peaker.name, weighted)
         tried = list(zip(choices, others, strict=True))
         trials = judged(scenario, peaker, tried, options.accepted_short_minutes, options.replica_hour_usd)
     total = max(1, sum(tap.standings.values()))
@@ -160,16 +154,7 @@ def run_backtest(
         lead_p95=tap.lead_p95,
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
-        capacity=capacity,
     )
-
-
-def _course(scenario: Scenario, outcome: Outcome) -> Course:
-    required = scenario.required()
-    missing = np.where(required >= 0, np.maximum(0, required - outcome.serving), 0)
-    hours = scenario.step_seconds / 3600
-    paid = outcome.paid.astype(np.float64)
-    return Course(outcome.name, paid * hours, missing.astype(np.float64) * hours)
 
 
 def iso_at(scenario: Scenario, step: int) -> str:

@@ -13,7 +13,7 @@ from peaker_backtest.errors import BadInput
 from peaker_backtest.replay.settings_proposal import FORECAST, REACTIVE
 from peaker_backtest.replay.simulation import Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
-from peaker_backtest.times_in_text import time_zone
+from peaker_backtest.times import time_zone
 
 # The forecaster's models are fitted on three days at least, and are refitted once a day.
 LEAST_HISTORY_DAYS = 4.0
@@ -48,8 +48,6 @@ class Options:
     replica_hour_usd: float | None = None
     days: int = DEFAULT_DAYS
     minimum_lifetime_minutes: float = 60.0
-    # Replicas of one batch; 0: any number.
-    builds_at_once: int = 0
     headroom: float = 0.0
     rule: str = FORECAST
     # How often the forecast is made; None: at each step of the load.
@@ -89,11 +87,10 @@ def check_options(options: Options) -> None:
             accepted is None or 0 <= accepted <= MINUTES_A_WEEK, "--accept-short-minutes", accepted,
             f"from 0 to {MINUTES_A_WEEK:,}, the minutes of a week",
         ),
-        (0 <= options.builds_at_once <= 10_000, "--builds-at-once", options.builds_at_once, "of 0 or more"),
     ]  # fmt: skip
     for good, option, value, allowed in checks:
         if not good:
-            raise BadInput(f"{option} is {value}; give a value {allowed}", field=option)
+            raise BadInput(f"{option} is {value}; give a value {allowed}")
     time_zone(options.time_zone)
 
 
@@ -135,15 +132,13 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         if capacity <= 0:
             raise BadInput(
                 "the load is 0 nearly always: there is nothing to scale, and no --capacity to assume; "
-                "check that the column with the load was read",
-                field="--load-column",
+                "check that the column with the load was read"
             )
     highest = float(np.nanmax(series.values)) / capacity
     if highest > 100_000:
         raise BadInput(
             f"--capacity is {capacity:g}: the highest load would take {highest:,.0f} replicas; give the load that "
-            "one replica serves, in the units of the load",
-            field="--capacity",
+            "one replica serves, in the units of the load"
         )
     return Scenario(
         series=series,
@@ -155,7 +150,6 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         min_replicas=options.min_replicas,
         max_replicas=options.max_replicas,
         minimum_lifetime_seconds=60.0 * options.minimum_lifetime_minutes,
-        builds_at_once=options.builds_at_once or None,
         decide_every_steps=max(1, round(60 * (options.schedule_minutes or 0) / series.step_seconds)),
         drain_steps=math.ceil(options.drain_minutes * 60 / series.step_seconds - 1e-9),
         headroom=options.headroom,

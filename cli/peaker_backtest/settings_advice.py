@@ -19,16 +19,10 @@ def advice_on_settings(report: BacktestReport) -> list[str]:
     dollars = "" if found.saved_usd is None else f" (${abs(found.saved_usd):,.2f})"
     less = "less" if found.saved_replica_hours >= 0 else "more"
     choice = found.proposed.choice
-    weeks = "; ".join(
-        f"{mine.replica_hours:,.0f} h and {mine.short_minutes:,.0f} min against {theirs.replica_hours:,.0f} h and "
-        f"{theirs.short_minutes:,.0f} min"
-        for mine, theirs in zip(found.proposed.weeks, found.now.weeks, strict=True)
-    )
     return [
         *_rule(report),
         f"Settings: {choice} would have taken {saved:,.0f} replica-hours{dollars} a week {less} than "
         f"{found.now.choice}; {found.reason}.",
-        f"Week by week, against those of now: {weeks}.",
         f"Nothing is changed. To have it so, set in the cluster's settings: {settings_lines(choice)}",
     ]
 
@@ -97,10 +91,10 @@ def table_settings(report: BacktestReport) -> list[list[str]]:
             [
                 mark,
                 choice.rule,
-                f"{choice.quantile:g}",
+                f"{choice.quantile:g}" if choice.rule == FORECAST else "",
                 f"{choice.headroom:g}",
                 f"{one.replica_hours_a_week:,.0f}",
-                "unknown" if dollars is None else f"{dollars:,.2f}",
+                "unknown" if dollars is None else f"{dollars:,.0f}",
                 f"{one.short_minutes_a_week:,.0f}",
             ]
         )

@@ -43,9 +43,6 @@ GLOSSARY = (
     ),
 )
 
-# From this share of time on, it is the pace of building that makes even a perfect forecast short.
-_ORACLE_SHORT = 0.01
-
 
 def history_days(report: BacktestReport) -> float:
     """Days of load that were read."""
@@ -62,7 +59,7 @@ def headline(report: BacktestReport) -> str:
 
 
 def answer(report: BacktestReport) -> str:
-    """Whether it pays, and from when on."""
+    """Says whether it pays."""
     return _too_short(report) if report.worth is None else _answer(report, report.worth)
 
 
@@ -95,13 +92,7 @@ def _answer(report: BacktestReport, worth: Worth) -> str:
         )
     if worth.answer is Answer.DOES_NOT_PAY:
         return f"It does not pay: {worth.best_rival} does better."
-    if worth.pays_from_step is not None:
-        at = report.scenario.first + worth.pays_from_step
-        return f"It pays, from {iso_at(report.scenario, at)[:10]} on."
-    return (
-        f"It pays on the compared days, but the warm-up is not earned back by their end: "
-        f"{worth.unearned_replica_hours:,.0f} weighted replica-hours are left."
-    )
+    return f"It pays: {worth.best_rival}, the best other policy, does worse."
 
 
 def _figures(report: BacktestReport, outcome: Outcome) -> str:
@@ -120,8 +111,8 @@ def _figures(report: BacktestReport, outcome: Outcome) -> str:
 
 
 def weighted(report: BacktestReport, figures: Figures) -> float:
-    """Replica-hours with each one short counted as the served quantile weighs it."""
-    return figures.replica_hours + short_weight(report.scenario.quantile) * figures.short_replica_hours
+    """Returns replica-hours with each one short counted as the served quantile weighs it."""
+    return figures.weighted(short_weight(report.scenario.quantile))
 
 
 def replicas_text(count: int) -> str:
@@ -148,9 +139,8 @@ def assumptions(report: BacktestReport) -> list[str]:
         f"{KEEP_LEAD_TIMES:g} lead times, "
         "by every policy but the static one. One that leaves drains and costs for "
         f"{options.drain_minutes:g} min more, and is called back if needed meanwhile. "
-        f"Peaker looks every {scenario.policy().period_seconds / 60:g} min and builds "
-        + (f"{options.builds_at_once} at once" if options.builds_at_once else "any number at once")
-        + ", and the next ones when these serve; the others wait for none."
+        f"Peaker looks every {scenario.policy().period_seconds / 60:g} min and builds any number "
+        "at once, and the next ones when these serve; the others wait for none."
     )
     if options.replica_hour_usd is None:
         why = options.given_by.get("--replica-hour-usd", "not given")
@@ -200,12 +190,6 @@ def notes(report: BacktestReport) -> list[str]:
         found.append(
             f"--max-replicas {scenario.max_replicas} is too few for the peak: even the static peak is short for "
             f"{report.static_peak.compared.short_minutes:,.0f} min."
-        )
-    oracle = report.oracle.compared
-    if report.worth is not None and oracle.short_share > _ORACLE_SHORT and report.options.builds_at_once:
-        found.append(
-            f"Even the oracle is short for {oracle.short_minutes:,.0f} min: with {report.options.builds_at_once} built "
-            "at once, a steep rise takes several lead times. --builds-at-once 0 shows it without that limit."
         )
     idle = {name: share for name, share in report.standing_shares.items() if name != "normal" and share > 0}
     if report.worth is not None and idle:

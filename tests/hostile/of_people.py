@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,16 +15,12 @@ from typing import Any
 import yaml
 from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
-from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
-from peaker_backtest.capacity.observations import Limit, observe
-from peaker_backtest.capacity.proposal import propose_capacity
 from peaker_backtest.errors import BadInput
-from peaker_backtest.load_input import Choices, PastLoad, parse_load
-from peaker_backtest.times_in_text import time_zone
+from peaker_backtest.load_input import Choices, parse_load
+from peaker_backtest.times import time_zone
 from peaker_cli import deployment
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.backtest import live_load
-from peaker_cli.backtest.service_metric import MeasureMetric, read_measure, read_serving
 from peaker_cli.base_replica.prepare_base import base_steps, remedies, render_steps
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor import data_key, gather_account
@@ -61,7 +57,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEV = (ROOT / "environments" / "dev.yaml").read_text(encoding="utf-8")
 START = 1_767_225_600
 CSV = "timestamp,value\n" + "".join(f"{START + 300 * number},{50 + number % 24}\n" for number in range(40))
-OTHER_CSV = "date;load\n21.11.2026 01:00;1.234,5\n21.11.2026 01:05;1.300,25\n21.11.2026 01:10;900,0\n"
+OTHER_CSV = "date;load\n2026-11-21 01:00;1234.5\n2026-11-21 01:05;1300.25\n2026-11-21 01:10;\n"
 METRIC_DATA = {
     "MetricDataResults": [{
         "Id": "m1", "Label": "reads", "StatusCode": "Complete",
@@ -73,15 +69,6 @@ STATISTICS = {
     "Datapoints": [
         {"Timestamp": f"2026-11-21T01:{m:02}:00Z", "Average": 1.5, "Unit": "Count"} for m in range(0, 60, 5)
     ],
-}
-MATRIX = {
-    "status": "success",
-    "data": {
-        "resultType": "matrix",
-        "result": [
-            {"metric": {"job": "db"}, "values": [[START + 300 * number, "1.5"] for number in range(12)]}
-        ],
-    },
 }
 DOCUMENT_OF_SSM = yaml.safe_load((ROOT / "ssm_documents" / "report_health.yaml").read_text(encoding="utf-8"))
 STEPS = {
@@ -193,24 +180,13 @@ def _loads() -> Iterator[EntryPoint]:
         "\ufefftime\tload\n".encode() + CSV.replace(",", "\t").encode(),
     )
     yield EntryPoint(
-        "a load file, table", BYTES, lambda case: _read_load(case, Choices(decimal="comma") if b";" in case else Choices()),
-        examples, own, (f"{room}.load_input.parse_load", f"{room}.table_input._rows", f"{room}.table_input.read_table"),
+        "a load file, table", BYTES, lambda case: _read_load(case, Choices(time_zone="Europe/Berlin")),
+        examples, own, (f"{room}.load_input.parse_load", f"{room}.rows._cells"),
         _load_is_a_load, 1.5,
     )  # fmt: skip
     yield EntryPoint(
         "a load file, JSON", JSON_TEXT, lambda case: _read_load(case.encode("utf-8", "replace"), Choices()),
-        (METRIC_DATA, STATISTICS, MATRIX), own, (f"{room}.json_input.read_json",), _load_is_a_load, 1.5,
-    )  # fmt: skip
-    capacity = f"{room}.capacity.measure_input"
-    yield EntryPoint(
-        "a measure of a service", BYTES, lambda case: _read_service(parse_measure, case),
-        (*examples, json.dumps(METRIC_DATA).encode(), json.dumps(MATRIX).encode()), own, (f"{capacity}.parse_measure",),
-        _load_is_a_load,
-    )  # fmt: skip
-    yield EntryPoint(
-        "numbers of replicas", BYTES, lambda case: _read_service(parse_serving, case),
-        (*examples, json.dumps(STATISTICS).encode()), own, (f"{capacity}.parse_serving", f"{capacity}.parse_beside_load"),
-        _load_is_a_load,
+        (METRIC_DATA, STATISTICS), own, (f"{room}.rows.json_rows",), _load_is_a_load, 1.5,
     )  # fmt: skip
     yield EntryPoint(
         "a time zone",
@@ -218,26 +194,12 @@ def _loads() -> Iterator[EntryPoint]:
         time_zone,
         ("Europe/Berlin", "+02:00", "UTC"),
         own,
-        (f"{room}.times_in_text.time_zone",),
+        (f"{room}.times.time_zone",),
     )
 
 
 def _live_loads() -> Iterator[EntryPoint]:
     room = "peaker_cli.backtest.live_load"
-    metric_room = "peaker_cli.backtest.service_metric"
-    points = (
-        {"times": [5.0 * number for number in range(40)], "values": [100.0 + number for number in range(40)]},
-    )
-    yield EntryPoint(
-        "a measure's metric on the command line", WORDS,
-        lambda case: MeasureMetric.named(*(case[:2] + ["P95"] * 2)[:2], tuple(case[3:]), (case[2:3] or [None])[0]),
-        (["Shop", "P95", "p95", "Cluster=orders"], ["AWS/EC2", "CPUUtilization", "Average", "InstanceId=i-1"]),
-        (BadInput,), (f"{metric_room}.MeasureMetric.named",),
-    )  # fmt: skip
-    yield EntryPoint(
-        "a measure's points, for a backtest", DOCUMENT, _read_service_live, points, (BadInput, AwsCallRejected),
-        (f"{metric_room}.read_measure", f"{metric_room}.read_serving", f"{metric_room}._read"), told_plainly,
-    )  # fmt: skip
     yield EntryPoint(
         "a metric on the command line", WORDS,
         lambda case: live_load.MetricOptions(*(case[:2] + ["Reads"] * 2)[:2], tuple(case[2:])).over(None),
@@ -268,32 +230,6 @@ def _read_live(case: Any) -> Any:
     return load, load.series()
 
 
-def _read_service_live(case: Any) -> Any:
-    from tests.hostile.of_functions import _points
-
-    answers = SimpleNamespace(get_paginator=lambda _: SimpleNamespace(paginate=lambda **_: _points(case)))
-    control: Any = SimpleNamespace(
-        client=lambda _: answers,
-        region="us-east-1",
-        environment="local",
-        clock=SimpleNamespace(now=lambda: NOON),
-    )
-    read_serving(control, "orders", 62)
-    return _observed(read_measure(control, MeasureMetric.named("Shop", "P95", (), None), 62))
-
-
-def _read_service(parse: Callable[..., PastLoad], case: bytes) -> Any:
-    """A measure that is taken goes on to what is decided by it."""
-    measure = parse("measure", case, Choices(decimal="comma") if b";" in case else Choices(), None)
-    _observed(measure)
-    return measure, measure.series()
-
-
-def _observed(measure: PastLoad) -> Any:
-    limit = Limit(5.0, "ms", "latency", "--latency-limit-ms")
-    return propose_capacity(observe(measure, measure, 2), limit, 460.0)
-
-
 def _read_load(case: bytes, choices: Choices) -> Any:
     load = parse_load("load", case, choices)
     return load, load.series()
@@ -319,8 +255,7 @@ def _commands() -> Iterator[EntryPoint]:
         (
             ["iostat", iostat, "--volume", "nvme1n1=3000:125", "--instance", "11800:594", "--device", "nvme1n1"],
             ["status", "orders", "--env", "prod", "--region", "us-east-1", "--endpoint", "http://127.0.0.1:1"],
-            ["backtest", load, "--capacity", "460", "--lead-minutes", "70", "--series", "1"],
-            ["backtest", load, "--latency-limit-ms", "20", "--measure", load, "--serving", "4", "--serving-column", "2"],
+            ["backtest", load, "--capacity", "460", "--lead-minutes", "70", "--load-column", "2"],
             ["receipt", RUN_ID, "--env", "prod", "--profile", "p"],
             ["register-base", "orders", BASE, "--env", "prod"],
         ),

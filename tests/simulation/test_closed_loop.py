@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_backtest.replay.rivals import short_at_equal_cost, simulate_reactive, simulate_static
+from peaker_backtest.replay.rivals import simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 
+from bench.forecast.operations import short_at_equal_cost
 from tests.unit.domain.forecasting.loads import START, daily, series
 
 DAY = 96
@@ -51,7 +52,7 @@ def test_it_costs_little_more_than_an_oracle_and_less_than_a_static_peak(usual: 
     oracle = simulate_forecasts("oracle", usual, oracle_forecasts(usual, DAY // 2))
     assert oracle.short_share == 0.0
     assert ours.replica_hours <= 1.27 * oracle.replica_hours
-    assert ours.replica_hours < simulate_static(usual).replica_hours
+    assert ours.replica_hours < simulate_static_peak(usual).replica_hours
 
 
 def test_replicas_are_ready_before_the_daily_rise(usual: Scenario) -> None:
@@ -96,11 +97,6 @@ def test_an_outage_that_ends_in_a_storm_is_met_by_the_reactive_floor() -> None:
     ours = run(scene)
     after = 22 * DAY + 40 + scene.lead_steps + 2 - scene.first
     assert ours.serving[after : after + 10].max() * 40.0 >= values[22 * DAY + 46]
-
-
-def test_one_build_at_a_time_is_respected() -> None:
-    ours = run(scenario(daily(24), 20, builds_at_once=1))
-    assert (ours.paid - ours.serving).max() <= 1
 
 
 def test_a_batch_begins_when_nothing_is_being_built() -> None:

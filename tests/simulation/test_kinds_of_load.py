@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_backtest.replay.rivals import short_at_equal_cost, simulate_reactive
+from peaker_backtest.replay.rivals import simulate_reactive
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 
+from bench.forecast.operations import short_at_equal_cost
 from bench.forecast.traces import has_rhythm
 from tests.support.rhythms import DAYS, KINDS, STEP_SECONDS, load_of
 from tests.unit.domain.forecasting.loads import START

@@ -34,7 +34,6 @@ def scenario(**changes: Any) -> Scenario:
         "last": DAYS * 24,
         "lead_steps": 2,
         "capacity_per_replica": 20.0,
-        "builds_at_once": 1,
     }
     return Scenario(**{**given, **changes})
 

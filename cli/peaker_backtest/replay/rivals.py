@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,16 +16,6 @@ from peaker_backtest.replay.simulation import (
     outcome_of,
     simulate_decisions,
 )
-
-STATIC_LOOK_BACK_DAYS = 28
-
-
-def simulate_static(scenario: Scenario) -> Outcome:
-    """Always as many replicas as the highest load of the four weeks before took."""
-    day = scenario.series.steps_per_day
-    since = max(0, scenario.first - STATIC_LOOK_BACK_DAYS * day)
-    before = scenario.series.values[since : scenario.first]
-    return _constant("static, sized by the past", scenario, static_replicas(scenario, before))
 
 
 def simulate_static_peak(scenario: Scenario) -> Outcome:
@@ -43,6 +32,7 @@ def static_replicas(scenario: Scenario, loads: Floats) -> int:
 
 
 def _constant(name: str, scenario: Scenario, replicas: int) -> Outcome:
+    """Returns what so many replicas come to that always serve."""
     course = np.full(scenario.last - scenario.first, replicas, dtype=np.int64)
     return outcome_of(name, scenario, course, course.copy(), ())
 
@@ -80,16 +70,5 @@ def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
         return Event(step, "scale_in", count, f"load {load:g} for {patience / 60:.0f} min")
 
     # Their launches wait for none before: no lease of a cluster is in their way.
-    unlimited = replace(scenario, builds_at_once=None, batches_overlap=True)
+    unlimited = replace(scenario, batches_overlap=True)
     return simulate_decisions(f"reactive at {target:.0%}", unlimited, decide_at)
-
-
-def short_at_equal_cost(outcome: Outcome, reactive: Sequence[Outcome]) -> float:
-    """The share of time short that reactive scaling would have had for the same replica-hours.
-
-    Interpolated between the reactive runs (one per target utilisation), and flat beyond their ends.
-    """
-    ordered = sorted(reactive, key=lambda each: each.replica_hours)
-    hours = [each.replica_hours for each in ordered]
-    shares = [each.short_share for each in ordered]
-    return float(np.interp(outcome.replica_hours, hours, shares))

@@ -48,8 +48,7 @@ class Scenario:
     quantile: float = 0.95
     low_checks_needed: int = 3
     minimum_lifetime_seconds: float = 3600.0
-    # As in the policy: replicas of one batch, and whether one begins before another serves.
-    builds_at_once: int | None = None
+    # As in the policy: whether a batch begins before another serves.
     batches_overlap: bool = False
     # A replica that leaves costs for so long without serving; needed again meanwhile, it is called back.
     drain_steps: int = 0
@@ -98,7 +97,6 @@ class Scenario:
             minimum_lifetime_seconds=self.minimum_lifetime_seconds,
             low_checks_needed=self.low_checks_needed,
             is_reactive=self.is_reactive,
-            builds_at_once=self.builds_at_once,
             batches_overlap=self.batches_overlap,
         )
 
@@ -147,6 +145,10 @@ class Figures:
     replica_hours: float
     scale_outs: int
     scale_ins: int
+
+    def weighted(self, short_weight: float) -> float:
+        """Returns replica-hours, with each one short counted `short_weight` times."""
+        return self.replica_hours + short_weight * self.short_replica_hours
 
 
 @dataclass(frozen=True)
@@ -212,9 +214,8 @@ class FleetInTime:
         return back + built
 
     def _build(self, step: int, count: int) -> int:
-        limit = self.scenario.builds_at_once
         waits = self.arrivals and not self.scenario.batches_overlap
-        allowed = 0 if waits else count if limit is None else min(count, limit)
+        allowed = 0 if waits else count
         self.arrivals += [step + 1 + next(self.leads) for _ in range(allowed)]
         return allowed
 

@@ -66,8 +66,7 @@ class MetricOptions:
         for name, option in (("namespace", "--namespace"), ("name", "--metric")):
             if name not in wanted:
                 raise BadInput(
-                    f"--from-cloudwatch needs {option}, or --cluster with a metric in its settings",
-                    field=option,
+                    f"--from-cloudwatch needs {option}, or --cluster with a metric in its settings"
                 )
         try:
             return LoadMetricSettings.model_validate(wanted)
@@ -180,12 +179,9 @@ def dimension_pairs(dimensions: tuple[str, ...], option: str) -> dict[str, str]:
     for one in dimensions:
         name, separator, value = one.partition("=")
         if not separator or not name or not value:
-            raise BadInput(
-                f"{option} {shown(one)} is none; give it as NAME=VALUE, e.g. Cluster=orders",
-                field=option,
-            )
+            raise BadInput(f"{option} {shown(one)} is none; give it as NAME=VALUE, e.g. Cluster=orders")
         if name in found:
-            raise BadInput(f"{option} {shown(name)} is given twice: keep one", field=option)
+            raise BadInput(f"{option} {shown(name)} is given twice: keep one")
         found[name] = value
     return found
 
@@ -197,8 +193,8 @@ def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
         return ClusterSettings.model_validate_json(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ssm.exceptions.ParameterNotFound:
         raise BadInput(
-            f"no parameter {shown(name)} in {control.region}; check --cluster, --env and --region", field="--cluster"
-        ) from None  # fmt: skip
+            f"no parameter {shown(name)} in {control.region}; check --cluster, --env and --region"
+        ) from None
     except ValidationError as error:
         raise BadInput(
             f"parameter {shown(name)} is no cluster setting: {shown(misfits(error))}; deploy again"

@@ -20,24 +20,14 @@ def check_outputs(source: Path | None, json_path: Path | None, html_path: Path |
             continue
         name = f"{option} is {shown(str(path))}"
         try:
-            if "\x00" in str(path):
-                raise BadInput(f"{name}: no path has a NUL in it", field=option)
-            if path.is_dir():
-                raise BadInput(f"{name}, a directory; give the path of a file", field=option)
-            if not path.parent.is_dir():
-                raise BadInput(
-                    f"{name}: there is no directory {shown(str(path.parent))}; make it first", field=option
-                )
-            writable = os.access(path if path.exists() else path.parent, os.W_OK)
-            taken = source is not None and path.exists() and source.exists() and path.samefile(source)
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise BadInput(f"{name}, where no file can be written; give another path")
+            if source is not None and path.exists() and source.exists() and path.samefile(source):
+                raise BadInput(f"{name}, which is the input; give another path")
         except (OSError, ValueError) as error:
-            raise BadInput(f"{name}: {shown(str(error))}", field=option) from None
-        if not writable:
-            raise BadInput(f"{name}: no permission to write there", field=option)
-        if taken:
-            raise BadInput(f"{name}, which is the input; give another path", field=option)
+            raise BadInput(f"{name}: {shown(str(error))}; give another path") from None
     if json_path is not None and html_path is not None and json_path.absolute() == html_path.absolute():
-        raise BadInput("--json and --html are the same file; give two paths", field="--html")
+        raise BadInput("--json and --html are the same file; give two paths")
 
 
 def write(messages: Console, what: str, path: Path, text: str) -> None:

@@ -16,7 +16,6 @@ def replay_options(
     asked: dict[str, float | str | None],
     deployed: Deployed | None,
     days: int,
-    builds_at_once: int,
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
     configured: dict[str, float | str | None] = {}
@@ -57,7 +56,7 @@ def replay_options(
         named["rule"] = settings.forecast.rule
         named["schedule_minutes"] = settings.forecast.schedule_minutes
         named["drain_minutes"] = _drain_minutes(settings)
-    return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)
+    return Options(**named, days=days, given_by=basis)
 
 
 def _drain_minutes(settings: ClusterSettings) -> float:

@@ -93,7 +93,7 @@ def test_points_that_come_less_often_than_the_period_are_taken_as_they_come() ->
 def test_a_load_below_zero_is_refused_with_its_time() -> None:
     at, _ = every(300, 20)[7]
     told = refusal(KeptMetrics([*every(300, 20)[:7], (at, -3.0), *every(300, 20)[8:]]))
-    assert "the point of 2026-11-01 12:35, Reads: a load cannot be -3.0" in told
+    assert "the point of 2026-11-01 12:35: a load cannot be -3.0" in told
 
 
 def test_a_metric_that_is_not_there_is_told_with_where_it_was_looked_for() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,69 +21,36 @@ SECONDS = [float(START + 300 * i) for i in range(COUNT)]
 LOADS = [1000.5 + i for i in range(COUNT)]
 ISO = [f"2026-01-01T00:{5 * i:02}:00" for i in range(COUNT)]
 LINES = [f"{at},{load}" for at, load in zip(ISO, LOADS, strict=True)]
+BERLIN = Choices(time_zone="Europe/Berlin")
 
 
-def table(
-    header: str, separator: str = ",", times: list[str] | None = None, loads: list[str] | None = None
-) -> str:
-    cells = zip(times or ISO, loads or [str(load) for load in LOADS], strict=True)
-    return "\n".join([*([header] if header else []), *(separator.join(pair) for pair in cells)])
+def table(header: str, separator: str = ",", times: list[str] | None = None) -> str:
+    rows = (f"{at}{separator}{load}" for at, load in zip(times or ISO, LOADS, strict=True))
+    return "\n".join([header, *rows])
 
 
-COMMAS = [str(load).replace(".", ",") for load in LOADS]
 FORMS: dict[str, tuple[str | bytes, Choices]] = {
     "as documented": (table("timestamp,value"), Choices()),
     "other names": (table("Zeit,Leseanfragen pro s"), Choices()),
-    "upper case and blanks": (table(" Time Stamp , Value "), Choices()),
-    "semicolons and decimal commas": (table("time;reads", ";", loads=COMMAS), Choices()),
-    "thousands with points": (table("time;reads", ";", loads=[f"1.{c[1:]}" for c in COMMAS]), Choices()),
-    "thousands with commas": (table("time;reads", ";", loads=[f"{load:,}" for load in LOADS]), Choices()),
-    "quoted decimal commas": (table("time,reads", loads=[f'"{comma}"' for comma in COMMAS]), Choices()),
+    "semicolons": (table("time;reads", ";"), Choices()),
     "tabs": (table("time\treads", "\t"), Choices()),
     "pipes": (table("time|reads", "|"), Choices()),
-    "no header": (table(""), Choices()),
-    "no header, epoch seconds": (table("", times=[f"{at:.0f}" for at in SECONDS]), Choices()),
-    "load first": ("\n".join(["reads,time", *(",".join(line.split(",")[::-1]) for line in LINES)]), Choices()),
-    "comments and blank lines": ("# export\n\ntime,reads\n# begin\n" + "\n\n".join(LINES) + "\n# end\n", Choices()),
+    "blank lines and empty rows": ("time,reads\n\n,\n" + "\n\n".join(LINES) + "\n\n", Choices()),
     "byte order mark": (b"\xef\xbb\xbf" + table("timestamp,value").encode(), Choices()),
-    "UTF-16 of a spreadsheet": (table("timestamp\tvalue", "\t").encode("utf-16"), Choices()),
     "line ends of Windows": (table("timestamp,value").replace("\n", "\r\n"), Choices()),
-    "Excel's separator line": ("sep=;\n" + table("time;reads", ";"), Choices()),
-    "a console's lines before the header": (
-        "Full label,Reads\nRegion,us-east-1\n,\n" + table("Timestamp,Reads"), Choices()
-    ),
     "epoch seconds": (table("t,reads", times=[f"{at:.0f}" for at in SECONDS]), Choices()),
-    "epoch seconds with a fraction": (table("t,reads", times=[f"{at:.3f}" for at in SECONDS]), Choices()),
     "epoch milliseconds": (table("t,reads", times=[f"{1e3 * at:.0f}" for at in SECONDS]), Choices()),
-    "epoch microseconds": (table("t,reads", times=[f"{1e6 * at:.0f}" for at in SECONDS]), Choices()),
-    "epoch nanoseconds": (table("t,reads", times=[f"{at:.0f}000000000" for at in SECONDS]), Choices()),
     "zone Z": (table("time,reads", times=[f"{at}Z" for at in ISO]), Choices()),
-    "zone in words": (table("time,reads", times=[f"{at.replace('T', ' ')} UTC" for at in ISO]), Choices()),
     "an offset": (table("time,reads", times=[at.replace("01T00", "01T02") + "+02:00" for at in ISO]), Choices()),
-    "a zone that is passed": (
-        table("time,reads", times=[at.replace("01T00", "01T01") for at in ISO]),
-        Choices(time_zone="Europe/Berlin"),
-    ),
+    "a zone that is passed": (table("time,reads", times=[at.replace("01T00", "01T01") for at in ISO]), BERLIN),
     "an offset that is passed": (
-        table("time,reads", times=[at.replace("01T00", "01T02") for at in ISO]),
-        Choices(time_zone="+02:00"),
+        table("time,reads", times=[at.replace("01T00", "01T02") for at in ISO]), Choices(time_zone="+02:00")
     ),
-    "slashes, year first": (
-        table("time,reads", times=[at.replace("-", "/").replace("T", " ") for at in ISO]), Choices()
-    ),
-    "German dates": (table("Datum;Last", ";", [f"01.01.2026 00:{5 * i:02}" for i in range(COUNT)], COMMAS), Choices()),
-    "month first, said": (
-        table("date,reads", times=[f"1/1/2026 12:{5 * i:02} AM" for i in range(COUNT)]),
-        Choices(date_order="mdy"),
-    ),
-    "compact": (table("time,reads", times=[f"20260101T00{5 * i:02}00Z" for i in range(COUNT)]), Choices()),
     "newest first": ("\n".join(["time,reads", *LINES[::-1]]), Choices()),
     "one line astray": ("\n".join(["time,reads", *LINES[1:], LINES[0]]), Choices()),
-    "a header twice": ("\n".join(["time,reads", *LINES[:6], "time,reads", *LINES[6:]]), Choices()),
     "lines twice": ("\n".join(["time,reads", *LINES, *LINES[:3]]), Choices()),
     "more columns, one called value": (
-        "\n".join(["time,cpu,value,state", *(f"{at},7,{load},up" for at, load in zip(ISO, LOADS, strict=True))]),
-        Choices(),
+        "\n".join(["time,cpu,value", *(f"{at},7,{load}" for at, load in zip(ISO, LOADS, strict=True))]), Choices()
     ),
     "more columns, one chosen": (
         "\n".join(["time,cpu,reads", *(f"{at},7,{load}" for at, load in zip(ISO, LOADS, strict=True))]),
@@ -92,11 +60,7 @@ FORMS: dict[str, tuple[str | bytes, Choices]] = {
         "\n".join(["a,b,c", *(f"7,{load},{at}" for at, load in zip(ISO, LOADS, strict=True))]),
         Choices(time_column="3", load_column="2"),
     ),
-    "one instance named": (
-        "\n".join(["time,instance,reads", *(f"{at},db-1,{load}" for at, load in zip(ISO, LOADS, strict=True))]),
-        Choices(),
-    ),
-    "a missing value": ("\n".join(["time,reads", *LINES, "2026-01-01T01:00:00,"]), Choices()),
+    "a missing load": ("\n".join(["time,reads", *LINES, "2026-01-01T01:00:00,"]), Choices()),
     "get-metric-data, newest first, in two pages": (
         json.dumps({"MetricDataResults": [
             {"Id": "m1", "Label": "reads", "Timestamps": [f"{at}+00:00" for at in ISO[:5:-1]], "Values": LOADS[:5:-1],
@@ -105,24 +69,9 @@ FORMS: dict[str, tuple[str | bytes, Choices]] = {
              "StatusCode": "Complete"}], "Messages": []}),
         Choices(),
     ),
-    "get-metric-data, one of two": (
-        json.dumps({"MetricDataResults": [
-            {"Id": "m1", "Label": "a", "Timestamps": ISO, "Values": [1.0] * COUNT, "StatusCode": "Complete"},
-            {"Id": "m2", "Label": "b", "Timestamps": ISO, "Values": LOADS, "StatusCode": "Complete"}]}),
-        Choices(series="m2"),
-    ),
     "get-metric-statistics, in no order": (
         json.dumps({"Label": "reads", "Datapoints": [
             {"Timestamp": f"{ISO[(5 * i) % 12]}Z", "Sum": LOADS[(5 * i) % 12], "Unit": "Count"} for i in range(12)]}),
-        Choices(),
-    ),
-    "query_range": (
-        json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [
-            {"metric": {"job": "db"}, "values": [[at, str(load)] for at, load in zip(SECONDS, LOADS, strict=True)]}]}}),
-        Choices(),
-    ),
-    "promtool": (
-        json.dumps([{"metric": {}, "values": [[at, str(load)] for at, load in zip(SECONDS, LOADS, strict=True)]}]),
         Choices(),
     ),
 }  # fmt: skip
@@ -136,52 +85,64 @@ def content(form: str | bytes) -> bytes:
 def test_every_form_is_read_to_the_same_points(name: str) -> None:
     form, choices = FORMS[name]
     load = parse_load("load", content(form), choices)
-    assert load.times_seconds == pytest.approx(SECONDS)
-    assert load.values == pytest.approx(LOADS)
+    assert load.times_seconds == SECONDS
+    assert load.values == LOADS
     assert load.period_seconds == 300
-
-
-def read(text: str, **choices: Any) -> str:
-    return "; ".join(parse_load("load", text.encode(), Choices(**choices)).read)
-
-
-def test_what_was_found_out_is_said() -> None:
-    said = read(FORMS["semicolons and decimal commas"][0])  # type: ignore[arg-type]
-    assert "read 12 points, every 5 min, from 2026-01-01 00:00 to 2026-01-01 00:55 UTC" in said
-    assert "column `time` as time (times without a zone taken as UTC" in said
-    assert "column `reads` as load (decimal commas)" in said
-    assert "semicolons separate the columns" in said
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("no header", "no header"),
-        ("epoch milliseconds", "epoch numbers in ms"),
-        ("newest first", "newest first: put in order"),
-        ("one line astray", "1 line out of order"),
-        ("lines twice", "3 lines said twice, the same: taken once"),
-        ("a missing value", "1 point without a value: missing, not 0"),
+        ("semicolons", "read 12 points, every 5 min, from 2026-01-01 00:00 to 2026-01-01 00:55 UTC, column `time`"),
+        ("semicolons", "as time (times without a zone taken as UTC; --time-zone sets another), column `reads` as"),
+        ("epoch milliseconds", "epoch milliseconds"),
         ("a zone that is passed", "taken as Europe/Berlin"),
-        ("get-metric-data, one of two", "series `m2`"),
+        ("lines twice", "3 said twice: taken once"),
+        ("a missing load", "1 without a load: missing, not 0"),
     ],
-)
-def test_what_was_mended_is_said(name: str, words: str) -> None:
+)  # fmt: skip
+def test_how_it_was_read_is_said(name: str, words: str) -> None:
     form, choices = FORMS[name]
     assert words in "; ".join(parse_load("load", content(form), choices).read)
 
 
 def test_minutes_are_averaged_over_steps_and_it_is_said() -> None:
-    said = read("time,value\n" + "\n".join(f"{START + 60 * i},{i}" for i in range(60)))
-    assert "every 1 min, averaged over steps of 5 min" in said
+    text = "time,value\n" + "\n".join(f"{START + 60 * i},{i}" for i in range(60))
+    assert "every 1 min, averaged over steps of 5 min" in parse_load("load", text.encode(), Choices()).read[0]
 
 
-def test_an_hour_that_the_clock_repeats_is_two_hours() -> None:
+def wall_clock(lines: list[tuple[str, str]]) -> list[tuple[float, float]]:
+    """The points of these local times of Berlin."""
+    text = "time,value\n" + "\n".join(",".join(line) for line in lines)
+    load = parse_load("load", text.encode(), BERLIN)
+    return list(zip(load.times_seconds, load.values, strict=True))
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_the_hour_that_an_autumn_clock_repeats_is_two_hours(newest_first: bool) -> None:
     walls = [f"2026-10-25 {hour}:{minute:02}" for hour in ("01", "02", "02", "03") for minute in (0, 30)]
-    text = "time,value\n" + "\n".join(f"{wall},{i}" for i, wall in enumerate(walls))
-    load = parse_load("load", text.encode(), Choices(time_zone="Europe/Berlin"))
-    gaps = {b - a for a, b in zip(load.times_seconds, load.times_seconds[1:], strict=False)}
-    assert gaps == {1800.0}
+    lines = [(wall, str(i)) for i, wall in enumerate(walls)]
+    points = wall_clock(lines[::-1] if newest_first else lines)
+    assert [value for _, value in points] == list(range(8))
+    assert {b - a for (a, _), (b, _) in itertools.pairwise(points)} == {1800.0}
+
+
+def test_an_empty_row_in_the_hour_that_a_spring_clock_skips_is_left_out() -> None:
+    lines = [
+        ("2026-03-29 01:30", "1"),
+        ("2026-03-29 02:00", ""),
+        ("2026-03-29 02:30", ""),
+        ("2026-03-29 03:00", "2"),
+    ]
+    (first, _), (second, value) = wall_clock(lines)
+    assert (second - first, value) == (1800.0, 2.0)
+
+
+def test_a_year_of_minutes_is_read_in_seconds() -> None:
+    text = "time,value\n" + "\n".join(f"{START + 60 * i},{i % 999}" for i in range(525_600))
+    begun = time.process_time()
+    assert len(parse_load("load", text.encode(), Choices()).values) == 525_600
+    assert time.process_time() - begun < 20
 
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m[red]{{DATA}}\u202e"
@@ -204,26 +165,11 @@ def test_nothing_from_the_input_reaches_page_or_terminal_unescaped(tmp_path: Pat
     assert "[bold]{{DATA}}" in result.output
 
 
-def test_a_hostile_value_is_shown_escaped() -> None:
-    with pytest.raises(BadInput) as refused:
-        parse_load("load", f"time,value\n{START},1\n{START + 300},{HOSTILE}\n".encode(), Choices())
-    assert "\x1b" not in str(refused.value)
-    assert "\\x1b" in str(refused.value).replace("\\\\", "\\")
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.binary(max_size=400))
-def test_any_bytes_are_read_or_refused(noise: bytes) -> None:
-    refused_or_read(noise, Choices())
-
-
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=st.sampled_from(sorted(FORMS)),
-    changes=st.lists(
-        st.tuples(st.integers(0, 2000), st.integers(0, 3), st.binary(max_size=12)), min_size=1, max_size=4
-    ),
-)
+    changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3), st.binary(max_size=12)), max_size=4),
+)  # fmt: skip
 def test_a_good_file_with_some_bytes_changed_is_read_or_refused(
     name: str, changes: list[tuple[int, int, bytes]]
 ) -> None:
@@ -231,26 +177,14 @@ def test_a_good_file_with_some_bytes_changed_is_read_or_refused(
     mutated = content(form)
     for at, kind, noise in changes:
         place = at % (len(mutated) + 1)
-        if kind == 0:
-            mutated = mutated[:place] + noise + mutated[place:]
-        elif kind == 1:
-            mutated = mutated[:place] + noise + mutated[place + len(noise) :]
-        elif kind == 2:
-            mutated = mutated[:place] + mutated[place + 9 :]
-        else:
-            mutated = mutated[:place]
-    refused_or_read(mutated, choices)
-
-
-def refused_or_read(noise: bytes, choices: Choices) -> None:
-    load, refusal = None, ""
+        kept = mutated[place + (0, len(noise), 9, len(mutated))[kind] :]
+        mutated = mutated[:place] + noise + kept
+    refusal = ""
     try:
-        load = parse_load("load", noise, choices)
-        steps = len(load.series().values)
+        load = parse_load("load", mutated, choices)
+        assert len(load.series().values) < 1_200_000
+        assert load.times_seconds == sorted(load.times_seconds)
+        assert all(0 <= value <= 1e15 for value in load.values)
     except BadInput as error:
         refusal = str(error)
     assert refusal.isprintable()
-    if load is not None and not refusal:
-        assert steps < 1_200_000
-        assert load.times_seconds == sorted(load.times_seconds)
-        assert all(0 <= value <= 1e15 for value in load.values)
