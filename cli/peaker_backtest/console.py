@@ -17,7 +17,7 @@ from peaker_backtest.verdict import assumptions, headline, notes, weighted
 
 
 def print_report(console: Console, report: BacktestReport) -> None:
-    """The whole report as text. What comes from the input is shown escaped, never obeyed."""
+    """Returns the whole report as text. What comes from the input is shown escaped, never obeyed."""
     for line in report.read:
         _say(console, line, "dim")
     _say(console, f"{shown(report.source)}: {headline(report)}", "bold")

@@ -16,7 +16,7 @@ from peaker_backtest.verdict import assumptions, headline, history_days, notes, 
 
 
 def as_document(report: BacktestReport) -> dict[str, Any]:
-    """The report as JSON values; times are ISO 8601, shares 0 to 1, loads in the units of the input."""
+    """Returns the report as JSON values; times are ISO 8601, shares 0 to 1, loads in the units of the input."""
     scenario = report.scenario
     return {
         "source": report.source,
@@ -48,7 +48,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
 
 
 def course(report: BacktestReport, outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Per step from `start` (epoch seconds) on: the load, the replicas that it takes, and each policy's replicas.
+    """Returns load, required replicas and each policy's replicas per step from `start` (epoch seconds) on.
 
     Unknown loads are null. The first compared step is `compared_from_step`.
     """
@@ -116,7 +116,7 @@ def _figures(report: BacktestReport, figures: Figures) -> dict[str, Any]:
 
 
 def _settings(report: BacktestReport) -> dict[str, Any] | None:
-    """Every choice that was tried, and what is proposed; figures are per week."""
+    """Returns every choice that was tried, and what is proposed; figures are per week."""
     if report.trials is None:
         return None
     proposal = report.trials.proposal

@@ -14,7 +14,7 @@ class BadInput(Exception):
 
 
 def shown(text: str) -> str:
-    """Text from a file or a command line, safe on a terminal: nothing that moves a cursor or changes a colour."""
+    """Returns foreign text, safe on a terminal: nothing that moves a cursor or changes a colour."""
     cut = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
     return "".join(
         _escaped(each) if each != " " and unicodedata.category(each) in _UNSHOWN else each for each in cut

@@ -26,7 +26,7 @@ _TONES = {Answer.PAYS: "good", Answer.DOES_NOT_PAY: "bad"}
 
 
 def render_page(report: BacktestReport) -> str:
-    """The whole page as text. What comes from the input is escaped wherever it stands."""
+    """Returns the whole page as text. What comes from the input is escaped wherever it stands."""
     policies = (
         "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
     )
@@ -56,7 +56,7 @@ def render_page(report: BacktestReport) -> str:
 
 
 def _settings(report: BacktestReport) -> str:
-    """What other settings would have cost, with its heading; nothing where none were tried."""
+    """Returns the section on other settings, with its heading; nothing where none were tried."""
     said = advice_on_settings(report)
     if not said:
         return ""
@@ -76,7 +76,7 @@ def _compared(report: BacktestReport) -> str:
 
 
 def _cards(report: BacktestReport) -> Iterable[str]:
-    """A card for each policy: dollars where the price is known, shortage in red, what weighs, and Peaker against it."""
+    """Returns a card for each policy: dollars where the price is known, shortage in red, and Peaker against it."""
     if report.worth is None:
         return
     peaker = report.peaker.compared
@@ -119,7 +119,7 @@ def _decisions(report: BacktestReport) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in a box that scrolls; on a narrow screen each row is a list of its columns' names and values."""
+    """Returns a table in a box that scrolls; on a narrow screen each row is a list of its columns' names and values."""
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(
         "<tr>"
@@ -134,7 +134,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _course(report: BacktestReport) -> dict[str, Any]:
-    """What the chart draws; the load and what it takes are those of the JSON document, unrounded."""
+    """Returns the chart's data; load and required replicas are those of the JSON document, unrounded."""
     scenario = report.scenario
     rival = report.best_reactive
     every = course(report, (report.peaker, rival, report.static_peak))

@@ -55,17 +55,17 @@ class BacktestReport:
 
     @property
     def policies(self) -> tuple[Outcome, ...]:
-        """All of them, in the order of the tables."""
+        """Returns all policies, in the order of the tables."""
         return (self.peaker, self.static_peak, *self.reactive, self.oracle)
 
     @property
     def best_reactive(self) -> Outcome:
-        """The reactive run whose cost and shortage come to the least; known only afterwards."""
+        """Returns the reactive run whose cost and shortage come to the least; known only afterwards."""
         weight = short_weight(self.scenario.quantile)
         return min(self.reactive, key=lambda each: each.compared.weighted(weight))
 
     def dollars(self, replica_hours: float) -> float | None:
-        """USD for the replica-hours; None when the price is not known."""
+        """Returns USD for the replica-hours; None when the price is not known."""
         price = self.options.replica_hour_usd
         return None if price is None else replica_hours * price
 
@@ -116,7 +116,7 @@ def run_backtest(
     options: Options,
     tick: Callable[[], None] = lambda: None,
 ) -> BacktestReport:
-    """Run every policy; `tick` is called once per decision of Peaker."""
+    """Replays every policy; `tick` is called once per decision of Peaker."""
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
     reach = reach_seconds(scenario)
@@ -158,7 +158,7 @@ def run_backtest(
 
 
 def iso_at(scenario: Scenario, step: int) -> str:
-    """The beginning of a step, UTC."""
+    """Returns the beginning of a step, UTC."""
     seconds = scenario.series.start_seconds + step * scenario.step_seconds
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 

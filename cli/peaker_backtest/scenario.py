@@ -60,7 +60,7 @@ class Options:
     given_by: dict[str, str] = field(default_factory=dict)
 
     def basis(self, option: str) -> str:
-        """Where the value comes from."""
+        """Says where the option's value comes from."""
         return self.given_by.get(option, "default")
 
 
@@ -95,7 +95,7 @@ def check_options(options: Options) -> None:
 
 
 def first_step(series: LoadSeries, days: int) -> int:
-    """First step to replay: `days` before the end, but after enough history. Raises BadInput."""
+    """Returns the first step to replay: `days` before the end, but after enough history. Raises BadInput."""
     day = series.steps_per_day
     history = math.ceil(LEAST_HISTORY_DAYS * day)
     if len(series.values) < history + day:
@@ -107,7 +107,7 @@ def first_step(series: LoadSeries, days: int) -> int:
 
 
 def compared_from(series: LoadSeries, first: int) -> int | None:
-    """First step to compare, or None when the warm-up leaves less than a week to compare.
+    """Returns the first step to compare, or None when the warm-up leaves less than a week to compare.
 
     Models are fitted once a day from `first` on, so the warm-up ends with the first fit on 14 days and more.
     """
@@ -118,12 +118,12 @@ def compared_from(series: LoadSeries, first: int) -> int | None:
 
 
 def peak_of(series: LoadSeries) -> float:
-    """The load that stands for the peak where no capacity is given: the 99.9th percentile, blind to a lone point."""
+    """Returns the load that stands for the peak by default: the 99.9th percentile, blind to a lone point."""
     return float(np.nanquantile(series.values, PEAK_QUANTILE))
 
 
 def make_scenario(series: LoadSeries, options: Options) -> Scenario:
-    """The scenario with checked options. Raises BadInput naming the option."""
+    """Returns the scenario with checked options. Raises BadInput naming the option."""
     check_options(options)
     first = first_step(series, options.days)
     capacity = options.capacity_per_replica

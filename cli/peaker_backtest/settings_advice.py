@@ -7,7 +7,7 @@ from peaker_backtest.report import BacktestReport
 
 
 def advice_on_settings(report: BacktestReport) -> list[str]:
-    """What other settings would have done in these weeks, and how to set them; empty where none were tried."""
+    """Returns the advice on settings for these weeks, and how to set them; empty where none were tried."""
     if report.trials is None:
         return []
     found = report.trials.proposal
@@ -28,7 +28,7 @@ def advice_on_settings(report: BacktestReport) -> list[str]:
 
 
 def settings_lines(choice: Choice) -> str:
-    """The line of a cluster's settings that has this choice."""
+    """Returns the line of a cluster's settings that has this choice."""
     told = f"rule: {choice.rule}, headroom: {choice.headroom:g}"
     if choice.rule == FORECAST:
         told += f", quantile: {choice.quantile:g}"
@@ -36,7 +36,7 @@ def settings_lines(choice: Choice) -> str:
 
 
 def cheapest_rule(report: BacktestReport) -> str | None:
-    """The cheaper of the rules `forecast` and `reactive` at the accepted shortage; None where nothing was compared.
+    """Returns the cheaper rule, `forecast` or `reactive`, at the accepted shortage; None where nothing was compared.
 
     Where no settings are within that shortage it is the rule of the settings of now.
     """
@@ -48,7 +48,7 @@ def cheapest_rule(report: BacktestReport) -> str | None:
 
 
 def _rule(report: BacktestReport) -> list[str]:
-    """The cheapest rule, with the best settings of each."""
+    """Returns the cheapest rule, with the best settings of each."""
     if report.trials is None or (rule := cheapest_rule(report)) is None:
         return []
     accepted = report.trials.proposal.accepted_short_minutes
@@ -75,7 +75,7 @@ SETTINGS_COLUMNS = (
 
 
 def table_settings(report: BacktestReport) -> list[list[str]]:
-    """Cost against shortage: the settings that no others beat at both, and those of now; the cheapest first."""
+    """Returns the settings that no others beat at both cost and shortage, and those of now; the cheapest first."""
     if report.trials is None or report.trials.proposal.advice is Advice.UNKNOWN:
         return []
     proposal = report.trials.proposal

@@ -50,7 +50,7 @@ def history_days(report: BacktestReport) -> float:
 
 
 def headline(report: BacktestReport) -> str:
-    """The answer, the days it is about, and every policy it compares with its figures."""
+    """Returns the answer, the days it is about, and every policy it compares with its figures."""
     if report.worth is None:
         return answer(report)
     compared = (report.peaker, report.static_peak, report.best_reactive)
@@ -64,7 +64,7 @@ def answer(report: BacktestReport) -> str:
 
 
 def compared_days(report: BacktestReport) -> str:
-    """Which days the comparison is about."""
+    """Names the compared days."""
     scenario = report.scenario
     days = days_of(scenario, scenario.last - scenario.compared_from)
     span = f"{iso_at(scenario, scenario.compared_from)[:10]} to {iso_at(scenario, scenario.last)[:10]}"
@@ -72,7 +72,7 @@ def compared_days(report: BacktestReport) -> str:
 
 
 def weighing(report: BacktestReport) -> str:
-    """By what the policies are compared."""
+    """Says how the policies are weighed."""
     return f"Weighted counts a replica-hour short as {short_weight(report.scenario.quantile):g}."
 
 
@@ -120,7 +120,7 @@ def replicas_text(count: int) -> str:
 
 
 def assumptions(report: BacktestReport) -> list[str]:
-    """What the figures rest on, one sentence each: given or assumed, and how to change it."""
+    """Returns the assumptions behind the figures, one sentence each: given or assumed, and how to change it."""
     scenario, options = report.scenario, report.options
     weight = short_weight(scenario.quantile)
     lines = [_capacity(report), _lead(report)]
@@ -183,7 +183,7 @@ def _lead(report: BacktestReport) -> str:
 
 
 def notes(report: BacktestReport) -> list[str]:
-    """What changes how the headline is read: the warm-up, shortage of the static fleet, gaps."""
+    """Returns notes on the headline: the warm-up, shortage of the static fleet, gaps."""
     scenario = report.scenario
     found = _warm_up(report)
     if report.worth is not None and report.static_peak.compared.short_minutes > 0:

@@ -19,7 +19,7 @@ from peaker_backtest.replay.simulation import (
 
 
 def simulate_static_peak(scenario: Scenario) -> Outcome:
-    """The smallest constant fleet that is never short in the compared steps: nobody can know it before."""
+    """Returns the smallest constant fleet that is never short in the compared steps: nobody can know it before."""
     compared = scenario.series.values[scenario.compared_from : scenario.last]
     return _constant("static peak", scenario, static_replicas(scenario, compared))
 
@@ -38,7 +38,7 @@ def _constant(name: str, scenario: Scenario, replicas: int) -> Outcome:
 
 
 def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
-    """Launch what the load of now takes at `target` utilisation; retire after max(60 min, L) below."""
+    """Replays reactive scaling: launches at `target` utilisation, retirements after max(60 min, L) below."""
     values = scenario.series.values
     patience = max(3600.0, scenario.lead_seconds)
     low_since: float | None = None

@@ -86,7 +86,7 @@ def propose_settings(
     accepted_short_minutes: float | None = None,
     replica_hour_usd: float | None = None,
 ) -> SettingsProposal:
-    """The cheapest of the trials that is short no longer than accepted, or a reason to stay.
+    """Returns the cheapest of the trials that is short no longer than accepted, or a reason to stay.
 
     accepted_short_minutes: a week, on average over the weeks; None accepts what the settings of now were short.
     """
@@ -113,7 +113,7 @@ def propose_settings(
 
 
 def best_of_rules(trials: Sequence[Trial], accepted_short_minutes: float) -> list[Trial]:
-    """The cheapest trial of each rule that was short no longer than accepted, the cheapest rule first."""
+    """Returns the cheapest trial of each rule that was short no longer than accepted, the cheapest rule first."""
     allowed = [one for one in trials if one.short_minutes_a_week <= accepted_short_minutes + 1e-9]
     best: dict[str, Trial] = {}
     for one in sorted(allowed, key=lambda each: (each.replica_hours_a_week, each.short_minutes_a_week)):
@@ -156,7 +156,7 @@ def _advice(
 
 
 def frontier(trials: Sequence[Trial]) -> list[Trial]:
-    """Cost against shortage, the cheapest first: the trials that no other beats at both."""
+    """Returns the trials that no other beats at both cost and shortage, the cheapest first."""
     found: list[Trial] = []
     for one in sorted(trials, key=lambda each: (each.replica_hours_a_week, each.short_minutes_a_week)):
         if not found or one.short_minutes_a_week < found[-1].short_minutes_a_week:

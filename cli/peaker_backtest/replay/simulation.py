@@ -63,7 +63,7 @@ class Scenario:
 
     @property
     def compared_from(self) -> int:
-        """First step that is compared."""
+        """Returns the first step that is compared."""
         return self.first if self.compare_from is None else self.compare_from
 
     @property
@@ -72,14 +72,14 @@ class Scenario:
 
     @property
     def lead_seconds(self) -> float:
-        """The lead time that is planned with: the p90 of those that come."""
+        """Returns the lead time that is planned with: the p90 of those that come."""
         return float(self.lead_steps * self.step_seconds) * self.lead_spread
 
     def lead_time(self) -> LeadTime:
         return LeadTime(self.lead_seconds, self.lead_seconds, (), "given")
 
     def drawn_lead_steps(self) -> Iterator[int]:
-        """Lead times in whole steps, lognormal around the median; the same ones for every policy."""
+        """Returns lead times in whole steps, lognormal around the median; the same ones for every policy."""
         random = np.random.default_rng(_DRAWN_FROM)
         deviation = math.log(self.lead_spread) / _NORMAL_P90
         while True:
@@ -105,7 +105,7 @@ class Scenario:
         return range(self.first - 1, self.last, self.decide_every_steps)
 
     def load(self) -> Floats:
-        """The load of the stretch; NaN where it was not seen."""
+        """Returns the load of the stretch; NaN where it was not seen."""
         return self.series.values[self.first : self.last]
 
     def required(self) -> Ints:
@@ -197,7 +197,7 @@ class FleetInTime:
         return self.serving + len(self.arrivals) + len(self.draining)
 
     def arrive(self, step: int) -> None:
-        """Put into service what is ready at the beginning of `step`; end what has drained by then."""
+        """Puts into service the replicas that are ready at the beginning of `step`; ends those that have drained."""
         self.draining = [at for at in self.draining if at > step]
         ready = [at for at in self.arrivals if at <= step]
         self.arrivals = [at for at in self.arrivals if at > step]
@@ -206,7 +206,7 @@ class FleetInTime:
             self.births.append(self.scenario.at_end_of(at - 1))
 
     def launch(self, step: int, count: int) -> int:
-        """Call back what drains and start building the rest at the end of `step`; returns how many of both begin."""
+        """Calls back draining replicas and starts building the rest at the end of `step`; returns their number."""
         back = min(count, len(self.draining))
         self.draining = self.draining[back:]
         built = self._build(step, count - back)
@@ -220,7 +220,7 @@ class FleetInTime:
         return allowed
 
     def retire(self, step: int, count: int) -> None:
-        """Take the oldest peak replicas out of service at the end of `step`."""
+        """Takes the oldest peak replicas out of service at the end of `step`."""
         self.serving -= count
         if self.scenario.drain_steps:
             self.draining += [step + 1 + self.scenario.drain_steps] * count
@@ -233,7 +233,7 @@ Decide = Callable[[int, FleetInTime], Event | None]
 def _course(
     name: str, scenario: Scenario, start_serving: int, decide_at: Decide
 ) -> Generator[None, None, Outcome]:
-    """One policy step by step; what it came to is the generator's value."""
+    """Replays one policy step by step; its outcome is the generator's value."""
     fleet = FleetInTime(scenario, start_serving)
     fleet.births = [-np.inf] * max(0, start_serving - scenario.min_replicas)
     decisions = set(scenario.decision_steps())
@@ -254,7 +254,7 @@ def _course(
 
 
 def _side_by_side(courses: Sequence[Generator[None, None, Outcome]]) -> list[Outcome]:
-    """What each course comes to, all of them advanced step by step: they are of one scenario."""
+    """Advances all courses step by step, and returns the outcome of each: they are of one scenario."""
     outcomes: list[Outcome] = []
     while len(outcomes) < len(courses):
         for course in courses:
@@ -268,7 +268,7 @@ def _side_by_side(courses: Sequence[Generator[None, None, Outcome]]) -> list[Out
 def outcome_of(
     name: str, scenario: Scenario, serving: Ints, paid: Ints, events: tuple[Event, ...]
 ) -> Outcome:
-    """What a course of replicas comes to, before the first compared step and from it on."""
+    """Returns the figures of a course of replicas, before the first compared step and from it on."""
     border = scenario.compared_from - scenario.first
     required = scenario.required()
 
@@ -302,7 +302,7 @@ def starting_replicas(scenario: Scenario) -> int:
 
 
 def simulate_decisions(name: str, scenario: Scenario, decide_at: Decide) -> Outcome:
-    """One policy that needs no forecast of ours: what it does at the end of each step, given its fleet."""
+    """Replays one policy that needs no forecast of ours; it decides at the end of each step, given its fleet."""
     (outcome,) = _side_by_side([_course(name, scenario, starting_replicas(scenario), decide_at)])
     return outcome
 
@@ -323,7 +323,7 @@ def simulate_policies(
     forecasts: Iterable[tuple[int, Forecast]],
     policies: Sequence[tuple[str, ScalingPolicy]],
 ) -> list[Outcome]:
-    """The decisions of several named policies on the same forecasts, each of which is made once."""
+    """Replays several named policies on the same forecasts, each of which is made once."""
     source: Iterator[tuple[int, Forecast]] = iter(forecasts)
     newest: tuple[int, Forecast] | None = None
 

@@ -32,13 +32,13 @@ REACTIVE_HEADROOMS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def choice_of(scenario: Scenario) -> Choice:
-    """The settings that the scenario is replayed with."""
+    """Returns the settings that the scenario is replayed with."""
     rule = REACTIVE if scenario.is_reactive else FORECAST
     return Choice(scenario.quantile, scenario.headroom, rule)
 
 
 def other_choices(scenario: Scenario) -> list[Choice]:
-    """The settings to try beside those of the scenario."""
+    """Returns the settings to try beside those of the scenario."""
     now = choice_of(scenario)
     every = [Choice(quantile, headroom) for quantile in QUANTILES for headroom in HEADROOMS]
     # The measured load alone decides there: the quantile has no say.
@@ -47,12 +47,12 @@ def other_choices(scenario: Scenario) -> list[Choice]:
 
 
 def reach_seconds(scenario: Scenario) -> float:
-    """How far ahead the decisions of the scenario look, with whichever choice."""
+    """Returns how far ahead the decisions of the scenario look."""
     return horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds)
 
 
 def policy_of(scenario: Scenario, choice: Choice) -> ScalingPolicy:
-    """The scenario's rules with another choice."""
+    """Returns the scenario's rules with another choice."""
     capacity = Capacity(scenario.capacity_per_replica, "given")
     return replace(
         scenario.policy(),
@@ -76,14 +76,14 @@ class _Remembered(Forecast):
 
 
 def remembered(forecasts: Iterable[tuple[int, Forecast]]) -> Iterator[tuple[int, Forecast]]:
-    """The forecasts, for several policies."""
+    """Returns the forecasts, for several policies."""
     names = [one.name for one in fields(Forecast)]
     for step, forecast in forecasts:
         yield step, _Remembered(**{name: getattr(forecast, name) for name in names})
 
 
 def weeks_of(scenario: Scenario, outcome: Outcome) -> tuple[Week, ...]:
-    """The whole weeks of the compared steps, counted back from the end, the oldest first."""
+    """Returns the whole weeks of the compared steps, counted back from the end, the oldest first."""
     week = 7 * scenario.series.steps_per_day
     border = scenario.compared_from - scenario.first
     required = scenario.required()
@@ -117,7 +117,7 @@ def judged(
     accepted_short_minutes: float | None,
     replica_hour_usd: float | None,
 ) -> Trials:
-    """The replays as trials, and the proposal that follows from them."""
+    """Returns the replays as trials, and the proposal that follows from them."""
     ours = Trial(choice_of(scenario), weeks_of(scenario, now))
     rest = [Trial(choice, weeks_of(scenario, outcome)) for choice, outcome in others]
     return Trials((ours, *rest), propose_settings(ours, rest, accepted_short_minutes, replica_hour_usd))

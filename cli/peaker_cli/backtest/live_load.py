@@ -47,11 +47,11 @@ class MetricOptions:
 
     @property
     def given(self) -> list[str]:
-        """The options that were given, as they are typed."""
+        """Returns the options that were given, as they are typed."""
         return [f"--{one.name.replace('_', '-')}" for one in fields(self) if getattr(self, one.name)]
 
     def over(self, configured: LoadMetricSettings | None) -> LoadMetricSettings:
-        """The metric to read: what was given wins over the cluster's settings. Raises BadInput naming the option."""
+        """Returns the metric to read: options win over the cluster's settings. Raises BadInput naming the option."""
         wanted: dict[str, Any] = {"statistic": "Average", "period_seconds": 300, "dimensions": {}}
         if configured is not None:
             wanted |= configured.model_dump()
@@ -83,12 +83,12 @@ class Deployed:
 
     @property
     def replica_hour(self) -> Reading:
-        """USD per hour of the instance; what its volumes cost depends on sizes that are not read here."""
+        """Returns USD per hour of the instance; what its volumes cost depends on sizes that are not read here."""
         return self.prices.instance_hour(self.settings.instance_type)
 
 
 def read_deployed(control: ControlPlane, cluster: str) -> Deployed:
-    """The cluster's settings and prices. Raises BadInput, and PeakerError where AWS does not answer."""
+    """Returns the cluster's settings and prices. Raises BadInput, and PeakerError where AWS does not answer."""
     settings = _settings(control, cluster)
     return Deployed(settings, deployed_prices(control.client, settings, control.clock.now()))
 
@@ -96,7 +96,7 @@ def read_deployed(control: ControlPlane, cluster: str) -> Deployed:
 def read_live_load(
     control: ControlPlane, metric: LoadMetricSettings, history_days: int, messages: Console
 ) -> PastLoad:
-    """The metric's newest `history_days`; hourly where five-minute points are not kept so long.
+    """Returns the metric's newest `history_days`; hourly where five-minute points are not kept so long.
 
     What was read so far is shown on `messages`. Raises BadInput where there is nothing to replay, and PeakerError
     where CloudWatch does not answer, or not in full.
@@ -121,7 +121,7 @@ def read_live_load(
 
 
 def _past_load(metric: LoadMetricSettings, name: str, points: LoadPoints, hourly: bool) -> PastLoad:
-    """The points after the last gap that is too long, checked as those of a file are."""
+    """Returns the points after the last gap that is too long, checked as those of a file are."""
     times, loads = points.times_seconds, points.values
     gaps = [at for at, (a, b) in enumerate(pairwise(times), 1) if b - a > LONGEST_GAP_DAYS * _DAY_SECONDS]
     begin = max(gaps, default=0)
@@ -174,7 +174,7 @@ def _shown_dimensions(dimensions: Mapping[str, str]) -> str:
 
 
 def dimension_pairs(dimensions: tuple[str, ...], option: str) -> dict[str, str]:
-    """NAME=VALUE of each. Raises BadInput naming the option."""
+    """Returns the dimensions from NAME=VALUE of each. Raises BadInput naming the option."""
     found: dict[str, str] = {}
     for one in dimensions:
         name, separator, value = one.partition("=")

@@ -31,7 +31,7 @@ def check_outputs(source: Path | None, json_path: Path | None, html_path: Path |
 
 
 def write(messages: Console, what: str, path: Path, text: str) -> None:
-    """Write the text; `-` for JSON is standard output. Raises ControlPlaneError where it cannot be."""
+    """Writes the text; `-` for JSON is standard output. Raises ControlPlaneError where it cannot be."""
     if str(path) == "-" and what == "JSON":
         sys.stdout.write(text)
         return

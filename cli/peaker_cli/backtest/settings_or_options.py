@@ -60,6 +60,6 @@ def replay_options(
 
 
 def _drain_minutes(settings: ClusterSettings) -> float:
-    """The shortest drain: of one whose clients leave at once."""
+    """Returns the shortest drain: of one whose clients leave at once."""
     endpoint = settings.read_endpoint.clients_follow_within_seconds
     return (endpoint + QUIET_SECONDS + settings.retirement.idle_seconds) / 60

@@ -52,7 +52,7 @@ class Month:
 
     @property
     def load_from(self) -> datetime | None:
-        """The first point of the load within the month."""
+        """Returns the first point of the load within the month."""
         return next((at for at, _ in self.load if self.start <= at < self.until), None)
 
     def has_load_since(self, at: datetime) -> bool:
@@ -61,7 +61,7 @@ class Month:
         return first is not None and seconds_between(max(at, self.start), first) <= self.load_period_seconds
 
     def running(self, at: datetime) -> list[Stretch]:
-        """The peak replicas that ran at this time, those that never served left out."""
+        """Returns the peak replicas that ran at this time, those that never served left out."""
         return [
             one
             for one in self.stretches
@@ -70,7 +70,7 @@ class Month:
 
 
 def bill(month: Month) -> dict[str, Any]:
-    """The document. Dollars are rounded to the cent at the end alone; None where a price was not known."""
+    """Returns the document. Dollars are rounded to the cent at the end alone; None where a price was not known."""
     start, until = month.start, month.until
     seen = [one for one in month.stretches if one.hours(start, until) > 0]
     peaks = [_peak(month, one) for one in seen]
@@ -209,7 +209,7 @@ def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
 
 
 def _steps(month: Month) -> list[tuple[tuple[datetime, float], float]]:
-    """Each point of the load within the month and the seconds until the next one; a gap counts as one usual step."""
+    """Returns each point of the month's load and the seconds until the next one; a gap counts as one usual step."""
     points = [(at, load) for at, load in month.load if month.start <= at < month.until]
     if not points:
         return []

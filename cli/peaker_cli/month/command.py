@@ -59,7 +59,7 @@ def month_command(
 
 
 def render(document: dict[str, Any]) -> RenderableType:
-    """The month for a person."""
+    """Returns the month for a person."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, side in (("", "left"), ("replica-hours", "right"), ("USD", "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def render(document: dict[str, Any]) -> RenderableType:
 
 
 def _span(text: str, now: datetime) -> tuple[datetime, datetime]:
-    """The month's first instant and the next one's."""
+    """Returns the month's first instant and the next one's."""
     found = _MONTH.match(text)
     if found is None:
         raise typer.BadParameter(f"{text[:40]!r} is not a month such as {now:%Y-%m}", param_hint="--month")

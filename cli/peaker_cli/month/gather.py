@@ -71,7 +71,7 @@ def read_month(
 def _receipts(
     reader: StatusReader, control: ControlPlane, cluster: str, since: datetime, end: datetime
 ) -> Iterator[dict[str, Any]]:
-    """The receipts of runs that began between the two, the newest first."""
+    """Returns the receipts of runs that began between the two, the newest first."""
     for row in control.runs(cluster, _RUNS_AT_MOST):
         with understood(ControlPlaneError, "the index of runs"):
             began = from_iso(str(row["sk"]).split("#")[1])

@@ -38,7 +38,7 @@ _NOTE = (
 
 
 def render_page(month: Month, document: dict[str, Any]) -> str:
-    """One file without anything to fetch."""
+    """Returns one file without anything to fetch."""
     title = f"{month.cluster}, {month.start:%B %Y}"
     cheaper = [(one["setting"], as_usd(one["usd"]), one["why"]) for one in document["cheaper"]]
     parts = [
@@ -63,7 +63,7 @@ def render_page(month: Month, document: dict[str, Any]) -> str:
 
 
 def timeline(month: Month) -> Figure:
-    """The load over what base and peak replicas carry, and below it each peak replica's stretches."""
+    """Returns the load over what base and peak replicas carry, and below it each peak replica's stretches."""
     names = sorted({one.replica for one in month.stretches} | {one.replica for one in month.parked})
     figure = Figure(figsize=(10.5, 3.4 + 0.28 * len(names)), layout="constrained")
     load, bars = figure.subplots(2, 1, sharex=True, height_ratios=(3, 0.4 + 0.4 * max(1, len(names))))
@@ -147,7 +147,7 @@ def _bar(axes: Any, row: int, since: datetime, until: datetime, colour: str) -> 
 
 
 def _svg(figure: Figure) -> str:
-    """The picture as an element of a page."""
+    """Returns the picture as an element of a page."""
     text = io.StringIO()
     figure.savefig(text, format="svg")
     drawn = text.getvalue()

@@ -9,7 +9,7 @@ PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD per 1,000 que
 
 
 def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, replica-hours, dollars."""
+    """Returns name, replica-hours, dollars."""
     peak, idle, always = document["peak"], document["idle"], document["always_on"]
     return [
         ("base", _hours(document["base"]["replica_hours"]), as_usd(document["base"]["usd"])),
@@ -35,7 +35,7 @@ def unknown_rows(document: dict[str, Any]) -> list[str]:
 
 
 def peak_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Each stretch of each peak replica, under PEAK_HEAD."""
+    """Returns each stretch of each peak replica, under PEAK_HEAD."""
     return [
         (
             one["replica"],

@@ -48,7 +48,7 @@ class Stretch:
         return max(0.0, seconds_between(first, last) / 3600)
 
     def cost(self, start: datetime, end: datetime) -> float | None:
-        """USD of these hours; what is paid once belongs to the start. A whole stretch costs what its receipt says."""
+        """Returns USD of these hours; what is paid once belongs to the start. A whole stretch costs its receipt."""
         if self.until is not None and start <= self.since and self.until <= end:
             return self.usd
         if self.hourly is None or self.once is None:
@@ -71,7 +71,7 @@ class ParkedTime:
 
 
 def stretches_of(receipts: Iterable[Mapping[str, Any]]) -> list[Stretch]:
-    """All stretches that these receipts tell of, in order of their start."""
+    """Returns all stretches that these receipts tell of, in order of their start."""
     found: list[Stretch] = []
     for receipt in sorted(receipts, key=lambda one: str(one["finished_at"])):
         if receipt.get("replica") is None or receipt.get("cost") is None:
@@ -118,7 +118,7 @@ def _begun(receipt: Mapping[str, Any]) -> Stretch:
 
 
 def _end(found: list[Stretch], receipt: Mapping[str, Any]) -> None:
-    """Close the replica's open stretch; without one in these receipts, the hours tell when it began."""
+    """Closes the replica's open stretch; without one in these receipts, the hours tell when it began."""
     replica, finished, since = str(receipt["replica"]["instance_id"]), receipt["finished_at"], _since(receipt)
     cost = receipt["cost"]
     for index, one in enumerate(found):
@@ -178,7 +178,7 @@ def _wasted_hourly(plan: Mapping[str, Any]) -> float:
 
 
 def _default_rate_saves(plan: Mapping[str, Any], needed_at: datetime | None) -> float | None:
-    """The dollars that a build at EBS's default rate would have saved, in time for the load's crossing; None for 0."""
+    """Returns dollars that a build at EBS's default rate, still in time, would have saved; None for 0."""
     choice = plan.get("choice")
     if not choice or needed_at is None:
         return None
@@ -197,7 +197,7 @@ def _default_rate_saves(plan: Mapping[str, Any], needed_at: datetime | None) -> 
 
 
 def _amount(value: Any) -> float | None:
-    """A number of dollars, hours or seconds. Raises ValueError for anything else but None."""
+    """Returns a number of dollars, hours or seconds. Raises ValueError for anything else but None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:

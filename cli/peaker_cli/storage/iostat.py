@@ -155,7 +155,7 @@ def _show(diagnoses: list[DeviceDiagnosis], left_out: int, kept: int) -> None:
 
 
 def style_of(verdict: Verdict) -> str:
-    """The colour of a verdict."""
+    """Returns the colour of a verdict."""
     return _STYLE.get(verdict, "bold yellow")
 
 

@@ -158,7 +158,7 @@ def _load(result: dict[str, Any], step: dict[str, Any]) -> DeviceLoad:
 
 
 def _comparison(result: dict[str, Any], limits: Limits) -> tuple[PlanComparison, ...]:
-    """The full rate at 16 KiB, and the throughput of large reads, each against what can be had of the promise."""
+    """Compares the rate at 16 KiB and the throughput of large reads, each against the reachable part of the promise."""
     promise = limits.volume(result["device"])
     throughput = result.get("throughput")
     amount = promise.mib_per_s

@@ -20,7 +20,7 @@ def parse_volumes(words: Sequence[str]) -> dict[str, VolumePromise]:
 
 
 def parse_instance(baseline: str | None) -> InstancePromise | None:
-    """The instance type's EBS baseline; None when nothing was given."""
+    """Returns the instance type's EBS baseline; None when nothing was given."""
     if baseline is None:
         return None
     iops, amount = _pair(baseline, baseline, "--instance")

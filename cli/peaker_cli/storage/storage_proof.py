@@ -17,7 +17,7 @@ _REMEDIES = {"cold": ", after the cold neighbourhoods were read again", "all": "
 
 
 def proof_lines(receipt: dict[str, Any]) -> list[str]:
-    """The lines of a receipt's storage proof; none where no storage was proven."""
+    """Returns the lines of a receipt's storage proof; none where no storage was proven."""
     numbers: dict[str, Any] = next(
         (one["numbers"] for one in receipt["steps"] if one["step"] == PROOF_STEP), {}
     )
@@ -45,7 +45,7 @@ def proof_lines(receipt: dict[str, Any]) -> list[str]:
 
 
 def look_lines(looks: Sequence[dict[str, Any]]) -> list[str]:
-    """One line per look, where there was more than one: what was read again before, and what it said."""
+    """Returns one line per look, where there was more than one: what was read again before, and what it said."""
     if len(looks) < 2:
         return []
     return [
@@ -55,7 +55,7 @@ def look_lines(looks: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def knee_lines(name: str, knee: dict[str, Any]) -> list[str]:
-    """A search for the knee in words, then a bar per step: how many requests per s, and their await."""
+    """Returns a search for the knee in words, then a bar per step: how many requests per s, and their await."""
     if knee.get("missing"):
         return [f"{name}: no knee: {knee['missing']}"]
     crossings = ", ".join(_crossing(one) for one in knee["crossings"])
