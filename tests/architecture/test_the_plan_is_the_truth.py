@@ -1,4 +1,4 @@
-"""Steps that build and warm read the plan that was approved; of today's settings only what protects."""
+"""Steps that build and warm read the run's plan; of today's settings only what protects."""
 
 from __future__ import annotations
 

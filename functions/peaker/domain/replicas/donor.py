@@ -64,7 +64,7 @@ class HasVolumes(Protocol):
 class DonorTerms:
     """A donor must have these volumes, and no more lag than the gate allows, in seconds.
 
-    `planned` is the donor of the approved plan, which is taken while it may be; `planned_gib` are the sizes of the
+    `planned` is the donor of the run's plan, which is taken while it may be; `planned_gib` are the sizes of the
     volumes that will be made, by name, and empty while nothing is planned.
     """
 

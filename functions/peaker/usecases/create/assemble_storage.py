@@ -10,13 +10,13 @@ from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
+from peaker.usecases.run.run_memory import host_id, made_id, plan_of_run
 
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     """The volumes are named by id, and by the donor's that each is a copy of: device names on Nitro do not say which is
     which. The set manifest, which all members of a batch have from one donor, says what they were on the donor."""
-    plan, rows = approved_plan(ports, step), ports.ledger.resources(step.run_id)
+    plan, rows = plan_of_run(ports, step), ports.ledger.resources(step.run_id)
     manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
     sources = {} if manifest is None else manifest.volumes
     volumes = [

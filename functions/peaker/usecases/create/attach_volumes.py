@@ -10,7 +10,7 @@ from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
+from peaker.usecases.run.run_memory import host_id, made_id, plan_of_run
 from peaker_contract.errors import ResourceNotFound, VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.
@@ -28,7 +28,7 @@ def attach_volumes(ports: Ports, step: StepInput) -> Summary:
     volumes = {volume.volume_id: volume for volume in ports.storage.volumes_of_run(step.run_id)}
     waiting: list[str] = []
     attached: dict[str, str] = {}
-    for wanted in approved_plan(ports, step).volumes:
+    for wanted in plan_of_run(ports, step).volumes:
         volume_id = made_id(rows, ResourceKind.VOLUME, wanted.name)
         volume = volumes.get(volume_id)
         row = find(rows, ResourceKind.VOLUME, wanted.name)

@@ -9,13 +9,13 @@ from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import approved_plan
+from peaker.usecases.run.run_memory import plan_of_run
 from peaker_contract.errors import NoDonor
 
 
 def choose_donor(ports: Ports, step: StepInput) -> Summary:
     """The planned donor, or another one that fits the plan. Raises NoDonor with the reason for each candidate (I2)."""
-    plan = approved_plan(ports, step)
+    plan = plan_of_run(ports, step)
     terms = rules.DonorTerms(
         plan.volumes,
         ports.clusters.settings(step.cluster).gates.lag_seconds,

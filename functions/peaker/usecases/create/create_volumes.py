@@ -13,7 +13,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import approved_plan, made_id, settled
+from peaker.usecases.run.run_memory import made_id, plan_of_run, settled
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
 from peaker_contract.tags import VOLUME_TAG
 
@@ -29,7 +29,7 @@ def create_volumes(ports: Ports, step: StepInput) -> Summary:
     made: dict[str, str] = {}
     rates: dict[str, int | None] = {}
     notes: list[str] = []
-    for planned in approved_plan(ports, step).volumes:
+    for planned in plan_of_run(ports, step).volumes:
         row = ports.ledger.intend(
             holder_of(step), ResourceKind.VOLUME, planned.name, step.step, ports.clock.now(), {}
         )

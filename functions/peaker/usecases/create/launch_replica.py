@@ -16,7 +16,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import GROUP_REFUSED
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import approved_build, approved_plan
+from peaker.usecases.run.run_memory import build_of_run, plan_of_run
 from peaker_contract.errors import CapacityUnavailable, PeakerError, Throttled
 
 # One row for each pool of capacity that is asked, `replica/us-east-1a`, with a fallback type after it: the next is
@@ -83,7 +83,7 @@ def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
     EC2 may have launched there although its answer was lost and nothing shows yet; the token of that pool gives the
     same instance again, that of another one a second instance.
     """
-    plan, build = approved_plan(ports, step), approved_build(ports, step)
+    plan, build = plan_of_run(ports, step), build_of_run(ports, step)
     refusals: list[str] = []
     pools = _pools(plan, build.capacity_reservation_group_arn)
     for pool in _in_order(pools, ports.ledger.resources(step.run_id)):

@@ -12,7 +12,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_plan, settled
+from peaker.usecases.run.run_memory import plan_of_run, settled
 from peaker_contract.errors import DonorLagging, LayoutRefused
 
 
@@ -24,7 +24,7 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
     """
     gate = ports.clusters.settings(step.cluster).gates.lag_seconds
     instance_id = require_donor(ports, step).instance_id
-    plan = approved_plan(ports, step)
+    plan = plan_of_run(ports, step)
     mount_points = ",".join(dict.fromkeys(volume.mount_point for volume in plan.volumes))
     parameters = {"RunId": step.run_id, "MountPoints": mount_points}
     # A later round begins with what is true then.

@@ -13,7 +13,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import approved_plan
+from peaker.usecases.run.run_memory import plan_of_run
 from peaker_contract.errors import LedgerInconsistent, ReturnRefused
 
 
@@ -24,7 +24,7 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     """
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
-    plan = approved_plan(ports, step)
+    plan = plan_of_run(ports, step)
     instance_id = plan.returns
     if instance_id is None:
         raise LedgerInconsistent(f"{step.run_id}: the plan returns no parked replica")

@@ -18,16 +18,16 @@ def settled(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
     return ports.ledger.run(step.run_id).required(kind, step.step)
 
 
-def approved_plan(ports: Ports, step: StepInput) -> ScaleOutPlan:
+def plan_of_run(ports: Ports, step: StepInput) -> ScaleOutPlan:
     """Returns the plan that the run builds, whatever the settings are by now. Raises LedgerInconsistent when
     nothing was planned.
     """
     return settled(ports, step, ScaleOutPlan)
 
 
-def approved_build(ports: Ports, step: StepInput) -> PlannedBuild:
+def build_of_run(ports: Ports, step: StepInput) -> PlannedBuild:
     """Returns the planned build, whatever the settings are by now. Raises LedgerInconsistent without one."""
-    planned = approved_plan(ports, step).build
+    planned = plan_of_run(ports, step).build
     if planned is None:
         raise LedgerInconsistent(f"the plan of {step.run_id} does not say how a replica is built")
     return planned

@@ -18,7 +18,7 @@ from peaker.domain.storage.prewarm_progress import (
 from peaker.domain.storage.serve_when import ServeWhen
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_build, host_id
+from peaker.usecases.run.run_memory import build_of_run, host_id
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
 
@@ -43,7 +43,7 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
     A database may start on the hot and recovery blocks, and while the last of them are read; where nobody knows what is
     hot it starts when all is warm.
     """
-    serve_when = approved_build(ports, step).prewarm.serve_when
+    serve_when = build_of_run(ports, step).prewarm.serve_when
     waits_for: ServeWhen = "hot" if step.until == "database" else serve_when
     instance_id = host_id(ports, step, "replica")
     earlier = _elapsed_at_last_report(ports, step)

@@ -15,7 +15,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_build, host_id
+from peaker.usecases.run.run_memory import build_of_run, host_id
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
 
 # A page takes about 0.1 s and covers 4.9 GiB of volume: 3.3 TiB in 70 s. Above that, where EBS answers slower, and
@@ -29,7 +29,7 @@ SECONDS_AT_MOST = 90.0
 
 def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     """Starting an engine that runs changes nothing; one that died starts again where its journal ends."""
-    planned = approved_build(ports, step).prewarm
+    planned = build_of_run(ports, step).prewarm
     instance_id = host_id(ports, step, "replica")
     parameters = partial(_parameters, ports, step, planned)
     numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)

@@ -28,7 +28,7 @@ from peaker.domain.storage.storage_looks import (
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id
+from peaker.usecases.run.run_memory import build_of_run, host_id, plan_of_run
 from peaker_contract.errors import (
     AwsCallRejected,
     AwsUnavailable,
@@ -41,7 +41,7 @@ from peaker_contract.errors import (
 
 def verify_storage(ports: Ports, step: StepInput) -> Summary:
     """Raises StorageProofOpen before another look, StorageNotWarm when none is left; unknown is not warm (I4)."""
-    plan, build = approved_plan(ports, step), approved_build(ports, step)
+    plan, build = plan_of_run(ports, step), build_of_run(ports, step)
     instance_id = host_id(ports, step, "replica")
     scope = "used" if build.prewarm.serve_when == "all" else "hot"
     looks, how = _so_far(ports, step)

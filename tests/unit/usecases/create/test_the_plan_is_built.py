@@ -1,4 +1,4 @@
-"""A deploy in the middle of a run changes the settings: what is built is what was planned and approved.
+"""A deploy in the middle of a run changes the settings: what is built is what was planned.
 
 What protects stays today's: gates and limits that were tightened, or loosened to let a run pass, count at once.
 """
