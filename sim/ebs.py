@@ -15,7 +15,7 @@ from peaker_contract.errors import (
     VolumeFailed,
     VolumeVanished,
 )
-from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import (
     OTHERS_SHOWN_WITHIN,
     Account,
@@ -47,8 +47,11 @@ class HostileStorage:
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         return self._volumes(lambda tags: self._is_of(tags, run_id))
 
-    def volumes_of_environment(self) -> list[Volume]:
-        return self._volumes(lambda tags: tags.get(OWNER_TAG) == self._environment)
+    def volumes_of_environment(self, cluster: str | None = None) -> list[Volume]:
+        return self._volumes(lambda tags: self._is_owned(tags, cluster))
+
+    def _is_owned(self, tags: Mapping[str, str], cluster: str | None) -> bool:
+        return tags.get(OWNER_TAG) == self._environment and cluster in (None, tags.get(CLUSTER_TAG))
 
     def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
         return [one for one in self._volumes(lambda _: True) if one.volume_type == volume_type]
@@ -56,8 +59,8 @@ class HostileStorage:
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         return self._snapshots(lambda one: self._is_of(one["tags"], run_id))
 
-    def snapshots_of_environment(self) -> list[Snapshot]:
-        return self._snapshots(lambda one: one["tags"].get(OWNER_TAG) == self._environment)
+    def snapshots_of_environment(self, cluster: str | None = None) -> list[Snapshot]:
+        return self._snapshots(lambda one: self._is_owned(one["tags"], cluster))
 
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
         return self._snapshots(lambda one: one["volume"] in volume_ids)

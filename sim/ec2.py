@@ -51,8 +51,9 @@ class HostileCompute:
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._tagged(CLUSTER_TAG, cluster)
 
-    def instances_of_environment(self) -> list[Instance]:
-        return self._tagged(OWNER_TAG, self._environment)
+    def instances_of_environment(self, cluster: str | None = None) -> list[Instance]:
+        found = self._tagged(OWNER_TAG, self._environment)
+        return [one for one in found if cluster in (None, one.tags.get(CLUSTER_TAG))]
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._tagged(RUN_TAG, run_id)

@@ -43,8 +43,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
 # Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
 SCHEDULES: Mapping[str, float] = {
-    "sweep_orphans": 180.0, "tend_snapshots": 900.0,
+    "tend_snapshots": 900.0,
 }  # fmt: skip
+# Of each cluster's own rules.
+SCHEDULES_OF_CLUSTERS: Mapping[str, float] = {"sweep_orphans": 180.0}
 # Whose ends start roll_back, and which ends do.
 ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
@@ -146,7 +148,10 @@ class World:
         self.ports = self._ports(clusters or (settings(),))
         for name, period in SCHEDULES.items():
             if any(one.name == name for one in FUNCTIONS):
-                self._schedule(name, period, self.random.uniform(0, period))
+                self._schedule(name, period, self.random.uniform(0, period), {})
+        for name, period in SCHEDULES_OF_CLUSTERS.items():
+            for cluster in self.clusters.names():
+                self._schedule(name, period, self.random.uniform(0, period), {"cluster": cluster})
         for one in self.clusters.by_name.values():
             self._serves(one)
 
@@ -290,9 +295,9 @@ class World:
             if volume["attachments"] and volume["attachments"][0]["instance"] == instance["id"]:
                 volume["shown"] = -9.0
 
-    def _schedule(self, function: str, period: float, first: float) -> None:
+    def _schedule(self, function: str, period: float, first: float, event: Mapping[str, str]) -> None:
         def look() -> None:
-            self.functions.invoke(None, "", function, {})
+            self.functions.invoke(None, "", function, dict(event))
             self.time.after(period, look)
 
         self.time.after(first, look)

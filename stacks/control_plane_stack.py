@@ -27,7 +27,6 @@ from peaker_contract.metrics import SERVICE
 from peaker_contract.names import failed_invocations, undelivered
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.boundary import bound_all_roles
-from stacks.constructs.cluster_widgets import SWEEP_EVERY
 from stacks.constructs.dead_letters import dead_letter_queue
 from stacks.constructs.encryption import data_key
 from stacks.constructs.event_route import EventRoute
@@ -53,7 +52,11 @@ LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
 
 
 # What the rules of clusters call and start; the rule's name ends so.
-CALLED_BY_CLUSTERS = {"forecast_load": "forecast", "check_replicas": "replica-check"}
+CALLED_BY_CLUSTERS = {
+    "forecast_load": "forecast",
+    "check_replicas": "replica-check",
+    "sweep_orphans": "sweep",
+}
 STARTED_BY_CLUSTERS = ("scale_out", "scale_in")
 
 
@@ -287,19 +290,6 @@ class ControlPlaneStack(Stack):
             ),
             payload=events.RuleTargetInput.from_event_path("$.detail"),
             longest_age_seconds=LONGEST_STOP_EVENT_AGE_SECONDS,
-            topic=self.topic,
-            key=self._key,
-        )
-        EventRoute(
-            self,
-            "SweepOrphansOnSchedule",
-            rule_name=f"{self._names.prefix}-sweep-orphans",
-            description="Takes up what nobody works on any more: the event of an execution's end is best effort",
-            names=self._names,
-            target=self.functions["sweep_orphans"],
-            schedule=events.Schedule.rate(SWEEP_EVERY),
-            payload={},
-            longest_age_seconds=int(SWEEP_EVERY.to_seconds()),
             topic=self.topic,
             key=self._key,
         )

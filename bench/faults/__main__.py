@@ -24,6 +24,7 @@ from bench.faults.figures import Figures
 from bench.faults.interleavings import interleavings
 from bench.faults.matrix import Result, run_cell, run_cells
 from bench.faults.soak import PLANS, soak
+from bench.faults.sweep_looks import looks_of_others, oldest_look_minutes
 from bench.model.check import every_order_of_events
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +136,12 @@ def hostile_input() -> Figures:
     return {name: figure for name, figure in told.items() if name.startswith("fuzz cases")}
 
 
+def sweep_looks() -> Figures:
+    """200 clusters, three of which do not answer, for an hour."""
+    looks = looks_of_others(clusters=200, silent=3, seconds=3600.0)
+    return {"sweep_oldest_look_minutes": figures.at_most(oldest_look_minutes(looks, until=3600.0), 10)}
+
+
 def random_plans() -> Figures:
     """A thousand of them."""
     return soak(range(PLANS))
@@ -143,6 +150,7 @@ def random_plans() -> Figures:
 PARTS: Mapping[str, Callable[[], Figures]] = {
     "matrix": matrix,
     "soak": random_plans,
+    "sweep": sweep_looks,
     "model": every_order_of_events,
     "interleavings": interleavings,
     "states": every_state,

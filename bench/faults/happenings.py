@@ -202,7 +202,8 @@ class Happening:
             self._world.time.after(seconds, self._sweep)
 
     def _sweep(self) -> None:
-        self._world.functions.invoke(None, "", SWEEP, {})
+        for cluster in self._world.clusters.names():
+            self._world.functions.invoke(None, "", SWEEP, {"cluster": cluster})
 
     def _sweep_silent(self, event: Event) -> None:
         self._silent_until = self._world.time.seconds + 60.0 * (event.number % 20)

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from environments.schema import Cluster
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric
+from stacks.constructs.cluster_widgets import SWEEP_EVERY
 from stacks.constructs.event_route import EventRoute, SharedFunction, SharedWorkflow
 from stacks.constructs.operator_alarm import runbook_description
 from stacks.naming import Names
@@ -21,7 +22,7 @@ LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
 
 
 class ClusterRoutes(Construct):
-    """Two alarms with their rules, and three schedules; they reach what is shared by its name."""
+    """Two alarms with their rules, and four schedules; they reach what is shared by its name."""
 
     def __init__(
         self,
@@ -52,6 +53,12 @@ class ClusterRoutes(Construct):
             SharedFunction("check_replicas"),
             f"Tells the replicas of {cluster.name} their peers, and hears how they stand",
             Duration.minutes(cluster.health.check_minutes),
+        )
+        self._call_on_schedule(
+            "sweep",
+            SharedFunction("sweep_orphans"),
+            f"Takes up what nobody works on any more in {cluster.name}: the event of an execution's end is best effort",
+            SWEEP_EVERY,
         )
         self._check_on_schedule()
 

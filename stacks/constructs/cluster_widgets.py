@@ -11,7 +11,7 @@ from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSIO
 from stacks.naming import Names
 
 WIDGET_WIDTH = 12
-# How often sweep_orphans looks at all clusters.
+# How often sweep_orphans looks at a cluster.
 SWEEP_EVERY = Duration.minutes(3)
 
 

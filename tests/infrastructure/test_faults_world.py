@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES
+from sim.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES, SCHEDULES_OF_CLUSTERS
 from stacks.control_plane_stack import pascal_case
 from tests.infrastructure.conftest import Assembly, Resource
 
@@ -14,7 +14,7 @@ def rules(assembly: Assembly) -> dict[str, Resource]:
 
 
 def test_schedules_come_as_often(assembly: Assembly) -> None:
-    deployed = {}
+    deployed: dict[str, float] = {}
     for rule in rules(assembly).values():
         for target in rule["Targets"]:
             arn = target["Arn"]
@@ -24,7 +24,7 @@ def test_schedules_come_as_often(assembly: Assembly) -> None:
             if "ScheduleExpression" in rule and ":stateMachine:" not in str(arn):
                 number, unit = rule["ScheduleExpression"].removeprefix("rate(").removesuffix(")").split()
                 deployed[function] = float(number) * SECONDS[unit.rstrip("s")]
-    for name, period in SCHEDULES.items():
+    for name, period in {**SCHEDULES, **SCHEDULES_OF_CLUSTERS}.items():
         assert [
             seconds for function, seconds in deployed.items() if function.startswith(pascal_case(name))
         ] == [period]

@@ -61,9 +61,9 @@ def test_an_execution_that_failed_was_stopped_or_timed_out_is_rolled_back(assemb
 def test_executions_without_an_undo_are_looked_for_because_their_events_are_best_effort(
     assembly: Assembly,
 ) -> None:
-    rule = rules(assembly)[f"peaker-{assembly.environment}-sweep-orphans"]
+    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-sweep"]
     assert rule["ScheduleExpression"] == "rate(3 minutes)"
-    assert rule["Targets"][0]["Arn"]["Fn::GetAtt"][0].startswith("SweepOrphans")
+    assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
 
 
 def test_every_end_of_roll_back_but_success_wakes_a_person(assembly: Assembly) -> None:

@@ -87,6 +87,11 @@ class FakeClusters:
         return sorted(self.by_name)
 
 
+def is_owned(tags: Mapping[str, str], cluster: str | None) -> bool:
+    """Tells whether a thing is Peaker's, of this cluster or of any."""
+    return OWNER_TAG in tags and cluster in (None, tags.get(CLUSTER_TAG))
+
+
 @dataclass
 class FakeCompute:
     """Instances run at once; `full_subnets` have no capacity, neither have `full_types` anywhere."""
@@ -120,8 +125,12 @@ class FakeCompute:
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._alive(CLUSTER_TAG, cluster)
 
-    def instances_of_environment(self) -> list[Instance]:
-        return [one for one in self.instances.values() if OWNER_TAG in one.tags and one.state != "terminated"]
+    def instances_of_environment(self, cluster: str | None = None) -> list[Instance]:
+        return [
+            one
+            for one in self.instances.values()
+            if is_owned(one.tags, cluster) and one.state != "terminated"
+        ]
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._alive(RUN_TAG, run_id)
@@ -236,8 +245,8 @@ class FakeStorage:
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         return [one for one in self.volumes.values() if one.tags.get(RUN_TAG) == run_id]
 
-    def volumes_of_environment(self) -> list[Volume]:
-        return [one for one in self.volumes.values() if OWNER_TAG in one.tags]
+    def volumes_of_environment(self, cluster: str | None = None) -> list[Volume]:
+        return [one for one in self.volumes.values() if is_owned(one.tags, cluster)]
 
     def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
         return [one for one in self.volumes.values() if one.volume_type == volume_type]
@@ -247,10 +256,10 @@ class FakeStorage:
             return []
         return [one for one in self.snapshots.values() if one.tags.get(RUN_TAG) == run_id]
 
-    def snapshots_of_environment(self) -> list[Snapshot]:
+    def snapshots_of_environment(self, cluster: str | None = None) -> list[Snapshot]:
         if self.hidden:
             return []
-        return [one for one in self.snapshots.values() if OWNER_TAG in one.tags]
+        return [one for one in self.snapshots.values() if is_owned(one.tags, cluster)]
 
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
         return [one for one in self.snapshots.values() if one.source_volume_id in volume_ids]

@@ -22,10 +22,16 @@ OPERATOR_ALARMS = (
     "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "sweep-silent",
     "replicas-held-by-floor",
 )  # fmt: skip
-CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "replica-check", "scheduled-check")
+CLUSTER_RULES = (
+    "replica-shortage",
+    "replica-surplus",
+    "forecast",
+    "replica-check",
+    "sweep",
+    "scheduled-check",
+)
 ENVIRONMENT_RULES = (
     "execution-stopped",
-    "sweep-orphans",
     "prices",
     "kept-snapshots",
 )

@@ -1,17 +1,18 @@
-"""Lambda function SweepOrphans: one scheduled look at what nobody works on any more, in all clusters."""
+"""Lambda function SweepOrphans: one scheduled look at what nobody works on any more in a cluster."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from peaker.runtime.telemetry import emit_by_cluster, logger
+from peaker.runtime import telemetry
 from peaker.runtime.wiring import ports
 from peaker.usecases.undo.sweep_orphans import sweep_orphans
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Do the next step of every leftover; the report is the log line, the metrics and the answer."""
-    swept = sweep_orphans(ports())
-    emit_by_cluster({name: one.figures for name, one in swept.clusters.items()})
-    logger.info(swept.text, extra={"failed": swept.failed})
+    """Do the next step of every leftover of a cluster; the report is the log line, the metrics and the answer."""
+    cluster = str(event["cluster"])
+    swept = sweep_orphans(ports(), cluster)
+    telemetry.emit(cluster, swept.figures)
+    telemetry.logger.info(swept.text, extra={"cluster": cluster})
     return swept.model_dump(mode="json")

@@ -27,8 +27,8 @@ class Compute(Protocol):
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         """All with the cluster's tag, terminated ones left out."""
 
-    def instances_of_environment(self) -> list[Instance]:
-        """All that this environment owns, by the owner's tag, terminated ones left out."""
+    def instances_of_environment(self, cluster: str | None = None) -> list[Instance]:
+        """All that this environment owns, by the owner's tag, of one cluster or of all; terminated ones left out."""
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         """All that carry the run's tag, terminated ones left out."""
@@ -84,8 +84,8 @@ class Storage(Protocol):
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         """All that carry the run's tag and are not deleted."""
 
-    def volumes_of_environment(self) -> list[Volume]:
-        """All that this environment owns, by the owner's tag, and that are not deleted."""
+    def volumes_of_environment(self, cluster: str | None = None) -> list[Volume]:
+        """All that this environment owns, by the owner's tag, of one cluster or of all, and that are not deleted."""
 
     def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
         """All of the account and region, whoever owns them, that are not being deleted: those that count in its quotas.
@@ -96,8 +96,8 @@ class Storage(Protocol):
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         """All that carry the run's tag."""
 
-    def snapshots_of_environment(self) -> list[Snapshot]:
-        """All that this environment owns, by the owner's tag, whichever cluster they are of."""
+    def snapshots_of_environment(self, cluster: str | None = None) -> list[Snapshot]:
+        """All that this environment owns, by the owner's tag, of one cluster or of all."""
 
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
         """The account's snapshots of these volumes, whoever made them: ours, a backup's, a person's."""

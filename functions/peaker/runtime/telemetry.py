@@ -34,12 +34,6 @@ def emit_check(
         emit(cluster, values)
 
 
-def emit_by_cluster(clusters: Mapping[str, Mapping[Metric, float]]) -> None:
-    """Write a line per cluster that was looked at: a cluster without one was not."""
-    for cluster, values in clusters.items():
-        emit(cluster, values)
-
-
 def emit_past(cluster: str, values: Mapping[Metric, float], at: datetime) -> None:
     """The same for values of a moment that has passed, in high resolution (they may lie 10 s apart)."""
     _past.add_dimension(CLUSTER_DIMENSION, cluster)

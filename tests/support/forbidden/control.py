@@ -298,7 +298,7 @@ def _alarms(role: Role, s: Setting) -> Iterator[Cell]:
 
 
 def _rules(s: Setting) -> Iterator[Cell]:
-    for name in (f"{s.names.prefix}-sweep-orphans", f"peaker-{OTHER}-sweep-orphans"):
+    for name in (f"{s.names.prefix}-prices", f"peaker-{OTHER}-prices"):
         yield Cell(f"switch off {name}", "events", lambda c, name=name: c.disable_rule(Name=name))
         yield Cell(
             f"write {name}",

@@ -49,8 +49,8 @@ class Ec2Compute:
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._describe({CLUSTER_TAG: cluster, ENVIRONMENT_TAG: self._environment})
 
-    def instances_of_environment(self) -> list[Instance]:
-        return self._describe({OWNER_TAG: self._environment})
+    def instances_of_environment(self, cluster: str | None = None) -> list[Instance]:
+        return self._describe(owned_by(self._environment, cluster))
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._describe({RUN_TAG: run_id, OWNER_TAG: self._environment})
@@ -250,6 +250,11 @@ def _targeting(group_arn: str | None) -> CapacityReservationSpecificationTypeDef
 def tag_filters(tags: Mapping[str, str]) -> list[FilterTypeDef]:
     """Filters for what carries all of these tags."""
     return [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+
+
+def owned_by(environment: str, cluster: str | None) -> dict[str, str]:
+    """The tags of what an environment owns, of one cluster or of all."""
+    return {OWNER_TAG: environment} if cluster is None else {OWNER_TAG: environment, CLUSTER_TAG: cluster}
 
 
 def tag_list(tags: Mapping[str, str]) -> list[TagTypeDef]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.adapters.ec2.compute import tag_dict, tag_filters, tag_list
+from peaker.adapters.ec2.compute import owned_by, tag_dict, tag_filters, tag_list
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
 from peaker_contract.errors import (
@@ -49,8 +49,8 @@ class Ec2Storage:
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         return [one for one in self._volumes(self._of_run(run_id)) if one.state != "deleted"]
 
-    def volumes_of_environment(self) -> list[Volume]:
-        mine = tag_filters({OWNER_TAG: self._environment})
+    def volumes_of_environment(self, cluster: str | None = None) -> list[Volume]:
+        mine = tag_filters(owned_by(self._environment, cluster))
         return [one for one in self._volumes(mine) if one.state != "deleted"]
 
     def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
@@ -74,9 +74,9 @@ class Ec2Storage:
         with translated("ec2:DescribeSnapshots"):
             return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
 
-    def snapshots_of_environment(self) -> list[Snapshot]:
+    def snapshots_of_environment(self, cluster: str | None = None) -> list[Snapshot]:
         pages = self._ec2.get_paginator("describe_snapshots").paginate(
-            OwnerIds=["self"], Filters=tag_filters({OWNER_TAG: self._environment})
+            OwnerIds=["self"], Filters=tag_filters(owned_by(self._environment, cluster))
         )
         with translated("ec2:DescribeSnapshots"):
             return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]

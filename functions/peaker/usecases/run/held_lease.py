@@ -14,7 +14,7 @@ from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling
 # Renewed by every call of every step; the longest pause between two calls is the prewarm poll of 10 minutes.
 LEASE_TIME = timedelta(hours=6)
 # Of a scheduled function, whose call ends after two minutes; one that was killed keeps nobody waiting for longer.
-SHORT_LEASE_TIME = timedelta(minutes=5)
+SHORT_LEASE_TIME = timedelta(minutes=3)
 
 # The longest call that passed its last look at the lease: three tries of a call to AWS (adapters/aws_clients.py) end
 # within the 60 s of a function. Only then may another run begin.

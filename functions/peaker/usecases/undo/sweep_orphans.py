@@ -1,13 +1,14 @@
 """SweepOrphans: take up whatever nobody works on any more, look after look, until nothing is left over.
 
-Scheduled, without an execution. `roll_back`, which the event of an execution's end starts, is the fast way to the same
+Scheduled by each cluster's own rule, without an execution: a cluster that does not answer keeps no other from its look.
+ `roll_back`, which the event of an execution's end starts, is the fast way to the same
 end; events are delivered best effort, and an undo can be stopped, crash or meet a refusal. Each look does the next
 step of every leftover, under the cluster's lease, which it holds for the seconds of that step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.instants import seconds_between
@@ -30,7 +31,7 @@ from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.undo.take_up import take_up
 from peaker_contract.errors import LedgerInconsistent, PeakerError, ResourceNotFound
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, RUN_TAG
+from peaker_contract.tags import RUN_TAG
 
 _OUT_OF_SERVICE = frozenset({ReplicaState.DRAINING, ReplicaState.PARKED})
 
@@ -50,21 +51,6 @@ class ClusterSwept(Summary):
         return {Metric.LEFTOVERS: self.leftovers, Metric.LEFTOVER_SECONDS: self.oldest_seconds, **ended}
 
 
-class Swept(Summary):
-    """The sweep's result, by cluster; a cluster that could not be looked at says why and counts nothing."""
-
-    clusters: dict[str, ClusterSwept]
-    failed: dict[str, str]
-
-
-@dataclass(frozen=True)
-class _Environment:
-    """The environment holds the answers of AWS that cover all clusters."""
-
-    things: Mapping[str, Sequence[OwnedThing]]
-    rolled_back: frozenset[str]
-
-
 @dataclass(frozen=True)
 class _Endpoint:
     """The endpoint's view: members of either group, draining ones, those without reads in the serving group,
@@ -77,30 +63,10 @@ class _Endpoint:
     any_healthy: bool = False
 
 
-def sweep_orphans(ports: Ports) -> Swept:
-    """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
-    environment = _Environment(_owned_things(ports), ports.executions.being_rolled_back())
-    swept: dict[str, ClusterSwept] = {}
-    failed: dict[str, str] = {}
-    names = ports.clusters.names()
-    for name, left in environment.things.items():
-        if name not in names:
-            failed[name or "no cluster"] = (
-                f"it is not in the settings, and {_listed(left)} carry its tag (I1)"
-            )
-    for name in names:
-        try:
-            swept[name] = _sweep(ports, name, environment)
-        except PeakerError as error:
-            failed[name] = f"{type(error).__name__}: {error}"
-    said = {**{name: one.text for name, one in swept.items()}, **failed}
-    text = "; ".join(f"{name}: {what}" for name, what in said.items()) or "there is no cluster"
-    return Swept(text=text, clusters=swept, failed=failed)
-
-
-def _sweep(ports: Ports, name: str, environment: _Environment) -> ClusterSwept:
+def sweep_orphans(ports: Ports, name: str) -> ClusterSwept:
+    """Does the next step of every leftover of one cluster. Raises PeakerError where AWS or the ledger refuses."""
     unfinished = ports.ledger.unfinished_runs(name)
-    judgement = judge_sight(_look(ports, name, environment, unfinished))
+    judgement = judge_sight(_look(ports, name, unfinished))
     done = take_up(ports, name, judgement.leftovers)
     since = [taken.first_at for run in unfinished if (taken := run.part(TakenUp)) is not None]
     return ClusterSwept(
@@ -113,11 +79,11 @@ def _sweep(ports: Ports, name: str, environment: _Environment) -> ClusterSwept:
     )
 
 
-def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequence[RunRow]) -> ClusterSight:
+def _look(ports: Ports, name: str, unfinished: Sequence[RunRow]) -> ClusterSight:
     now = ports.clock.now()
     lease = ports.lease.current(name, now)
     rows = ports.ledger.replicas(name)
-    things = tuple(environment.things.get(name, ()))
+    things = tuple(_owned_things(ports, name))
     sweeps = [run for run in unfinished if run.operation == SWEEP]
     endpoint = _endpoint(ports, name)
     return ClusterSight(
@@ -130,7 +96,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
             for run in unfinished
             if run.operation in WORKFLOWS and lease is None
         ),
-        rolled_back=environment.rolled_back,
+        rolled_back=ports.executions.being_rolled_back() if lease or unfinished else frozenset(),
         rows=rows,
         states=_states(ports, name, rows),
         registered=endpoint.registered,
@@ -144,29 +110,22 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
     )
 
 
-def _owned_things(ports: Ports) -> dict[str, list[OwnedThing]]:
-    """Lists Peaker's resources by cluster. An instance that has ended is none; its volumes are."""
+def _owned_things(ports: Ports, name: str) -> Iterator[OwnedThing]:
+    """Yields Peaker's resources of a cluster. An instance that has ended is none; its volumes are."""
+    compute, storage = ports.compute, ports.storage
     listed = (
         *(
             (ResourceKind.INSTANCE, one.instance_id, one.tags)
-            for one in ports.compute.instances_of_environment()
+            for one in compute.instances_of_environment(name)
         ),
-        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in ports.storage.volumes_of_environment()),
+        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in storage.volumes_of_environment(name)),
         *(
             (ResourceKind.SNAPSHOT, one.snapshot_id, one.tags)
-            for one in ports.storage.snapshots_of_environment()
+            for one in storage.snapshots_of_environment(name)
         ),
     )
-    found: dict[str, list[OwnedThing]] = {}
     for kind, resource_id, tags in listed:
-        found.setdefault(tags.get(CLUSTER_TAG, ""), []).append(
-            OwnedThing(kind, resource_id, tags.get(RUN_TAG, ""))
-        )
-    return found
-
-
-def _listed(things: Sequence[OwnedThing]) -> str:
-    return ", ".join(f"{one.kind.value} {one.resource_id}" for one in things)
+        yield OwnedThing(kind, resource_id, tags.get(RUN_TAG, ""))
 
 
 def _states(ports: Ports, name: str, rows: Mapping[str, ReplicaRow]) -> dict[str, str]:
