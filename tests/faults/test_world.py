@@ -22,6 +22,7 @@ from sim.workflows.interferences import LandsLate, LosesAnswer
 from sim.workflows.virtual_time import VirtualTime
 from sim.world import EFFECTS, PORTS, WRITES, World, by_name, settings
 
+
 @contextmanager
 def a_world(seed: int = 1, **changes: object) -> Iterator[World]:
     world = World(seed, settings(**changes))
