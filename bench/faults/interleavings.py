@@ -15,6 +15,7 @@ from bench.faults import figures
 from bench.faults.figures import Figures
 from bench.faults.situations import SITUATIONS, Situation, by_dns_name
 from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.metrics import Metric
 from sim.explorer.methods import METHODS, explore_methods
 from sim.explorer.steps import Explored, Finding, StepExplorer
 from sim.explorer.world import ExploredWorld
@@ -26,6 +27,8 @@ AFTER_SECONDS = 1800.0
 BESIDE_RUNS: Mapping[str, str] = {
     "validate_request": "it writes nothing",
     "identify_stopped_run": "it writes nothing",
+    "check_shortage": "it writes nothing, before there is a lease",
+    "check_surplus": "it writes nothing, before there is a lease",
     "check_replicas": "it sends read-only commands and writes metrics",
     "forecast_load": "its records are methods of DynamoForecastRecords",
     "refresh_prices": "it writes one parameter; the last call counts",
@@ -43,6 +46,8 @@ Wanted = Callable[[str], bool]
 def situations() -> Iterator[tuple[str, Situation]]:
     """All, with a load balancer and with a DNS name."""
     yield ROOM_COMES_AND_GOES, Situation("scale_out", prepare=_without_room)
+    observed: Mapping[str, Any] = {"observation_days": 7.0}
+    yield "observed", Situation("scale_in", {"mode": "plan"}, changes=observed, prepare=_observed)
     for name, situation in SITUATIONS.items():
         yield name, situation
         yield f"{name}, DNS", by_dns_name(situation)
@@ -128,6 +133,11 @@ def _of_methods(orders: int, findings: Sequence[Finding]) -> dict[str, figures.F
         "orders of two calls of methods at once": figures.at_least(orders, 200),
         "two calls of methods at once: findings": figures.exactly(len(findings), 0),
     }
+
+
+def _observed(world: Any) -> None:
+    world.load(20, 1)
+    world.readings.metrics["orders", Metric.OBSERVING] = 1.0
 
 
 def _without_room(world: Any) -> None:

@@ -39,6 +39,8 @@ TRIES = 9
 # More than any grace after a lost answer; a schedule of the sweep; until the sweep has undone a whole run.
 PAUSE_SECONDS = 100.0
 RUNS_TO_THE_END = 20
+# A killed look's lease ends after five minutes.
+LOOK_SECONDS = 400.0
 SWEPT_WITHIN_SECONDS = 2400.0
 _ALONE: Turns = (Turn(0),)
 _ONE_AFTER_THE_OTHER: Turns = (Turn(0), Turn(1))
@@ -207,7 +209,7 @@ class _Step:
         outcomes, made = run([self._call] * (2 if both else 1), turns, fault)
         last = outcomes[0]
         for _ in range(TRIES):
-            self._world.time.seconds += PAUSE_SECONDS
+            self._world.time.seconds += LOOK_SECONDS if self._is_scheduled else PAUSE_SECONDS
             last = outcome_of(self._call)
             if not is_tried_again(last.error) and not self._is_scheduled:
                 break
@@ -282,6 +284,9 @@ class _Step:
     def _judge(self, trial: Trial, how: str, may_end: Collection[str] = ()) -> None:
         wanted = self._wanted
         allowed = may_end or {"", "Died", *(one.error for one in (*wanted.outcomes, wanted.last))}
+        if self._invocation.payload.get("fence"):
+            # Of two that fence, the first is fenced by the other.
+            allowed = {*allowed, "LeaseLost"}
         for outcome in (*trial.outcomes, *([trial.last] if may_end else [])):
             if outcome.error not in allowed and not is_tried_again(outcome.error):
                 self._found("refusal", how, f"{outcome.error}: {outcome.text}")
