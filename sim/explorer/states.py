@@ -18,7 +18,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.+:Z]*")
 _COMMAND = re.compile(r"0{8}-0000-0000-0000-\d{12}")
 # What only tells how often, when or in which order something was done.
 _COUNTS = {"number", "fencing_token", "member_token", "expires_at", "checked_seconds"}
-_COUNTED = re.compile(r'"(?:looks|alike|failed|times)": ?\d+|\w*seconds": ?[\d.]+')
+_COUNTED = re.compile(r'"(?:looks|alike|failed|times|serving)": ?\d+|\w*seconds": ?[\d.]+')
 _NUMBERS = re.compile(r"(?:number|fencing_token|member_token)=\d+|datetime\.datetime\([^)]*\)")
 State = tuple[str, ...]
 

@@ -11,7 +11,7 @@ from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
 from peaker.usecases.run.tear_down import TearDown, tear_down
-from peaker_contract.errors import ResourceNotFound, RetirementInProgress
+from peaker_contract.errors import ResourceNotFound, RetirementInProgress, RetirementRefused
 
 _LEAVING = {"shutting-down", "terminated"}
 
@@ -26,7 +26,12 @@ def retire_replica(ports: Ports, step: StepInput) -> Summary:
     chosen = settled(ports, step, RunReplica)
     instance_id, builder = chosen.instance_id, chosen.builder
     if not is_leaving(ports, instance_id):
-        require_removable(ports, settings, instance_id, lost_volumes(ports, instance_id, builder))
+        try:
+            require_removable(ports, settings, instance_id, lost_volumes(ports, instance_id, builder))
+        except RetirementRefused:
+            # Another call of this step may have terminated it since.
+            if not is_leaving(ports, instance_id):
+                raise
     holder = holder_of(step)
     row = ports.ledger.replicas(step.cluster).get(instance_id)
     drained = row is None or row.state is not ReplicaState.BUILDING

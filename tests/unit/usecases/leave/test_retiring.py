@@ -13,6 +13,7 @@ from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
 from peaker.domain.runs.run_memory import RunReplica
+from peaker.usecases.leave import retire_replica as retiring
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
@@ -376,3 +377,19 @@ def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_
     receipt = ports.ledger.receipt(given.run_id)
     assert receipt is not None
     assert "the undo is incomplete: RestoreReplica failed (AwsCallRejected): denied" in receipt["notes"]
+
+
+def test_a_replica_that_another_call_terminated_meanwhile_is_no_refusal(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between this call's look at the instance and its look at the fleet."""
+    selected(ports)
+    look = retiring.require_removable
+
+    def terminated_before(*given: Any, **named: Any) -> Any:
+        ports.compute.terminate(PEAK)
+        return look(*given, **named)
+
+    monkeypatch.setattr(retiring, "require_removable", terminated_before)
+    with pytest.raises(errors.RetirementInProgress):
+        retire_replica(ports, step(ports, "RetireReplica"))
