@@ -174,13 +174,6 @@ SCALE_OUT = (
     ),
     F(
         Phase.CREATE,
-        "await_parked_replica",
-        "Asks whether the parked replica runs and takes commands",
-        (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_MANAGED_HOSTS),
-        steps=(S("AwaitParkedReplica", Part.INSTANCE, RETURN),),
-    ),
-    F(
-        Phase.CREATE,
         "choose_donor",
         "Picks the replica to snapshot (I2)",
         (*STEP, *FLEET, P.READ_METRICS),
@@ -232,7 +225,10 @@ SCALE_OUT = (
         "await_instance_online",
         "Asks whether the instance runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_MANAGED_HOSTS),
-        steps=(S("AwaitInstanceOnline", Part.INSTANCE, BUILD, beside=True),),
+        steps=(
+            S("AwaitInstanceOnline", Part.INSTANCE, BUILD, beside=True),
+            S("AwaitParkedReplica", Part.INSTANCE, RETURN),
+        ),
     ),
     F(
         Phase.CREATE,
@@ -396,17 +392,17 @@ SCALE_IN = (
     ),
     F(
         Phase.LEAVE,
-        "choose_disposal",
-        "Compares parking with retiring, in seconds and USD",
-        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_IMAGES, P.READ_PRICES),
-        memory_mib=512,
-        steps=(S("ChooseDisposal"),),
-    ),
-    F(
-        Phase.LEAVE,
         "park_replica",
-        "Stops the database and the instance, keeps the warm volumes",
-        (*STEP, *FLEET, P.READ_METRICS, P.STOP_INSTANCES),
+        "Compares parking with retiring; to park stops database and instance, keeps the warm volumes",
+        (
+            *STEP,
+            *FLEET,
+            P.DESCRIBE_SNAPSHOTS,
+            P.DESCRIBE_IMAGES,
+            P.READ_PRICES,
+            P.READ_METRICS,
+            P.STOP_INSTANCES,
+        ),
         ("stop_database",),
         memory_mib=512,
         steps=(S("ParkReplica"),),

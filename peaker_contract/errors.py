@@ -181,6 +181,12 @@ class NoShortage(Refused):
     remedy = "Nothing is to be done. To build one all the same, start scale_out by hand without a trigger."
 
 
+class NoSurplus(Refused):
+    """No replica is to spare; the message says what was found."""
+
+    remedy = "Nothing is to be done. To remove one all the same, start scale_in by hand without a trigger."
+
+
 class NothingToUndo(Refused):
     """The stopped execution holds no lease: it had made nothing, or its work was done."""
 

@@ -17,8 +17,8 @@ from typing import Any, assert_never
 from statemachines import policies
 from statemachines.reading import read_source
 from statemachines.source import (
+    END,
     AnyState,
-    Assign,
     Call,
     Choose,
     Each,
@@ -112,22 +112,32 @@ def _state(name: str, state: AnyState, scope: Scope, workflow: _Of) -> Asl:
         case Each():
             return _each(name, state, scope, workflow)
         case Choose():
-            ways = [{"Condition": way.when, "Next": way.next} for way in state.choose]
-            return {"Type": "Choice", "Comment": state.comment, "Choices": ways, "Default": state.otherwise}
+            return _choose(state)
         case Pause():
             pause = {"Seconds": state.wait_seconds}
-            return {"Type": "Wait", "Comment": state.comment, **pause, "Next": state.next}
-        case Assign():
-            return {"Type": "Pass", "Comment": state.comment, "Assign": state.set, "Next": state.next}
+            return {"Type": "Wait", "Comment": state.comment, **pause, **_next(state.next)}
         case SayOutcome():
+            # A Pass that ends: the local cloud's interpreter ignores the Output of a Succeed.
             output = policies.outcome(state.say_outcome)
-            return {"Type": "Pass", "Comment": state.comment, "Output": output, "Next": state.next}
+            return {"Type": "Pass", "Comment": state.comment, "Output": output, "End": True}
         case Succeed():
             return {"Type": "Succeed", "Comment": state.comment}
         case Fail():
             return _fail(state)
         case _:
             assert_never(state)
+
+
+def _next(name: str) -> Asl:
+    return {"End": True} if name == END else {"Next": name}
+
+
+def _choose(state: Choose) -> Asl:
+    """A Choice assigns where its rule says so, and its own Assign counts for the default alone."""
+    assign = {"Assign": state.assign} if state.assign else {}
+    ways = [{"Condition": way.when, **assign, "Next": way.next} for way in state.choose]
+    head = {"Type": "Choice", "Comment": state.comment}
+    return {**head, "Choices": ways, **assign, "Default": state.otherwise}
 
 
 def _call(name: str, state: Call, scope: Scope, workflow: _Of) -> Asl:
@@ -146,7 +156,7 @@ def _call(name: str, state: Call, scope: Scope, workflow: _Of) -> Asl:
         "TimeoutSeconds": state.timeout_seconds,
         "Retry": [retrier.asl() for retrier in retriers],
         "Catch": _catch(name, state, scope),
-        "Next": state.next,
+        **_next(state.next),
     }
 
 
@@ -176,7 +186,7 @@ def _start(name: str, state: Start, scope: Scope) -> Asl:
         "TimeoutSeconds": state.timeout_seconds,
         "Retry": [retrier.asl() for retrier in policies.STANDARD_OF_STARTS],
         "Catch": _catch(name, state, scope),
-        "Next": state.next,
+        **_next(state.next),
     }
 
 
@@ -191,7 +201,7 @@ def _parallel(name: str, state: Parallel, scope: Scope, workflow: _Of) -> Asl:
         "Output": "{% $states.result %}" if state.output is None else state.output,
         **({"Assign": state.assign} if state.assign else {}),
         "Catch": _catch(name, state, scope),
-        "Next": state.next,
+        **_next(state.next),
     }
 
 
@@ -208,7 +218,7 @@ def _each(name: str, state: Each, scope: Scope, workflow: _Of) -> Asl:
         "Output": "{% $states.result %}" if state.output is None else state.output,
         **({"Assign": state.assign} if state.assign else {}),
         "Catch": _catch(name, state, scope),
-        "Next": state.next,
+        **_next(state.next),
     }
 
 

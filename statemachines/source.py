@@ -16,6 +16,8 @@ from statemachines import policies
 
 POLICIES = "statemachines/policies.py"
 PATTERN_WORDS: dict[str, str] = {}
+# As the `next` of a state: it is the last of its branch.
+END = "end"
 
 
 def nearest(name: str, known: Collection[str]) -> str:
@@ -65,12 +67,14 @@ class State(Closed):
         """Each field that names another state, and the name."""
         for field in ("next", "otherwise", "on_failure"):
             target = getattr(self, field, None)
-            if target is not None:
+            if target not in (None, END):
                 yield (field,), target
 
 
 class Going(State):
-    next: StateName
+    """A state that leads to the next one, or ends its branch."""
+
+    next: StateName | Literal["end"]
 
 
 class Trying(Going):
@@ -113,10 +117,11 @@ class Way(Closed):
 
 
 class Choose(State):
-    """The first way whose `when` is true, else `otherwise`."""
+    """The first way whose `when` is true, else `otherwise`; each sets the variables of `assign`, after the choice."""
 
     choose: Annotated[tuple[Way, ...], Field(min_length=1)]
     otherwise: StateName
+    assign: Values = {}
 
     def ways_on(self) -> Iterator[tuple[Location, str]]:
         yield from super().ways_on()
@@ -128,14 +133,8 @@ class Pause(Going):
     wait_seconds: Expression
 
 
-class Assign(Going):
-    """Gives variables new values; the input goes through."""
-
-    set: Values
-
-
-class SayOutcome(Going):
-    """Turns an error that was caught into the output that people read."""
+class SayOutcome(State):
+    """Ends the workflow with this outcome; the error that was caught becomes the output that people read."""
 
     say_outcome: Text
 
@@ -191,7 +190,6 @@ KINDS: Mapping[str, type[State]] = {
     "start": Start,
     "choose": Choose,
     "wait_seconds": Pause,
-    "set": Assign,
     "say_outcome": SayOutcome,
     "succeed": Succeed,
     "fail": Fail,
@@ -215,7 +213,6 @@ AnyState = Annotated[
     | Annotated[Start, Tag("start")]
     | Annotated[Choose, Tag("choose")]
     | Annotated[Pause, Tag("wait_seconds")]
-    | Annotated[Assign, Tag("set")]
     | Annotated[SayOutcome, Tag("say_outcome")]
     | Annotated[Succeed, Tag("succeed")]
     | Annotated[Fail, Tag("fail")]

@@ -104,10 +104,12 @@ class Walk:
             elif kind == "Pass":
                 output = self._filled(state.get("Output", "{% $states.input %}"), given, scope, name)
                 self._assign(state, given, scope, {})
-                given, name = output, state["Next"]
+                given, name = output, state.get("Next", "")
             else:
                 raise NotImplementedError(f"{name}: a state of type {kind}")
             self._count(1)
+            if not name:
+                return given
 
     def _enter(self, name: str) -> None:
         self._count(1)
@@ -128,6 +130,7 @@ class Walk:
         for way in state["Choices"]:
             holds = self._filled(way["Condition"], given, scope, "")
             if holds is True:
+                self._assign(way, given, scope, {})
                 return str(way["Next"])
             if holds is not False:
                 raise ExecutionEnds(
@@ -135,10 +138,11 @@ class Walk:
                 )
         if "Default" not in state:
             raise StateFailed("States.NoChoiceMatched")
+        self._assign(state, given, scope, {})
         return str(state["Default"])
 
     def _tried(self, name: str, state: Asl, given: Any, scope: Scope) -> Steps:
-        """A Task, a Parallel or a Map with its Retry and its Catch; the next input and the next state."""
+        """Runs a Task, a Parallel or a Map with its Retry and Catch: the next input, and the next state or ""."""
         tries = [0] * len(state.get("Retry", []))
         while True:
             try:
@@ -160,7 +164,7 @@ class Walk:
                 output = self._filled(state.get("Output", "{% $states.result %}"), given, scope, name, more)
                 self._assign(state, given, scope, more)
                 _require_size(output)
-                return output, state["Next"]
+                return output, state.get("Next", "")
             except StateFailed as failure:
                 self._count(1)
                 pause = self._pause(state.get("Retry", []), tries, failure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -13,23 +12,11 @@ from peaker_contract.errors import AwsCallRejected, AwsUnavailable, PrewarmFaile
 from sim import outside
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import AtCall, DiesAfter, DiesBefore, LosesAnswer, Raises
-from sim.workflows.walker import Asl
 from sim.world import World
 from tests.faults.test_from_outside import audited, happens_at
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
 
 READING_SECONDS = 1800.0
-
-
-def read_first(machine: Asl) -> Asl:
-    """The workflow with its states in the order of reading, proof, database, catch-up."""
-    changed: dict[str, Any] = deepcopy(dict(machine))
-    states = changed["States"]
-    states["Prewarm"]["Arguments"]["Input"].pop("until")
-    states["Prewarm"]["Next"] = "VerifyStorage"
-    states["VerifyStorage"]["Next"] = "StartDatabase"
-    states["StartReplication"]["Next"] = "WaitForCatchUp"
-    return changed
 
 
 def slow_reading(world: World) -> None:
@@ -139,18 +126,6 @@ def test_a_run_that_is_stopped_behind_the_database_leaves_nothing(children_outli
         world.run_for(2 * HOUR)
         settled(world)
         assert audited(world) == []
-
-
-def test_a_run_that_began_before_this_order_reads_all_before_its_database() -> None:
-    """Its states are those of its own version; the functions and the prewarm workflow are of today."""
-    with a_world() as world:
-        slow_reading(world)
-        machines = world.workflows.machines
-        world.workflows.machines = {**machines, "add_replica": read_first(machines["add_replica"])}
-        assert world.run("scale_out").status == "SUCCEEDED"
-        [(read_from, _)], [(started, _)] = times(world, "start_prewarm"), times(world, "start_database")
-        assert started - read_from > READING_SECONDS
-        settled(world, peaks=1)
 
 
 CALL = "commands.send"

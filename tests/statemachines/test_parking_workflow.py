@@ -92,7 +92,7 @@ def test_an_idle_replica_is_parked_and_the_next_shortage_returns_it(cloud: Workf
     receipt = latest_receipt(cloud, cluster, "scale-in")
     assert receipt["replica"]["state"] == "parked"
     assert receipt["parking"]["parked_hourly_usd"] < receipt["parking"]["serving_hourly_usd"]
-    assert {"ConfirmIdle", "ChooseDisposal", "ParkReplica"} <= {step["step"] for step in receipt["steps"]}
+    assert {"ConfirmIdle", "ParkReplica"} <= {step["step"] for step in receipt["steps"]}
 
     planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})["document"]
     assert planned["method"]["action"] == "return", planned["method"]["reason"]

@@ -81,10 +81,11 @@ class RequestedStep(StepInput):
 
 class PrewarmStep(StepInput):
     """ReportPrewarm: until what the workflow waits, the blocks with which a database may start or all that the replica
-    needs to serve. A run of the version before says nothing and waits for
-    all."""
+    needs to serve; and how often the workflow has started the engine.
+    """
 
-    until: Literal["database", "serving"] = "serving"
+    until: Literal["database", "serving"]
+    starts: int = Field(ge=0)
 
 
 class HostStep(StepInput):

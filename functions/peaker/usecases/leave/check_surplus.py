@@ -14,20 +14,20 @@ from peaker.usecases.leave.guard_retirement import load_evidence, removal_reason
 from peaker.usecases.leave.select_idle_replicas import idle_replicas
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import NoSurplus
 from peaker_contract.metrics import Metric
 
 
-class SurplusChecked(Summary):
-    """`surplus` False: no replica is to spare and no parked one is to be retired, or nothing is known of it."""
+def check_surplus(ports: Ports, step: SurplusStep) -> Summary:
+    """Raises NoSurplus when no replica is to spare and no parked one is to be retired, or nothing is known of it.
 
-    surplus: bool
-
-
-def check_surplus(ports: Ports, step: SurplusStep) -> SurplusChecked:
-    """Writes nothing. SelectIdleReplicas and GuardRetirement ask the same again under the lease."""
+    Writes nothing. SelectIdleReplicas and GuardRetirement ask the same again under the lease.
+    """
     settings = ports.clusters.settings(step.cluster)
     found = why_no_surplus(ports, settings, step.trigger, gather_fleet(ports, settings))
-    return SurplusChecked(text=found or f"{settings.name}: a replica may go", surplus=found is None)
+    if found is not None:
+        raise NoSurplus(found)
+    return Summary(text=f"{settings.name}: a replica may go")
 
 
 def why_no_surplus(

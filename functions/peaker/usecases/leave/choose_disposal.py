@@ -1,11 +1,9 @@
-"""ChooseDisposal: park the replica or retire it, compared in seconds to service and USD."""
+"""The choice between parking a replica and retiring it, compared in seconds to service and USD."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from peaker.domain.document.disposal import Disposal
-from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.disposal import disposal_of
@@ -14,18 +12,12 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.errors import LedgerInconsistent
 
 
-class DisposalChosen(Summary):
-    """Which way the replica goes."""
-
-    action: Literal["park", "retire"]
-
-
-def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
-    """Settled once per run; later calls give the same answer."""
+def choose_disposal(ports: Ports, step: StepInput) -> Disposal:
+    """Settles the disposal once per run; later calls give the same answer."""
     run = ports.ledger.run(step.run_id)
     before = run.part(Disposal)
     if before is not None:
-        return _answer(before)
+        return before
     settings = ports.clusters.settings(step.cluster)
     instance_id = run.required(RunReplica, step.step).instance_id
     fleet = gather_fleet(ports, settings, with_volumes=True)
@@ -34,13 +26,4 @@ def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
         raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
     disposal = disposal_of(ports, settings, fleet, replica)
     ports.ledger.settle(holder_of(step), disposal)
-    return _answer(disposal)
-
-
-def _answer(disposal: Disposal) -> DisposalChosen:
-    figures = disposal.figures
-    return DisposalChosen(
-        text=f"{disposal.action}: {disposal.reason}",
-        action=disposal.action,
-        numbers={"disposal": disposal.action, "reason": disposal.reason, **figures.model_dump()},
-    )
+    return disposal

@@ -1,6 +1,8 @@
-"""ParkReplica: the database has stopped cleanly, the instance is stopped, the warm volumes stay."""
+"""ParkReplica: parks where that is better than to retire: database and instance stopped, the warm volumes kept."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from peaker.domain.document.disposal import Disposal
 from peaker.domain.host_results import DatabaseStopped
@@ -11,6 +13,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
 from peaker.domain.service.parking import parked_until, why_not_worth_parking
 from peaker.ports.bundle import Ports
+from peaker.usecases.leave.choose_disposal import choose_disposal
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of
@@ -20,7 +23,7 @@ from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 
 class Parked(Summary):
-    """`parked` False: its database has stopped, but standing is not worth it; it is to be retired."""
+    """`parked` False: standing is not worth it, as was chosen or as its stopped database shows; it is to be retired."""
 
     parked: bool
 
@@ -30,6 +33,9 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
 
     Raises ParkingInProgress until the instance has stopped.
     """
+    disposal = choose_disposal(ports, step)
+    if disposal.action == "retire":
+        return Parked(text=f"retire: {disposal.reason}", parked=False, numbers=_compared(disposal))
     settings = ports.clusters.settings(step.cluster)
     chosen = settled(ports, step, RunReplica)
     instance_id = chosen.instance_id
@@ -42,7 +48,7 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
             return Parked(
                 text=f"{instance_id} is to be retired: {objection}",
                 parked=False,
-                numbers={"objection": objection},
+                numbers={**_compared(disposal), "objection": objection},
             )
         require_removable(ports, settings, instance_id)
         stop_owned_instance(ports, holder_of(step), instance_id, chosen.builder)
@@ -58,6 +64,7 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
         text=f"{instance_id} is parked until {_until(parking)} ({parking.until_reason})",
         parked=True,
         numbers={
+            **_compared(disposal),
             "instance_id": instance_id,
             "parked_until": _until(parking),
             "until_reason": parking.until_reason,
@@ -65,6 +72,10 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
             "binlog_expire_seconds": parking.binlog_expire_seconds,
         },
     )
+
+
+def _compared(disposal: Disposal) -> dict[str, Any]:
+    return {"disposal": disposal.action, "reason": disposal.reason, **disposal.figures.model_dump()}
 
 
 def stop_owned_instance(ports: Ports, holder: Holder, instance_id: str, builder: str) -> None:

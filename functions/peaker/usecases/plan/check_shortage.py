@@ -9,20 +9,20 @@ from peaker.domain.runs.run import PlanStep, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import NoShortage
 from peaker_contract.metrics import Metric
 
 
-class ShortageChecked(Summary):
-    """`short` False: the fleet is large enough, or nothing is known that asks for more."""
+def check_shortage(ports: Ports, step: PlanStep) -> Summary:
+    """Raises NoShortage when the fleet is large enough, or nothing is known that asks for more.
 
-    short: bool
-
-
-def check_shortage(ports: Ports, step: PlanStep) -> ShortageChecked:
-    """Writes nothing. PlanScaleOut asks the same again once it holds the lease."""
+    Writes nothing. PlanScaleOut asks the same again once it holds the lease.
+    """
     settings = ports.clusters.settings(step.cluster)
     found = why_not_short(ports, settings, step.trigger, gather_fleet(ports, settings))
-    return ShortageChecked(text=found or f"{settings.name}: a replica is missing", short=found is None)
+    if found is not None:
+        raise NoShortage(found)
+    return Summary(text=f"{settings.name}: a replica is missing")
 
 
 def missing_replicas(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> int | Unknown:

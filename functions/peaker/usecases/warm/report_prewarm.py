@@ -24,6 +24,7 @@ from peaker_contract.metrics import Metric
 
 # Until an engine has run for so long its rate says little about the rest.
 TRUSTED_AFTER_SECONDS = 60
+MOST_STARTS = 4
 # By how much the last report would have missed the deadline; a second one in a row fails the run.
 MISSED_BY = "deadline_missed_by_seconds"
 
@@ -38,7 +39,8 @@ class PrewarmProgress(Summary):
 
 
 def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
-    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do.
+    """Raises PrewarmFailed when the engine gave up or died four times, PrewarmDeadlineExceeded when time is up or will
+    not do.
 
     A database may start on the hot and recovery blocks, and while the last of them are read; where nobody knows what is
     hot it starts when all is warm.
@@ -58,6 +60,8 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
     if state in ("running", "dead"):
         left = remaining_seconds(serve_when, report)
         missed_by = _check_deadline(ports, step, serve_when, report, left)
+    if state == "dead" and step.starts >= MOST_STARTS:
+        raise PrewarmFailed(f"the prewarm engine died four times, at last so: {_text(state, report)}")
     remaining = remaining_seconds(waits_for, report)
     passed = report.elapsed_seconds
     kept = {key: value for key, value in numbers.items() if key != "samples"}

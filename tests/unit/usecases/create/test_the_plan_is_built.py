@@ -75,7 +75,9 @@ def run(ports: FakePorts, step: Step, name: str) -> Any:
 
 
 def reported(ports: FakePorts) -> PrewarmProgress:
-    return report_prewarm(ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump()))
+    return report_prewarm(
+        ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until="serving", starts=1)
+    )
 
 
 def launched(ports: FakePorts) -> FakePorts:

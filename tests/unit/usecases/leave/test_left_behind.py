@@ -74,7 +74,11 @@ def short(ports: FakePorts) -> bool:
         step="CheckShortage",
         trigger=Trigger(kind="schedule"),
     )
-    return check_shortage(ports, given).short
+    try:
+        check_shortage(ports, given)
+    except errors.NoShortage:
+        return False
+    return True
 
 
 def test_it_is_not_coming_and_suppresses_no_scale_out(ports: FakePorts) -> None:

@@ -16,14 +16,13 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
 from peaker.domain.service.ramp import Ramp
-from peaker.usecases.create.await_parked_replica import await_parked_replica
+from peaker.usecases.create.await_instance_online import await_instance_online
 from peaker.usecases.create.start_parked_replica import start_parked_replica
 from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication
-from peaker.usecases.leave.choose_disposal import choose_disposal
 from peaker.usecases.leave.confirm_idle import confirm_idle
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
@@ -79,7 +78,6 @@ DRAINED_AT = NOON + timedelta(seconds=NLB_PROPAGATION_SECONDS)
 
 def parked(ports: FakePorts, binlog_expire_seconds: float | None = 86_400.0) -> Parked:
     drained(ports)
-    choose_disposal(ports, step(ports, "ChooseDisposal"))
     answers(
         ports,
         "stop_database",
@@ -235,7 +233,6 @@ def test_every_guard_is_asked_again_right_before_every_destructive_call(
         attempt, name = deregister_replica, "DeregisterReplica"
     else:
         drained(ports)
-        choose_disposal(ports, step(ports, "ChooseDisposal"))
         attempt, name = (
             (retire_replica, "RetireReplica") if call == "terminate" else (park_replica, "ParkReplica")
         )  # type: ignore[assignment]
@@ -257,7 +254,6 @@ def test_every_guard_is_asked_again_right_before_every_destructive_call(
 
 def test_a_replica_that_is_needed_before_it_goes_is_called_back_and_no_failure(ports: FakePorts) -> None:
     drained(ports)
-    choose_disposal(ports, step(ports, "ChooseDisposal"))
     ports.readings.metrics[Metric.REQUIRED_REPLICAS.value] = 2
     for name, attempt in (("ParkReplica", park_replica), ("RetireReplica", retire_replica)):
         with pytest.raises(errors.ReplicaNeeded, match="the forecast needs 2 replicas") as needed:
@@ -283,7 +279,6 @@ def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: FakePorts) -> No
 
 def test_a_replica_whose_database_was_stopped_comes_back_through_start_and_catch_up(ports: FakePorts) -> None:
     drained(ports)
-    choose_disposal(ports, step(ports, "ChooseDisposal"))
     answers(ports, "stop_database", gtid_set="uuid:1-99", binlog_expire_seconds=86_400)
     with pytest.raises(errors.ParkingInProgress):
         park_replica(ports, step(ports, "ParkReplica"))
@@ -382,13 +377,13 @@ def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts
 def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: FakePorts) -> None:
     returning(ports)
     with pytest.raises(errors.InstanceNotOnline):
-        await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
+        await_instance_online(ports, back(ports, "AwaitParkedReplica"))
     ports.commands.online.add(PEAK)
     ports.commands.agent_version = "3.3.2299.0"
     with pytest.raises(errors.AgentTooOld, match=f"the SSM agent of {PEAK} is 3.3.2299.0"):
-        await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
+        await_instance_online(ports, back(ports, "AwaitParkedReplica"))
     ports.commands.agent_version = "3.3.2746.0"
-    await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
+    await_instance_online(ports, back(ports, "AwaitParkedReplica"))
     answers(ports, "start_database", server_uuid="its-own", read_only=True)
     start_database(ports, back(ports, "StartDatabase"))
     sent = ports.commands.parameters[-1]

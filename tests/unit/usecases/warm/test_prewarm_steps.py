@@ -42,7 +42,9 @@ def reported(
     ports: FakePorts, until: Literal["database", "serving"] = "serving", **numbers: Any
 ) -> PrewarmProgress:
     answer(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
-    return report_prewarm(ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until=until))
+    return report_prewarm(
+        ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until=until, starts=1)
+    )
 
 
 def recorded(ports: FakePorts, progress: PrewarmProgress) -> None:
@@ -155,6 +157,13 @@ class TestUntilTheDatabaseMayStart:
 
     def test_an_engine_that_dies_behind_the_database_is_started_again(self) -> None:
         assert reported(world(), "serving", state="dead", hot_warm_seconds=12.5).state == "dead"
+
+    def test_an_engine_that_was_started_four_times_and_died_is_given_up(self) -> None:
+        ports = world()
+        answer(ports, "report_prewarm", state="dead", blocks_done=1, blocks_total=9)
+        given = PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until="serving", starts=4)
+        with pytest.raises(errors.PrewarmFailed, match="died four times, at last so: dead: 1 of 9 blocks"):
+            report_prewarm(ports, given)
 
     def test_what_an_engine_that_died_said_is_told(self) -> None:
         progress = reported(world(), "serving", state="dead", message="its log ends: Bus error")
