@@ -150,7 +150,7 @@ class PastRuns(Protocol):
     """What earlier runs took."""
 
     def past_steps(self, cluster: str) -> PastSteps:
-        """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
+        """Step durations of the last 20 replicas that scale-outs put into service, the newest last."""
 
 
 class ForecastRecords(Protocol):
@@ -175,4 +175,4 @@ class ForecastRecords(Protocol):
         """The newest check's report, or None before the first."""
 
     def past_steps(self, cluster: str) -> PastSteps:
-        """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
+        """Step durations of the last 20 replicas that scale-outs put into service, the newest last."""

@@ -221,6 +221,25 @@ def test_a_return_teaches_returns_and_no_build(records: DynamoForecastRecords) -
     assert not any((past.seconds, past.apply_speeds, past.caught_up_waits))
 
 
+@pytest.mark.parametrize("operation", ["scale_in", "scale_out"])
+def test_builds_teach_also_behind_two_batches_of_forty_that_served_nobody(
+    records: DynamoForecastRecords, operation: str
+) -> None:
+    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
+    member = Member(batch="run-0", number=1, method=Method.BUILD, state="in_service")
+    for number in range(25):
+        finish(ledger, kept(ledger, number, member), "CreateVolumes", 0, number + 1)
+    batch = kept(ledger, 30, member.model_copy(update={"state": "gone"}))
+    for number in range(2, 82):
+        of_batch = replace(batch, run_id=f"run-30-{number}", batch="run-30")
+        part = Member(batch="run-30", number=number, method=Method.BUILD, state="gone")
+        parts = {part.ledger_name: part.model_dump_json()}
+        at = NOW + timedelta(days=30)
+        row = RunRow(of_batch.run_id, "orders", operation, at, ExecutionInput(cluster="orders"), parts=parts)
+        ledger.open_run(of_batch, row)
+    assert records.past_steps("orders").seconds == {"CreateVolumes": [60.0 * n for n in range(6, 26)]}
+
+
 def kept(records_of: DynamoDbLedger, number: int, *parts: RunPart) -> Holder:
     """A run of a day of its own."""
     start, run_id = NOW + timedelta(days=number), f"run-{number}"

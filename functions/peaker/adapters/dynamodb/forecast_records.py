@@ -6,7 +6,7 @@ then DynamoDB forgets it).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -38,6 +38,8 @@ _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
 _PAST_RUNS = 20
+# Looked through for them; a row is a read. Ten batches of the largest kind.
+_MOST_ROWS = 400
 _OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
@@ -160,11 +162,7 @@ class DynamoForecastRecords:
         speeds: list[float] = []
         caught_up: list[float] = []
         return_speeds: list[float] = []
-        runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
-        for run in runs:
-            method = _method(run)
-            if run.operation != "scale_out" or not _served(run) or method is None:
-                continue
+        for run, method in self._replicas_that_served(cluster):
             steps = self._ledger.steps(run.run_id)
             by_name = {step.step: step for step in steps}
             if method is not Method.BUILD:
@@ -217,18 +215,35 @@ class DynamoForecastRecords:
             return {}
         return {one.step: one for one in self._ledger.steps(member.batch) if one.step == "CreateSnapshots"}
 
-    def _recent_runs(self, cluster: str) -> list[str]:
-        """Ids of the newest runs, the newest last."""
+    def _replicas_that_served(self, cluster: str) -> list[tuple[RunRow, Method]]:
+        """Reads the newest runs, each member of a batch being one, until enough put a replica into service.
+
+        The newest is last. Removals, refusals and failures stand between them, at times a whole batch.
+        """
+        found: list[tuple[RunRow, Method]] = []
+        for run_id in self._newest_runs(cluster):
+            run = self._ledger.run(run_id)
+            method = _method(run)
+            if run.operation == "scale_out" and _served(run) and method is not None:
+                found.append((run, method))
+            if len(found) == _PAST_RUNS:
+                break
+        return found[::-1]
+
+    def _newest_runs(self, cluster: str) -> Iterator[str]:
+        """Yields ids of runs, the newest first, a page at a time."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND begins_with(sk, :run)",
+            ExpressionAttributeValues={":pk": {"S": f"cluster#{cluster}"}, ":run": {"S": "run#"}},
+            ScanIndexForward=False,
+            PaginationConfig={"PageSize": 2 * _PAST_RUNS, "MaxItems": _MOST_ROWS},
+        )
         with translated("dynamodb:Query"):
-            answer = self._client.query(
-                TableName=self._table,
-                KeyConditionExpression="pk = :pk AND begins_with(sk, :run)",
-                ExpressionAttributeValues={":pk": {"S": f"cluster#{cluster}"}, ":run": {"S": "run#"}},
-                ScanIndexForward=False,
-                Limit=2 * _PAST_RUNS,
-            )
-        with understood(LedgerInconsistent, f"the index of runs in the ledger of {cluster}"):
-            return [item["sk"]["S"].rsplit("#", 1)[1] for item in reversed(answer["Items"])]
+            for page in pages:
+                with understood(LedgerInconsistent, f"the index of runs in the ledger of {cluster}"):
+                    ids = [item["sk"]["S"].rsplit("#", 1)[1] for item in page["Items"]]
+                yield from ids
 
     def _range(self, cluster: str, first: str, last: str) -> list[Mapping[str, Any]]:
         pages = self._client.get_paginator("query").paginate(
