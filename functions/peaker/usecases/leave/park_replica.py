@@ -8,7 +8,6 @@ from peaker.domain.document.disposal import Disposal
 from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import to_iso
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
-from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
 from peaker.domain.service.parking import parked_until, why_not_worth_parking
@@ -16,10 +15,10 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.leave.choose_disposal import choose_disposal
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
+from peaker.usecases.leave.stop_instance import stop_owned_instance
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
-from peaker_contract.errors import NotOwned, ParkingInProgress
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.errors import ParkingInProgress
 
 
 class Parked(Summary):
@@ -76,21 +75,6 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
 
 def _compared(disposal: Disposal) -> dict[str, Any]:
     return {"disposal": disposal.action, "reason": disposal.reason, **disposal.figures.model_dump()}
-
-
-def stop_owned_instance(ports: Ports, holder: Holder, instance_id: str, builder: str) -> None:
-    """Stop it, with its tags read anew immediately before (I1), and the lease (I6).
-
-    Raises NotOwned and LeaseLost, and leaves it alone.
-    """
-    tags = ports.compute.instance(instance_id).tags
-    if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
-        raise NotOwned(
-            f"{instance_id} is left alone, only what Peaker made is stopped (I1): tags say owner "
-            f"{tags.get(OWNER_TAG)!r} and run {tags.get(RUN_TAG)!r}, the ledger {ports.environment!r} and {builder!r}"
-        )
-    ports.ledger.require_lease(holder)
-    ports.compute.stop(instance_id)
 
 
 def _parking(ports: Ports, step: StepInput, stopped: DatabaseStopped) -> tuple[Parking, str | None]:

@@ -18,9 +18,9 @@ from peaker.domain.service.retirement import why_needed
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, require_removable
 from peaker.usecases.leave.lost_volumes import lost_volumes
-from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import is_leaving
+from peaker.usecases.leave.stop_instance import stop_owned_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
 from peaker_contract.cluster import ClusterSettings

@@ -12,8 +12,8 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceState, find
 from peaker.domain.runs.run import FailedStep, StepInput
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave.deregister_replica import deregister_replica
-from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.leave.stop_instance import stop_owned_instance
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.undo.undo_run import undo_run
