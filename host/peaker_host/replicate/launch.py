@@ -12,6 +12,7 @@ from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.database.page_load import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.health.account import ensure_health_account
+from peaker_host.health.agent_retention import shorten_retention
 from peaker_host.health.policy import store_policy
 from peaker_host.health.responder import await_responder
 from peaker_host.health.unit import UNIT, install_health_service
@@ -22,6 +23,7 @@ from peaker_host.machine.errors import (
     DatabaseStartFailed,
     DatabaseUnreachable,
     DeviceInUse,
+    HostError,
     IdentityNotTaken,
     TornSnapshot,
 )
@@ -100,6 +102,9 @@ def start_database(
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)
+    # A command a minute leaves a folder each on the root volume; the agent of a replica that returns starts anew.
+    with contextlib.suppress(HostError, OSError):
+        shorten_retention(settings)
     await_responder(settings, _RESPONDER_SECONDS)
     seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
     write_json(marker_path, dict(marker, started_seconds=seconds))

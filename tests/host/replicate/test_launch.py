@@ -189,6 +189,10 @@ class TestStartDatabase:
     ) -> None:
         first = self.start(host, ready, capsys)
         assert (first["ok"], first["server_uuid"], first["read_only"]) == (True, A, True)
+        agent = json.loads(Path(host.settings.agent_config).read_text())
+        assert agent["Ssm"]["RunCommandLogsRetentionDurationHours"] == 8, (
+            "a command a minute fills the root volume"
+        )
         identity = Path(host.settings.datadir) / "auto.cnf"
         assert not identity.exists()
         options = (Path(host.settings.config_dir) / "zz-peaker.cnf").read_text().splitlines()
