@@ -70,6 +70,8 @@ def iostat_command(
         raise _failure(f"{_called(source)}:{error.line}: {error.message}") from error
     reports = found.reports
     kept = reports if keep_first else since_boot_left_out(reports)
+    for note in found.notes:
+        say(f"{_called(source)}: {note}")
     _refuse_unknown_devices(source, kept, device or (), limits)
     if found.damage is not None:
         say(

@@ -11,7 +11,8 @@ from typing import Any, ContextManager, Dict, List, Optional
 from peaker_host.machine.devices import disk_counters
 from peaker_host.machine.errors import BenchmarkFailed
 from peaker_host.machine.processes import Processes
-from peaker_host.machine.understanding import MISFITS, parsed_json
+from peaker_host.machine.understanding import MISFITS
+from peaker_host.prove.iostat_reports import device_rows
 from peaker_host.prove.knee_load import Load, Target
 from peaker_host.prove.knee_steps import KneeSettings, Member, Step
 from peaker_host.prove.load_test import iostat_beside, nvme_counters, nvme_delta
@@ -127,10 +128,9 @@ def _installed(program: str) -> bool:
 
 
 def summarise_witness(report: str) -> Optional[Dict[str, float]]:
-    """Mean rate and request-weighted waits of iostat's JSON; None when it was cut or has no whole report."""
+    """Mean rate and request-weighted waits of iostat's JSON; None where it has no complete report."""
     try:
-        entries = parsed_json(report)["sysstat"]["hosts"][0]["statistics"]
-        rows = [row for entry in entries for row in entry["disk"]]
+        rows = device_rows(report)
         reads = sum(float(row["r/s"]) for row in rows)
         if reads <= 0:
             return None

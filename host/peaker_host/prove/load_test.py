@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ from peaker_host.machine.devices import BlockDevice, await_between, disk_counter
 from peaker_host.machine.errors import BenchmarkFailed, CommandFailed, HostError
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.understanding import MISFITS, parsed_json, understood, whole
+from peaker_host.prove.iostat_reports import device_rows
 
 READ_BYTES = 16384
 # Those that keep a queue of requests in one thread. Fedora and Amazon Linux have the first in a package of its own.
@@ -86,9 +88,11 @@ def iostat_beside(processes: Processes, name: str) -> Iterator[List[str]]:
 
 @understood(BenchmarkFailed, "the JSON report of iostat")
 def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
-    """Means over the intervals of one device in `iostat -x -o JSON`, weighted by reads; raises BenchmarkFailed."""
-    intervals = parsed_json(report)["sysstat"]["hosts"][0]["statistics"]
-    rows = [disk for entry in intervals for disk in entry["disk"] if disk["disk_device"] == name]
+    """Means over the intervals of one device in `iostat -x -o JSON`, weighted by reads. Raises BenchmarkFailed.
+
+    `sectors` is in it where the amounts came in sectors.
+    """
+    rows = [row for row in device_rows(report) if row["disk_device"] == name]
     busy = [row for row in rows if row["r/s"] > 0]
     if not busy:
         raise BenchmarkFailed(f"iostat saw no read on {name} while the load ran")
@@ -98,7 +102,7 @@ def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
         mean: float = round(sum(row[key] * row["r/s"] for row in busy) / weight, 3)
         return mean
 
-    return {
+    summary = {
         "device": name,
         "intervals": len(rows),
         "r/s": round(weight / len(busy), 1),
@@ -109,6 +113,7 @@ def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
         "util": weighted("util"),
         "w/s": round(sum(row["w/s"] for row in rows) / len(rows), 1),
     }
+    return dict(summary, sectors=True) if any(row.get("sectors") for row in busy) else summary
 
 
 def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Tuple[Dict[str, Any], float]:
@@ -119,7 +124,7 @@ def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> T
     argv += ["--readonly", "--verify_state_save=0"]
     output = _with_an_engine(processes, argv, seconds + 60)
     try:
-        job = parsed_json(output[output.index("{") :])["jobs"][0]
+        job = _fio_document(output)["jobs"][0]
         if job["error"]:
             raise BenchmarkFailed(f"fio ended with error {job['error']}")
         read = job["read"]
@@ -135,6 +140,20 @@ def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> T
         return load, read["runtime"] / 1000
     except MISFITS as error:
         raise BenchmarkFailed(f"fio gave no usable JSON: {error!r}: {output[-300:]}") from error
+
+
+def _fio_document(output: str) -> Dict[str, Any]:
+    """fio's JSON, whatever it says before and after it. Raises ValueError."""
+    at = output.find("{")
+    while at >= 0:
+        try:
+            document, _ = json.JSONDecoder().raw_decode(output, at)
+        except (ValueError, RecursionError):
+            document = {}
+        if "jobs" in document:
+            return dict(document)
+        at = output.find("{", at + 1)
+    raise ValueError("no object with jobs")
 
 
 def _with_an_engine(processes: Processes, argv: List[str], timeout_seconds: float) -> str:

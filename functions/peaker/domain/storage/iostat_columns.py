@@ -54,6 +54,12 @@ _HEADLESS: Mapping[int, tuple[str, ...]] = {
 }
 
 
+# JSON of 12.1.2 to 12.2.0 has sectors in columns that are named after KiB.
+_SECTORS_PER_KIB = (1.9, 2.1)
+# Of a rate below this, two decimals are too few to tell.
+_LEAST_RATE = 1.0
+
+
 class IostatFormatError(ValueError):
     """The input is not the output of `iostat -x`. Carries the line (counted from 1) where that showed."""
 
@@ -91,6 +97,19 @@ def device_load(name: str, row: Row, line: int | None) -> DeviceLoad:
         util_percent=row.get("%util"),
         line=line,
     )
+
+
+def sectors_as_kib(row: Row) -> bool:
+    """Mends the amounts of a row that are twice rate x request size: they are sectors. Tells whether there were any."""
+    found = False
+    for side in ("r", "w", "d"):
+        rate, size, amount = (row.get(name) for name in (f"{side}/s", f"{side}areq-sz", f"{side}kB/s"))
+        if rate is None or size is None or amount is None or rate < _LEAST_RATE or size <= 0:
+            continue
+        if _SECTORS_PER_KIB[0] <= amount / (rate * size) <= _SECTORS_PER_KIB[1]:
+            row[f"{side}kB/s"] = rate * size
+            found = True
+    return found
 
 
 def _await_ms(row: Row) -> float | None:
@@ -153,6 +172,11 @@ def _split_agreement(row: Row) -> float:
     reads, writes = row.get("r/s") or 0.0, row.get("w/s") or 0.0
     weighted = (reads * read + writes * write) / (reads + writes) if reads + writes else 0.0
     return 1.0 if abs(weighted - mean) <= _AGREES_WITHIN * max(mean, 0.1) else -1.0
+
+
+def is_column(token: str) -> bool:
+    """Tells whether the word is of a heading."""
+    return all(name in _KNOWN for name in split_columns(token))
 
 
 def heading_position(tokens: Sequence[str]) -> int | None:

@@ -1,5 +1,9 @@
 """Reads what `iostat -x` printed: sysstat 7 to 12, text and JSON, whole or cut out of a page or with grep.
 
+What mail does to it is taken back: quote marks, `# ` before every line, quoted-printable, lines that were wrapped.
+JSON that sysstat did not close, or that has a lone comma, is read as far as its reports are whole; amounts that it gave
+in sectors are halved, and a row that lacks columns leaves its device unknown in that report: `notes` says both.
+
 Understood beside the plain form: sectors, kB and MB columns; headings whose columns have run into each other
 (`wrqm/sr/sw/s`); heading and rows on one line; rows without any heading, whose layout follows from their number
 of columns and whose unit follows from request size times rate; decimal commas; `-h`, `-s`, `-t`, `-N`, `-z`.
@@ -9,7 +13,9 @@ from __future__ import annotations
 
 import json
 import math
+import quopri
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,14 +29,18 @@ from peaker.domain.storage.iostat_columns import (
     device_load,
     guess_columns,
     heading_position,
+    is_column,
     is_number,
     number_in,
+    sectors_as_kib,
     split_columns,
 )
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NEXT_ENTRY = re.compile(r"[\s,]*\{")
+_QUOTED = re.compile(r"(?:>+[ \t]?)+")
 _TOO_SHORT_FOR_A_ROW = 4
+_SECTORS = "amounts came in sectors (sysstat 12.1.2 to 12.2.0) and are taken from rate x request size"
 
 
 @dataclass
@@ -51,6 +61,35 @@ class IostatText:
 
     reports: tuple[IostatReport, ...]
     damage: IostatFormatError | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Reports:
+    """The reports that were made so far, the rows that none could be made of, and what was mended."""
+
+    made: list[IostatReport] = field(default_factory=list)
+    misfits: list[IostatFormatError] = field(default_factory=list)
+    mended: Counter[str] = field(default_factory=Counter)
+
+    def add(self, draft: _Draft) -> None:
+        loads = []
+        for name, row in draft.rows.items():
+            try:
+                loads.append(device_load(name, row, draft.lines.get(name)))
+            except IostatFormatError as error:
+                self.misfits.append(error)
+        self.made.append(IostatReport(len(self.made) + 1, tuple(loads), draft.cpu, draft.first_of_run))
+
+    def as_text(self, damage: IostatFormatError | None) -> IostatText:
+        """Where no row at all is whole, the input is of something else, and the first misfit says so."""
+        if self.misfits and not any(report.devices for report in self.made):
+            return IostatText((), self.misfits[0])
+        unknown = Counter(one.message.split(":")[0] for one in self.misfits)
+        of = len(self.made)
+        notes = [f"{what}: unknown in {count} of {of} reports" for what, count in unknown.items()]
+        notes += [f"{what}, in {count} of {of} reports" for what, count in self.mended.items() if count]
+        return IostatText(tuple(self.made), damage, tuple(notes))
 
 
 def parse_iostat(text: str) -> tuple[IostatReport, ...]:
@@ -89,23 +128,20 @@ class _TextReader:
     def read(self, text: str) -> IostatText:
         """Stops at the first line that is damaged; the report that it is in is not complete."""
         damage: IostatFormatError | None = None
-        lines = text.splitlines()
+        lines = _as_printed(text.splitlines())
         try:
-            for line, content in enumerate(lines, 1):
-                self._read_line(line, [token for token in content.split() if token != "|"])
+            for line, tokens in _unwrapped(lines):
+                self._read_line(line, tokens)
         except IostatFormatError as error:
             damage = error
         if damage is None and self._is_cut(text, lines):
             damage = IostatFormatError(len(lines), "the input ends inside a report (was it cut?)")
         if damage is None or self._draft.ended:
             self._close()
-        reports: list[IostatReport] = []
-        try:
-            for number, draft in enumerate(self._drafts, 1):
-                reports.append(_report(number, draft))
-        except IostatFormatError as error:
-            damage = error
-        return IostatText(tuple(reports), damage)
+        reports = _Reports()
+        for draft in self._drafts:
+            reports.add(draft)
+        return reports.as_text(damage)
 
     def _is_cut(self, text: str, lines: Sequence[str]) -> bool:
         """iostat ends each report with an empty line; without it, what is less than the report before is cut."""
@@ -194,6 +230,61 @@ class _TextReader:
             self._draft = _Draft()
 
 
+def _as_printed(lines: list[str]) -> list[str]:
+    """The lines without what mail put around them; each stays under its number."""
+    text = [line for line in lines if line.strip()]
+    if text and all(line.startswith("#") for line in text):
+        lines = [line.lstrip("#").removeprefix(" ") for line in lines]
+    if any(line.startswith(">") for line in text):
+        lines = [_QUOTED.sub("", line, count=1) if line.startswith(">") else line for line in lines]
+    if any(line.endswith("=") for line in text):
+        lines = _decoded(lines)
+    return lines
+
+
+def _decoded(lines: Sequence[str]) -> list[str]:
+    """Quoted-printable: a line that ends with `=` goes on in the next one, which is left empty as a comment."""
+    plain: list[str] = []
+    open_from: int | None = None
+    for line in lines:
+        goes_on, body = line.endswith("="), line.removesuffix("=")
+        decoded = quopri.decodestring(body.encode("utf-8", "replace")).decode("utf-8", "replace")
+        if open_from is None:
+            plain.append(decoded)
+        else:
+            plain[open_from] += decoded
+            plain.append("#")
+        open_from = (len(plain) - 1 if open_from is None else open_from) if goes_on else None
+    return plain
+
+
+def _unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The words of each line with its number; headings and rows that were wrapped are joined."""
+    held, width = (1, list[str]()), 0
+    for line, content in enumerate(lines, 1):
+        tokens = [token for token in content.split() if token != "|"]
+        if tokens and _goes_on(held[1], tokens, width):
+            held[1].extend(tokens)
+        else:
+            yield held
+            held = (line, tokens)
+        if held[1] and heading_position(held[1]) == 0:
+            width = sum(len(split_columns(token)) for token in held[1][1:])
+    yield held
+
+
+def _goes_on(before: Sequence[str], tokens: Sequence[str], width: int) -> bool:
+    """Tells whether a line is the rest of the one before: names after a heading's, or the numbers that a row lacks."""
+    if not before:
+        return False
+    if heading_position(before) == 0:
+        return all(map(is_column, [*before[1:], *tokens]))
+    numbers = before[1:]
+    if is_number(before[0]) or not all(map(is_number, [*numbers, *tokens])):
+        return False
+    return len(numbers) < width and len(numbers) + len(tokens) <= width
+
+
 def _read_json(text: str) -> IostatText:
     try:
         hosts = json.loads(text)["sysstat"]["hosts"]
@@ -221,26 +312,27 @@ def _complete_entries(text: str) -> Iterator[tuple[bool, Any]]:
 
 
 def _json_reports(entries: Iterable[tuple[bool, Any]], damage: IostatFormatError | None) -> IostatText:
-    reports: list[IostatReport] = []
+    reports = _Reports()
     try:
         for first, entry in entries:
-            reports.append(_json_report(len(reports) + 1, first, entry))
-    except IostatFormatError as error:
-        damage = error
+            draft = _json_draft(first, entry)
+            mended = [sectors_as_kib(row) for row in draft.rows.values()]
+            reports.mended[_SECTORS] += any(mended)
+            reports.add(draft)
     except MISFITS as error:
-        wrong = f"report {len(reports) + 1} of the document is not of iostat -x -o JSON: {error!r}"
+        wrong = f"report {len(reports.made) + 1} of the document is not of iostat -x -o JSON: {error!r}"
         damage = IostatFormatError(1, wrong)
-    return IostatText(tuple(reports), damage)
+    return reports.as_text(damage)
 
 
-def _json_report(number: int, first: bool, entry: Mapping[str, Any]) -> IostatReport:
+def _json_draft(first: bool, entry: Mapping[str, Any]) -> _Draft:
     draft = _Draft(first_of_run=first)
     if "avg-cpu" in entry:
         draft.cpu = _cpu({name: float(value) for name, value in entry["avg-cpu"].items()})
     for disk in entry.get("disk", ()):
         name = str(disk["disk_device"])
         draft.rows[name] = {_json_column(key): _json_value(disk[key]) for key in disk if key != "disk_device"}
-    return _report(number, draft)
+    return draft
 
 
 def _json_column(key: str) -> str:
@@ -255,8 +347,3 @@ def _json_value(value: Any) -> float | None:
 
 def _cpu(shares: Mapping[str, float]) -> CpuShares:
     return CpuShares(iowait=shares.get("iowait", 0.0), idle=shares.get("idle", 0.0))
-
-
-def _report(number: int, draft: _Draft) -> IostatReport:
-    loads = tuple(device_load(name, row, draft.lines.get(name)) for name, row in draft.rows.items())
-    return IostatReport(number, loads, draft.cpu, draft.first_of_run)
