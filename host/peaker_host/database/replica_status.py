@@ -37,6 +37,12 @@ class ReplicaStatus:
     received_gtids: str = ""
     channel: str = ""
     io_connecting: bool = False
+    applier_state: str = ""
+
+    @property
+    def applies_one_by_one(self) -> bool:
+        """Tells whether the applier waits for a transaction before the next: its workers cannot work side by side."""
+        return self.running and "dependent transaction" in self.applier_state
 
     @property
     def awaits_source(self) -> bool:
@@ -134,4 +140,5 @@ def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus
         received_gtids=row.get("Gtid_IO_Pos") or "",
         channel=row.get("Channel_Name") or "",
         io_connecting=row.get(f"{dialect.thread_prefix}_IO_Running") in _CONNECTING,
+        applier_state=row.get(f"{dialect.thread_prefix}_SQL_Running_State") or "",
     )

@@ -53,6 +53,11 @@ class Settings:
         return os.path.join(self.state_dir, "draining")
 
     @property
+    def server_id_path(self) -> str:
+        """The server_id that was drawn because another reader of the source has the one that was asked for."""
+        return os.path.join(self.state_dir, "server_id.json")
+
+    @property
     def client_reads_path(self) -> str:
         """The client statements that the last report_health counted."""
         return os.path.join(self.state_dir, "client_reads.json")

@@ -24,6 +24,7 @@ from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood, whole
 from peaker_host.replicate.channel_record import read_record, refuse_other_filters
 from peaker_host.replicate.errant import refuse_errant
+from peaker_host.replicate.server_ids import own_server_id
 from peaker_host.replicate.source_login import (
     Credentials,
     SourcePosition,
@@ -72,7 +73,9 @@ def start_replication(
     before = read_status(client, settings.engine)
     host = credentials.host_for(source_host)
     joined = before is not None and before.running and before.source_host in (source_host, host)
+    drawn = None
     if not joined:
+        drawn = own_server_id(settings, client, login_at(settings, processes, source_host, credentials), say)
         if settings.engine == "mariadb" and not executed:
             executed = _adopt_binlog_position(client)
         *making, start = join_statements(
@@ -87,6 +90,7 @@ def start_replication(
     return {
         "source_host": source_host,
         "already_running": joined,
+        "server_id": drawn,
         "io_running": status.io_running,
         "sql_running": status.sql_running,
         "lag_seconds": status.lag_seconds,
@@ -187,7 +191,8 @@ def wait_for_catch_up(
             )
         time.sleep(_SAMPLE_SECONDS)
     raise CatchUpTimeout(
-        f"the lag was not at or under {lag_gate_seconds} s for {samples_needed} samples within {timeout_seconds:g} s",
+        f"the lag was not at or under {lag_gate_seconds} s for {samples_needed} samples within {timeout_seconds:g} s"
+        f"{why_serial(samples)}",
         {"samples": _thinned(samples), "gtid_behind_at_start": behind},
     )
 
@@ -317,7 +322,21 @@ def _lag_sample(
         "lag_seconds": status.lag_seconds if status else None,
         "running": bool(status and status.running),
         "gtid_behind": behind,
+        **({"one_by_one": True} if status and status.applies_one_by_one else {}),
     }, status
+
+
+def why_serial(samples: List[Dict[str, Any]]) -> str:
+    """Says that the apply is serial and not at fault; empty where threads stopped, or it came nearer."""
+    lags = [sample["lag_seconds"] for sample in samples if sample["lag_seconds"] is not None]
+    serial = sum("one_by_one" in sample for sample in samples)
+    if not lags or lags[-1] < lags[0] or 2 * serial < len(samples):
+        return ""
+    return (
+        f": apply is serial. Both threads run, the lag went from {lags[0]} to {lags[-1]} s, and in {serial} of "
+        f"{len(samples)} looks the applier waited for a dependent transaction to commit. On the source let commits be "
+        "grouped or write in smaller transactions; more workers help only where transactions are independent"
+    )
 
 
 def _caught_up(

@@ -79,6 +79,39 @@ class TestWaitForCatchUp:
             self.run(host, programs, timeout=2)
         assert failed.value.numbers["samples"][-1]["lag_seconds"] is None
 
+    SERIAL = "Waiting for dependent transaction to commit"
+
+    def test_serial_apply_is_told_apart_from_a_fault_and_ends_by_the_deadline(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.replica(programs, [0], [f"{A}:1-12"])
+        lag = iter(range(37_020, 99_999))
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=lambda _: status(Seconds_Behind_Source=next(lag), Replica_SQL_Running_State=self.SERIAL),
+        )
+        with pytest.raises(
+            CatchUpTimeout, match=r": apply is serial\. Both threads run, the lag went from 370"
+        ):
+            self.run(host, programs, timeout=2)
+
+    @pytest.mark.parametrize(
+        ("lags", "state"),
+        [(range(900, 0, -1), SERIAL), (range(900, 1800), "Reading event from the relay log")],
+    )
+    def test_a_lag_that_falls_or_workers_that_are_busy_are_no_serial_apply(
+        self, host: Host, programs: ScriptedProcesses, lags: range, state: str
+    ) -> None:
+        self.replica(programs, [0], [f"{A}:1-12"])
+        lag = iter([*lags, *[lags[-1]] * 9999])
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=lambda _: status(Seconds_Behind_Source=next(lag), Replica_SQL_Running_State=state),
+        )
+        with pytest.raises(CatchUpTimeout) as failed:
+            self.run(host, programs, timeout=1)
+        assert "serial" not in str(failed.value)
+
     def test_a_stopped_thread_ends_the_wait_at_once(self, host: Host, programs: ScriptedProcesses) -> None:
         self.replica(programs, [0], [f"{A}:1-30"])
         programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="key 1062"))

@@ -16,6 +16,7 @@ from peaker_host.machine.errors import (
     UnsupportedChannels,
 )
 from peaker_host.replicate.replication import join_statements, start_replication
+from peaker_host.replicate.server_ids import draw, kept_server_id
 from peaker_host.replicate.source_login import Credentials, Encryption
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
@@ -34,6 +35,9 @@ class TestStartReplication:
         )
         programs.on("gtid", "@@GLOBAL.gtid_executed", answer=json_row(gtid=mine))
         programs.on("gtid_purged", answer=json_row(executed=executed, purged=purged))
+        programs.on("'id', @@GLOBAL.server_id", answer=json_row(id=1))
+        programs.on("'uuid', @@GLOBAL.server_uuid", answer=json_row(id=77, uuid=B))
+        programs.on("SHOW REPLICAS", answer="")
         programs.on("STOP REPLICA").on("CHANGE REPLICATION SOURCE").on("START REPLICA")
 
     def test_it_joins_by_gtid_with_the_stored_user(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -46,6 +50,48 @@ class TestStartReplication:
         for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1"):
             assert part in change
         assert (found["gtid_behind"], found["source_checked"], found["already_running"]) == (10, True, False)
+
+    @pytest.mark.parametrize(
+        ("readers", "expected"),
+        [
+            ([], 77),
+            ([{"Server_Id": 77, "Source_Id": 1, "Replica_UUID": B}], 77),
+            ([{"Server_Id": 77, "Source_Id": 1, "Replica_UUID": ""}], draw(77, {77})),
+            ([{"Server_Id": 78, "Replica_UUID": B}, {"Server_Id": 77, "Replica_UUID": A}], draw(77, {77})),
+        ],
+        ids=["nobody", "itself", "a-cdc-tool", "another-replica"],
+    )  # fmt: skip
+    def test_a_server_id_that_another_reader_of_the_source_has_is_drawn_anew(
+        self, host: Host, programs: ScriptedProcesses, readers: list[dict[str, object]], expected: int
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        Path(host.settings.config_dir).mkdir()
+        programs.on("SHOW REPLICAS", answer=table(*readers)).on("SET GLOBAL server_id")
+        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
+        answers = [stopped, stopped, status(), status()]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        assert start_replication(host.settings, programs, "10.77.1.10", quiet)["server_id"] == expected
+        assert kept_server_id(host.settings, 77) == expected
+        assert len(programs.said(f"SET GLOBAL server_id = {expected}")) == (expected != 77)
+        if expected != 77:
+            written = (Path(host.settings.config_dir) / "zz-peaker.cnf").read_text()
+            assert f"server_id = {expected}\n" in written
+            assert kept_server_id(host.settings, 5) == 5, "the one of another build"
+
+    def test_what_is_drawn_is_free_itself(self) -> None:
+        first = draw(77, {77})
+        assert draw(77, {77, first}) not in {77, first, 0}
+
+    def test_a_source_that_does_not_show_its_readers_is_joined(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        programs.on("SHOW REPLICAS", answer=CommandFailed("Access denied; you need REPLICATION SLAVE"))
+        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
+        answers = [stopped, stopped, status(), status()]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert (found["server_id"], found["already_running"]) == (None, False)
 
     def test_its_receiver_does_not_give_a_restarting_source_up(
         self,
@@ -284,6 +330,11 @@ class TestStartReplication:
         programs.on("SHOW BINARY LOGS", answer=table({"Log_name": "binlog.000001", "File_size": "1"}))
         programs.on("BINLOG_GTID_POS('binlog.000001', 4)", answer=json_row(purged=""))
         programs.on("gtid_slave_pos", answer=json_row(gtid=""))
+        programs.on(
+            "SHOW SLAVE HOSTS", answer=table({"Server_id": 77, "Host": "", "Port": 3306, "Master_id": 1})
+        )
+        programs.on("@@GLOBAL.server_id", answer=json_row(id=5))
+        programs.on("'uuid', CONCAT('server-'", answer=json_row(id=6, uuid="server-6"))
         programs.on("gtid_binlog_pos", answer=json_row(gtid="0-1-21", executed="0-1-22", purged=""))
         programs.on("STOP SLAVE").on("RESET SLAVE").on("CHANGE MASTER").on("START SLAVE")
         found = start_replication(host.settings, programs, "10.0.0.1", quiet)

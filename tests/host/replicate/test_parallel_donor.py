@@ -1,0 +1,163 @@
+"""A copy of a donor that commits out of order catches up: real servers, a snapshot taken while eight workers apply."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cloud_rig.real_machine import IMAGES
+from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
+
+PACKAGE = Path(__file__).resolve().parents[3] / "host" / "peaker_host"
+OWNER = 27306
+WORKERS = ("--replica-parallel-workers=8", "--replica-preserve-commit-order=OFF")
+COPY = ("--skip-replica-start=ON", "--relay-log-recovery=ON", "--read-only=ON", "--super-read-only=ON")
+JOIN_AND_CATCH_UP = """
+import json, sys
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.replicate.replication import start_replication, wait_for_catch_up
+settings = Settings(admin_defaults_file="/srv/copy.cnf", datadir="/srv/copy", state_dir="/srv/state")
+joined = start_replication(settings, Processes(), "127.0.0.1", print)
+print(json.dumps({"joined": joined, "caught_up": wait_for_catch_up(settings, Processes(), 5, 3, 240, print)}))
+"""
+
+
+class Server:
+    """A server of the image's, in its root; its port is of the loopback alone."""
+
+    def __init__(self, root: Path, name: str, number: int, *options: str) -> None:
+        self.root, self.name = root, name
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._argv = [
+            *(
+                "chroot",
+                str(root),
+                "/usr/sbin/mysqld",
+                "--no-defaults",
+                "--user=mysql",
+                f"--datadir=/srv/{name}",
+            ),
+            *(
+                "--innodb-buffer-pool-size=32M",
+                "--mysqlx=OFF",
+                "--gtid-mode=ON",
+                "--enforce-gtid-consistency=ON",
+            ),
+            *(f"--server-id={number}", f"--socket=/srv/{name}.sock", "--bind-address=127.0.0.1"),
+            *(f"--port={self.port}", f"--pid-file=/srv/{name}.pid", f"--log-error=/srv/{name}.err", *options),
+        ]
+        (root / "srv" / f"{name}.cnf").write_text(f"[client]\nuser=root\nsocket=/srv/{name}.sock\n")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def initialise(self) -> None:
+        (self.root / "srv" / self.name).mkdir()
+        shutil.chown(self.root / "srv" / self.name, OWNER, OWNER)
+        subprocess.run([*self._argv, "--initialize-insecure"], check=True, capture_output=True)
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self._argv)
+        wait_until(lambda: self.sql("SELECT 1", check=False) == "1", 120)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(60)
+
+    def sql(self, text: str, check: bool = True) -> str:
+        argv = ["chroot", str(self.root), "mysql", f"--defaults-file=/srv/{self.name}.cnf", "-NB"]
+        said = subprocess.run(argv, input=text, capture_output=True, text=True, check=check)
+        return said.stdout.strip()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def load(source: Server) -> Iterator[None]:
+    """Eight clients, each with a table of its own: their transactions depend on none of another's."""
+    ended = threading.Event()
+
+    def write(number: int) -> None:
+        one = f"INSERT INTO orders.t{number} (n) VALUES (1);\n" * 200
+        while not ended.is_set():
+            source.sql(one)
+
+    writers = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for writer in writers:
+            writer.join(60)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    image = ensure_image(MYSQL_IMAGE_ID, IMAGES)
+    if subprocess.run(
+        ["cp", "-al", f"{image}/.", str(tmp_path)], capture_output=True, check=False
+    ).returncode:
+        subprocess.run(["cp", "-a", f"{image}/.", str(tmp_path)], check=True)
+    shutil.copytree(PACKAGE, tmp_path / "opt" / "tried" / "peaker_host")
+    shutil.chown(tmp_path / "srv", OWNER, OWNER)
+    yield tmp_path
+    shutil.rmtree(tmp_path)
+
+
+@pytest.mark.real
+def test_the_copy_of_a_donor_that_commits_out_of_order_catches_up(root: Path) -> None:
+    source, donor = Server(root, "source", 1), Server(root, "donor", 2, *WORKERS)
+    copy = Server(root, "copy", 3, *WORKERS, *COPY)
+    try:
+        for one in (source, donor):
+            one.initialise()
+            one.start()
+        tables = "".join(
+            f"CREATE TABLE orders.t{n} (id INT AUTO_INCREMENT PRIMARY KEY, n INT);" for n in range(8)
+        )
+        source.sql(
+            "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1';"
+            f"CREATE DATABASE orders; {tables}"
+        )
+        donor.sql(
+            "RESET BINARY LOGS AND GTIDS;"
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={source.port},"
+            "SOURCE_USER='repl', SOURCE_PASSWORD='secret', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1;"
+            "START REPLICA; SET GLOBAL super_read_only=ON"
+        )
+        with load(source):
+            wait_until(lambda: int(donor.sql("SELECT COUNT(*) FROM orders.t7", check=False) or 0) > 50, 120)
+            donor.kill()  # what is on its volumes now is what a snapshot of this instant has
+            subprocess.run(["cp", "-a", str(root / "srv/donor"), str(root / "srv/copy")], check=True)
+        (root / "srv/copy/auto.cnf").unlink()
+        copy.start()
+        joined = subprocess.run(
+            ["chroot", str(root), "env", "PYTHONPATH=/opt/tried", "python3", "-c", JOIN_AND_CATCH_UP],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert joined.returncode == 0, joined.stderr[-2000:] + copy.sql("SHOW REPLICA STATUS\\G")
+        assert json.loads(joined.stdout.splitlines()[-1])["caught_up"]["gtid_behind_at_start"] is not None
+        counts = " UNION ALL ".join(f"SELECT COUNT(*) FROM orders.t{number}" for number in range(8))
+        assert copy.sql(counts) == source.sql(counts)
+    finally:
+        for one in (copy, donor, source):
+            one.kill()
