@@ -83,6 +83,9 @@ class HostileCompute:
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
         return []
 
+    def image_devices(self, image_id: str) -> Sequence[str]:
+        return ["/dev/xvda"]
+
     def platform(self, image_id: str) -> str | Unknown:
         return "Linux/UNIX"
 

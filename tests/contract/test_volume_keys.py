@@ -47,6 +47,7 @@ def test_a_disabled_key_and_one_that_is_gone_are_not_usable(kms: Any) -> None:
 def test_an_image_tells_the_keys_of_its_snapshots(aws: Adapters, kms: Any) -> None:
     ec2, image, arn = aws.cloud.client("ec2"), aws.spec().image_id, key(kms)
     assert aws.compute.image_keys(image) == []
+    assert all(name.startswith("/dev/") for name in aws.compute.image_devices(image))
     copy = {"SourceImageId": image, "SourceRegion": "us-east-1", "Name": "encrypted", "KmsKeyId": arn}
     assert aws.compute.image_keys(ec2.copy_image(**copy, Encrypted=True)["ImageId"]) == [arn]
     with pytest.raises(errors.ResourceNotFound, match="ami-0123456789abcdef0"):

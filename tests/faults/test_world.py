@@ -130,6 +130,7 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
     with a_world() as world:
         reads = {
             "settings", "names", "instances_of_cluster", "instances_of_run", "instance", "ebs_promise", "image_keys",
+            "image_devices",
             "volumes_of_instance", "volumes_of_run", "snapshots_of_run", "snapshots_of_environment",
             "snapshots_of_volumes", "agent", "find", "outcome", "health", "warming_health", "read_shares", "sha256",
             "download_url", "held", "changed", "current", "run", "steps", "resources", "replicas", "snapshot_sets",

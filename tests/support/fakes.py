@@ -110,6 +110,7 @@ class FakeCompute:
     full: bool = False
     image_is_under: dict[str, Sequence[str] | Unknown] = field(default_factory=dict)
     images_gone: set[str] = field(default_factory=set)
+    image_maps: Sequence[str] = ("/dev/xvda",)
     now: Callable[[], datetime] = lambda: NOON
     image_is: str | Unknown = "Linux/UNIX"
     reservations: list[CapacityReservation] = field(default_factory=list)
@@ -158,6 +159,9 @@ class FakeCompute:
         if image_id in self.images_gone:
             raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
         return self.image_is_under.get(image_id, [])
+
+    def image_devices(self, image_id: str) -> Sequence[str]:
+        return self.image_maps
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         known = client_token in self._by_token

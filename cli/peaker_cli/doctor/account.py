@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.checks.account_quotas import EBS_STORAGE, Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume
+from peaker.domain.planning.plan_refusals import taken_devices
 from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
@@ -41,6 +42,7 @@ class Image:
 
     state: str
     architecture: str
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ def _image(settings: ClusterSettings, facts: AccountFacts) -> Finding:
         return ACCOUNT.refuses(check, f"there is no {settings.image_id} in {settings.region}", remedy)
     if image.state != "available":
         return ACCOUNT.refuses(check, f"{settings.image_id} is {image.state}", remedy)
+    if taken := taken_devices(image.devices, settings.volumes):
+        detail = f"{settings.image_id} {'; '.join(taken)}"
+        return ACCOUNT.refuses(check, detail, "change `device` of these volumes, and deploy")
     kind = facts.instance_type
     if isinstance(kind, InstanceType) and image.architecture not in kind.architectures:
         return ACCOUNT.refuses(

@@ -69,7 +69,10 @@ class AccountInquiry:
         missing = ["InvalidAMIID.NotFound", "InvalidAMIID.Unavailable", "InvalidAMIID.Malformed"]
         answer = absent(missing, lambda: ec2.describe_images(ImageIds=[wanted]))
         found = answer["Images"] if answer else []
-        return Image(found[0]["State"], found[0]["Architecture"]) if found else None
+        if not found:
+            return None
+        devices = Ec2Compute(ec2, self._settings.environment).image_devices(wanted)
+        return Image(found[0]["State"], found[0]["Architecture"], tuple(devices))
 
     def _type(self, wanted: str) -> InstanceType | None:
         ec2 = self._client("ec2")

@@ -52,6 +52,9 @@ class Compute(Protocol):
         Raises ResourceNotFound for an image that is gone or not shared with this account.
         """
 
+    def image_devices(self, image_id: str) -> Sequence[str]:
+        """The device names that the image maps: no volume can be attached under one of them."""
+
     def platform(self, image_id: str) -> str | Unknown:
         """What instances of the image are billed as; Unknown where EC2 says nothing that runs MySQL.
 

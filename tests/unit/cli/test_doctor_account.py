@@ -109,6 +109,12 @@ def test_a_bootstrap_is_made_under_the_qualifier_that_the_deployment_looks_for(
         ({"image": None}, "image", "refuse", "there is no ami-"),
         ({"image": Image("pending", "x86_64")}, "image", "refuse", "is pending"),
         ({"image": Image("available", "arm64")}, "image", "refuse", "is arm64, r6i.large is x86_64"),
+        (
+            {"image": Image("available", "x86_64", ("/dev/xvda", "/dev/xvdf"))},
+            "image",
+            "refuse",
+            "maps /dev/xvdf, where data is to be attached (/dev/sdf)",
+        ),
         ({"instance_type": None}, "instance type", "refuse", "knows no r6i.large"),
         (
             {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1b",), 16_384)},

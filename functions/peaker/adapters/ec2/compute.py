@@ -134,6 +134,15 @@ class Ec2Compute:
             )
         return sorted({key for key in seen.values() if key})
 
+    def image_devices(self, image_id: str) -> Sequence[str]:
+        with translated("ec2:DescribeImages"):
+            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        # An entry with NoDevice takes a name away.
+        mappings = [
+            one for each in found for one in each.get("BlockDeviceMappings", []) if "NoDevice" not in one
+        ]
+        return [one["DeviceName"] for one in mappings]
+
     def platform(self, image_id: str) -> str | Unknown:
         with translated("ec2:DescribeImages"):
             found = self._ec2.describe_images(ImageIds=[image_id])["Images"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 from peaker.domain.document.plan import PlannedMember, PlannedVolume, Price, Refusal
 from peaker.domain.instants import to_iso
@@ -14,6 +15,16 @@ from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.storage.set_manifest import unequal_members
 from peaker_contract.cluster import ClusterSettings
+
+
+class DeviceOfVolume(Protocol):
+    """A volume of the settings or of a plan."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
 
 
 def running_operation(lease: LeaseRow | None) -> Refusal | None:
@@ -144,3 +155,18 @@ def _and_parked(parked: Reading) -> str:
 
 def _and_snapshots(hourly_usd: float) -> str:
     return f" and ${hourly_usd:.3f}/h of kept snapshots" if hourly_usd else ""
+
+
+def taken_devices(mapped: Sequence[str], volumes: Sequence[DeviceOfVolume]) -> list[str]:
+    """Names the volumes that no instance of the image could attach: it maps their device name, as sd or as xvd."""
+    names = {_device(name): name for name in mapped}
+    return [
+        f"maps {names[_device(one.device)]}, where {one.name} is to be attached ({one.device}): give {one.name} "
+        "another `device`"
+        for one in volumes
+        if _device(one.device) in names
+    ]
+
+
+def _device(name: str) -> str:
+    return name.removeprefix("/dev/").replace("xvd", "sd", 1)

@@ -7,6 +7,7 @@ from datetime import datetime
 from peaker.domain.document.plan import Refusal, ScaleOutPlan
 from peaker.domain.planning.options import Situation, ways_of
 from peaker.domain.planning.plan_decision import build_hourly, plan_scale_out
+from peaker.domain.planning.plan_refusals import taken_devices
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.report.planned_calls import planned_calls
@@ -90,6 +91,8 @@ def _image_and_keys(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[list[Refusal]
         image = f"image_id {facts.settings.image_id}"
         if facts.why_no_image is not None:
             refusals.append(Refusal(code="image", reason=f"{image} cannot be launched: {facts.why_no_image}"))
+        taken = taken_devices(facts.image_devices, plan.volumes)
+        found += [Refusal(code="image", reason=f"{image} {why}") for why in taken]
         if isinstance(facts.image_keys, Unknown):
             notes.append(f"the key of {image} is unknown: {facts.image_keys.why}")
         else:

@@ -6,7 +6,7 @@ from peaker.domain.document.check import Check
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
-from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
+from peaker.domain.planning.checks.bandwidth import SizedVolume, iops_per_gib, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
@@ -28,6 +28,8 @@ def plan_checks(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[Check, ...]:
         for one in plan.volumes
     ]
     found = look_at_bandwidth(volumes, settings.instance_type, facts.promise, facts.prices) if volumes else []
+    if plan.builds and volumes:
+        found.append(iops_per_gib(volumes))
     found.append(buffer_pool(_pool(facts.past), _memory(facts.promise), settings.instance_type))
     found.append(vcpus(_launches(fleet, plan), account))
     if plan.builds and volumes:

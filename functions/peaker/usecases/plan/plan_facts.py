@@ -33,6 +33,7 @@ class PlanFacts:
 
     `lease` is another run's. `inputs` are those of a build at the default initialization rate. `binary_logs_kept` is in
     seconds. `image_keys` are the image's KMS keys; `why_no_image` says why the image cannot be launched.
+    `image_devices` are the device names that it maps.
     `why_unusable` has each key of the image and of the fleet's volumes that EC2 or EBS cannot use.
     """
 
@@ -53,6 +54,7 @@ class PlanFacts:
     image_keys: Sequence[str] | Unknown
     why_no_image: str | None
     why_unusable: Mapping[str, str]
+    image_devices: Sequence[str] = ()
 
     @property
     def promise(self) -> InstancePromise | Unknown:
@@ -97,6 +99,7 @@ def gather_plan_facts(
         binary_logs_kept=_binary_logs_kept(ports, settings),
         image_keys=image_keys,
         why_no_image=why_no_image,
+        image_devices=() if why_no_image else ports.compute.image_devices(settings.image_id),
         why_unusable={key: why for key, why in unusable.items() if why is not None},
     )
 

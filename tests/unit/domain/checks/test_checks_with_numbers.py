@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, region_rate
-from peaker.domain.planning.checks.bandwidth import SizedVolume, cheaper_equal, look_at_bandwidth
+from peaker.domain.planning.checks.bandwidth import (
+    SizedVolume,
+    cheaper_equal,
+    iops_per_gib,
+    look_at_bandwidth,
+)
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
@@ -27,6 +32,21 @@ FREE = SizedVolume("log", "gp3", 100, 3_000, 125)
 
 def verdicts(volumes: list[SizedVolume], promise: InstancePromise | Unknown) -> dict[str, str]:
     return {one.name: one.verdict for one in look_at_bandwidth(volumes, "r7g.large", promise, US_EAST_1)}
+
+
+@pytest.mark.parametrize(
+    ("volume", "verdict"),
+    [
+        (SizedVolume("data", "gp3", 1, 3_000, 125), "pass"),
+        (SizedVolume("data", "gp3", 32, 16_000, 125), "pass"),
+        (SizedVolume("data", "gp3", 31, 16_000, 125), "refuse"),
+        (SizedVolume("data", "io2", 10, 10_000, 2_560), "pass"),
+        (SizedVolume("data", "io2", 10, 10_001, 2_560), "refuse"),
+    ],
+)
+def test_a_volume_with_more_iops_than_its_size_allows_is_refused(volume: SizedVolume, verdict: str) -> None:
+    """EBS: gp3 has 3,000 IOPS at any size and 500 for each GiB, io2 1,000 for each GiB."""
+    assert iops_per_gib([volume]).verdict == verdict
 
 
 def test_piops_above_a_gigabit_are_paid_for_and_not_delivered() -> None:

@@ -21,6 +21,7 @@ from peaker_contract.storage_settings import (
     GP3_MIB_PER_S,
     GP3_MIB_PER_S_PER_IOPS,
     IO2_IOPS,
+    IOPS_PER_GIB,
     io2_mib_per_s,
 )
 
@@ -60,6 +61,26 @@ def look_at_bandwidth(
     if any(one.verdict == "warn" for one in found):
         found.append(_cheaper(volumes, smaller, prices))
     return found
+
+
+def iops_per_gib(volumes: Sequence[SizedVolume]) -> Check:
+    """EBS makes no volume with more IOPS for each GiB; a small donor's volumes may be too small for the settings."""
+    name = "IOPS per GiB"
+    over = [one for one in volumes if one.iops > _most_iops(one)]
+    if not over:
+        return Check(name=name, verdict="pass", detail="every volume is large enough for its IOPS")
+    told = "; ".join(
+        f"{one.name}: {one.iops:,} IOPS on {one.size_gib} GiB of {one.volume_type}, which has "
+        f"{_most_iops(one):,} at most"
+        for one in over
+    )
+    remedy = "lower iops of these volumes, or let the donor's volumes grow"
+    return Check(name=name, verdict="refuse", detail=told, remedy=remedy)
+
+
+def _most_iops(volume: SizedVolume) -> int:
+    """gp3 has its first 3,000 at any size."""
+    return max(_free_iops(volume), volume.size_gib * IOPS_PER_GIB[volume.volume_type])
 
 
 def _limits(promise: InstancePromise) -> dict[Quantity, float | None]:
