@@ -275,6 +275,12 @@ class HostCommandFailed(Failed):
     remedy = "Read the command's output in the Run Command history, then start again."
 
 
+class ImageUnfit(HostCommandFailed):
+    """The image cannot become a replica of its donor; carries both values of each fact that differs."""
+
+    remedy = "Change the image as the message says, set image_id to the new one, deploy, and start again."
+
+
 class AgentTooOld(HostCommandFailed):
     """The SSM agent of the host gives no parameters to the shell: no document of Peaker's can do anything there."""
 

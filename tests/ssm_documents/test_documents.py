@@ -76,6 +76,7 @@ VALUES = {
     "LagSamples": "3",
     "TimeoutSeconds": "600",
     "Maintenance": "on",
+    "Donor": '{"server version":[8,4,6],"owner of the data":[27,27],"AppArmor":["/var/lib/mysql"]}',
     "Engine": "mysql",
     "HealthPort": "9200",
     "Filesystems": "/var/lib/mysql=xfs,/var/lib/mysql-log=ext4",

@@ -58,6 +58,14 @@ class DonorPrepared(HostResult):
     not_frozen: str = ""
     # What each mount point stands on, as the host package says it; None of a host that does not say.
     layout: list[dict[str, Any]] | None = None
+    # What the image is held against; empty of a host that does not say.
+    server: dict[str, Any] = {}
+
+
+class StorageAssembled(HostResult):
+    """What is to be said of an image that fits."""
+
+    image: list[str] = []
 
 
 class PrewarmReport(HostResult):

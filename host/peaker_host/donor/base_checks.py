@@ -17,7 +17,8 @@ from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, read_status
 from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
-from peaker_host.donor.prepare_donor import refuse_source
+from peaker_host.donor.prepare_donor import data_directories, refuse_source
+from peaker_host.layouts.image_fit import donor_facts, needs
 from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, UnclearAnswer
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -93,8 +94,13 @@ def look_at_server(
         *_errant_steps(settings, processes, client),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
         looked("plugins", lambda: _plugins(client)),
+        looked("image of its copies", lambda: needs(_facts(settings, client))),
         looked("client statements", lambda: _client_statements(client)),
     ]
+
+
+def _facts(settings: Settings, client: MysqlClient) -> Dict[str, Any]:
+    return donor_facts(client, settings.engine, data_directories(client, settings))
 
 
 def _client_statements(client: MysqlClient) -> "str | Step":

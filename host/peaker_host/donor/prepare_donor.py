@@ -11,6 +11,7 @@ from peaker_host.database.mysql_client import MysqlClient, admin_client, status_
 from peaker_host.database.page_list import dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.layouts.discover import discover
+from peaker_host.layouts.image_fit import donor_facts
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions
 from peaker_host.machine.freeze import freeze_all, freeze_for_a_moment
 from peaker_host.machine.processes import Processes
@@ -71,6 +72,7 @@ def prepare_donor(
         "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
         "not_frozen": not_frozen,
         "layout": [stack_document(stack) for stack in layout],
+        "server": donor_facts(client, settings.engine, directories),
     }
 
 

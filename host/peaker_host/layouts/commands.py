@@ -5,21 +5,40 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import absolute_paths, positive
+from peaker_host.machine.arguments import absolute_paths, positive, typed
 from peaker_host.machine.command import Command, Context, Parameter
-from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
+from peaker_host.machine.host_json import OF_THE_CLUSTER, image_server, settled
 from peaker_host.machine.replication_login import refuse_without_login
 from peaker_host.machine.stacks import stack_document
+from peaker_host.machine.understanding import parsed_json
+
+
+def _facts_in(text: str) -> Any:
+    found = parsed_json(text)
+    if not isinstance(found, dict):
+        raise ValueError(text)
+    return found
+
+
+_facts = typed(_facts_in, "a JSON object")
 
 
 def _assemble_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.assemble import assemble
+    from peaker_host.layouts.image_fit import refuse_unfit
+    from peaker_host.layouts.image_hosts import Image
     from peaker_host.machine import manifest
 
     arguments = context.arguments
     stacks = manifest.parse_stacks(arguments.layout)
     members = manifest.parse_volumes(arguments.volumes, {one.mount_point for one in stacks})
-    settings = settled(context, [member.mount_point for member in members])
+    mount_points = [member.mount_point for member in members]
+    settings = settled(context, mount_points)
+    said = []
+    if arguments.engine:
+        server = image_server(settings, context.processes)
+        image = Image(context.processes, server, settings.datadir, settings.mysql_user, mount_points)
+        said = refuse_unfit(image, arguments.donor)
     refuse_without_login(settings)
     made = assemble(
         settings,
@@ -34,6 +53,7 @@ def _assemble_storage(context: Context) -> Dict[str, Any]:
         "members": [asdict(member) for member in made.members],
         "bytes": sum(member.size_bytes for member in made.members),
         "layouts": {point: kind_at(made, point) for point in made.mount_points},
+        "image": said,
     }
 
 
@@ -67,6 +87,7 @@ COMMANDS = (
                 "the set manifest that prepare_donor gave, JSON; empty for single volumes",
                 default="",
             ),
+            Parameter("--donor", "the donor's facts that prepare_donor gave, JSON", _facts, {}),
             Parameter("--wait-seconds", "how long a volume may take to appear", positive, 120.0),
             *OF_THE_CLUSTER,
         ),

@@ -87,6 +87,12 @@ def settle(
     return known
 
 
+def image_server(settings: Settings, processes: Processes) -> ImageServer:
+    """The server that `settle` found."""
+    unit = known_units(processes, (settings.mysql_service,))[0]
+    return ImageServer(processes, unit, [settings.mysql_server, *PROGRAMS])
+
+
 def _found(settings: Settings, written: Dict[str, Any], processes: Processes, engine: str) -> Settings:
     unit = _only_unit(known_units(processes, _unit_names(written)), written)
     named = [str(written["mysql_server"])] if "mysql_server" in written else []

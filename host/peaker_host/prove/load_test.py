@@ -13,6 +13,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
+from peaker_host.layouts.image_hosts import FIO_ENGINES as _ENGINES
 from peaker_host.machine.devices import BlockDevice, await_between, disk_counters
 from peaker_host.machine.errors import BenchmarkFailed, CommandFailed, HostError
 from peaker_host.machine.processes import Processes
@@ -20,8 +21,6 @@ from peaker_host.machine.understanding import MISFITS, parsed_json, understood, 
 from peaker_host.prove.iostat_reports import device_rows
 
 READ_BYTES = 16384
-# Those that keep a queue of requests in one thread. Fedora and Amazon Linux have the first in a package of its own.
-_ENGINES = ("libaio", "io_uring")
 _NO_ENGINE = "failed to load engine"
 _MAX_READS = 60_000
 # Reports are of whole seconds: in two seconds of reads one of them begins and ends.

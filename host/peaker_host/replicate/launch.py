@@ -20,6 +20,7 @@ from peaker_host.layouts.mounts import Mount, let_resync, open_mounts, take_down
 from peaker_host.layouts.unmount import unmount
 from peaker_host.machine.devices import mount_points, refuse_if_used
 from peaker_host.machine.errors import (
+    CommandFailed,
     DatabaseStartFailed,
     DatabaseUnreachable,
     DeviceInUse,
@@ -39,6 +40,7 @@ from peaker_host.replicate.identity import (
     uuid_of_copy,
 )
 from peaker_host.replicate.replication import source_binlog_expire_seconds
+from peaker_host.replicate.server_ids import kept_server_id
 
 _MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime"}
 _MOUNT_TIMEOUT_SECONDS = 900.0
@@ -68,6 +70,7 @@ def start_database(
     ended; IdentityNotTaken, TornSnapshot, DeviceInUse, ResponderUnreachable.
     """
     started = time.monotonic()
+    server_id = kept_server_id(settings, server_id)
     marker_path = settings.run_path(run_id, "database.json")
     client = admin_client(settings, processes)
     marker = read_json(marker_path) or {}
@@ -83,9 +86,11 @@ def start_database(
     if not marker.get("taken"):
         marker = _take_identity_once(settings, marker_path, marker, server_id, say)
     log_path, log_offset = settings.error_log, _size(settings.error_log)
-    processes.run(
-        ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
-    )
+    with contextlib.suppress(CommandFailed):
+        # What comes next says why it did not come up.
+        processes.run(
+            ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
+        )
     _await_answer(
         settings, processes, client, max(started + timeout_seconds, time.monotonic() + 5.0), log_offset
     )
@@ -202,11 +207,16 @@ def _take_identity_once(
 
 
 def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: Manifest) -> None:
-    """A host that boots must not start the server on the empty places where its volumes belong."""
+    """A host that boots must not start the server on the empty places where its volumes belong.
+
+    systemd would end a recovery that outlasts the unit's TimeoutStartSec, again and again; start_database bounds it.
+    """
     unit = settings.mysql_service.rsplit(".service", 1)[0]
     path = os.path.join(settings.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
     lines = [f"ConditionPathIsMountPoint={point}" for point in manifest.mount_points]
-    text = "\n".join(["# Written by Peaker.", "[Unit]", *lines]) + "\n"
+    text = (
+        "\n".join(["# Written by Peaker.", "[Unit]", *lines, "[Service]", "TimeoutStartSec=infinity"]) + "\n"
+    )
     if read_text(path) != text:
         write_atomically(path, text)
         processes.run(["systemctl", "daemon-reload"])

@@ -101,6 +101,9 @@ def base(host: Host, responder: int, monkeypatch: pytest.MonkeyPatch) -> Base:
     programs.on("gtid_purged", answer=json_row(executed=f"{A}:1-42", purged=""))
     programs.on("slave_master_info", answer=table(login))
     programs.on("binlog_expire_logs_seconds", answer=json_row(seconds=2_592_000))
+    programs.on("keyring_component_status").on(
+        "'redo'", answer=json_row(datadir="/var/lib/mysql", redo="", binlog="")
+    )
     programs.on("information_schema.PLUGINS").on("CREATE USER").on("SET GLOBAL super_read_only = ON")
     return Base(host, programs, responder)
 

@@ -58,7 +58,7 @@ class TestPrepareDonor:
             programs.on("datadir", answer=json_row(datadir=str(point), redo="./", binlog=f"{point}/binlog"))
             programs.on("dump_pct", answer=pool_settings(point))
             programs.on("SHOW GLOBAL VARIABLES", answer=variables(datadir=f"{point}/"))
-            programs.on("information_schema.FILES")
+            programs.on("information_schema.FILES").on("keyring_component_status")
             programs.on("super_read_only", answer=json_row(read_only=1))
             programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
             programs.on("SET GLOBAL")
@@ -77,3 +77,5 @@ class TestPrepareDonor:
         assert (layout["kind"], layout["filesystem"], layout["size_bytes"]) == ("single", "xfs", 300 * MIB)
         assert [one["volume_id"] for one in layout["volumes"]] == [volume.volume_id]
         assert layout["volumes"][0]["label"] == layout["uuid"] != ""
+        assert (found["server"]["datadir"], found["server"]["owner of the data"]) == (str(point), [0, 0])
+        assert found["server"]["server version"] is None, "which this script does not say"

@@ -61,14 +61,22 @@ class Image:
         content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return content
 
-    def assemble(self, engine: str = "mysql", mount_point: str = "/var/lib/mysql") -> tuple[str, str]:
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Python in the image, with the host package."""
+        argv = ["chroot", str(self.root), "env", "PYTHONPATH=/opt/tried", "python3", *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    def assemble(
+        self, engine: str = "mysql", mount_point: str = "/var/lib/mysql", donor: dict[str, Any] | None = None
+    ) -> tuple[str, str]:
         """The error and its message; the volume itself is on no host here."""
         volume = {
             "name": "data", "volume_id": "vol-0a1b2c3d4e5f60718", "device": "/dev/sdf",
             "mount_point": mount_point, "filesystem": "xfs",
         }  # fmt: skip
-        argv = ["chroot", str(self.root), "env", "PYTHONPATH=/opt/tried", "python3", "-m", "peaker_host"]
-        argv += [
+        argv = [
+            "-m",
+            "peaker_host",
             "assemble_storage",
             "--run-id",
             "r",
@@ -77,19 +85,24 @@ class Image:
             "--wait-seconds",
             "0.01",
         ]
-        argv += ["--engine", engine, "--health-port", "9201"]
-        said = subprocess.run(argv, capture_output=True, text=True, check=False)
+        argv += ["--engine", engine, "--health-port", "9201", "--donor", json.dumps(donor or {})]
+        said = self.python(*argv)
         result = json.loads(said.stdout.splitlines()[-1])
         return str(result["error"]), str(result["message"])
 
-    def goes_on(self, engine: str = "mysql") -> dict[str, Any]:
+    def goes_on(self, engine: str = "mysql", donor: dict[str, Any] | None = None) -> dict[str, Any]:
         """What host.json says once the image was found fit."""
-        error, message = self.assemble(engine)
+        error, message = self.assemble(engine, donor=donor)
         assert error == "DeviceNotFound", message
         return self.host_json
 
-    def refused(self, engine: str = "mysql", mount_point: str = "/var/lib/mysql") -> str:
-        error, message = self.assemble(engine, mount_point)
+    def refused(
+        self,
+        engine: str = "mysql",
+        mount_point: str = "/var/lib/mysql",
+        donor: dict[str, Any] | None = None,
+    ) -> str:
+        error, message = self.assemble(engine, mount_point, donor)
         assert error == "ImageUnfit", message
         return message
 
@@ -212,6 +225,136 @@ class TestUnfitImages:
     def test_two_data_directories(self, image: Image) -> None:
         image.write("etc/peaker/host.json", '{"datadir": "/srv/mysql"}')
         assert "datadir of the server is /var/lib/mysql, of host.json /srv/mysql" in image.refused()
+
+
+# Of the image itself: Debian's MySQL in the local cloud.
+LIKE = {
+    "server version": [9, 7, 4],
+    "lower_case_table_names": "0",
+    "innodb_page_size": "16384",
+    "innodb_data_file_path": "ibdata1:12M:autoextend",
+    "datadir": "/var/lib/mysql",
+    "innodb_data_home_dir": "/var/lib/mysql",
+    "innodb_log_group_home_dir": "/var/lib/mysql-log",
+    "innodb_undo_directory": "/var/lib/mysql",
+    "owner of the data": [27306, 27306],
+    "SELinux": "",
+    "AppArmor": ["/var/lib/mysql"],
+}
+
+
+@pytest.mark.real
+class TestImagesAgainstTheirDonor:
+    """Before a volume is looked at: what differs is refused with both values."""
+
+    def test_the_donors_like_goes_on(self, image: Image) -> None:
+        assert image.goes_on(donor=LIKE)
+
+    @pytest.mark.parametrize(
+        ("differs", "says"),
+        [
+            ({"server version": [9, 7, 5]}, "the image's server is 9.7.4, the donor's 9.7.5: an older server"),
+            ({"server version": [8, 4, 6]}, "to another series; take an image of 8.4"),
+            ({"lower_case_table_names": "1"}, "lower_case_table_names of the image is 0, of the donor 1"),
+            ({"innodb_page_size": "8192"}, "innodb_page_size of the image is 16384, of the donor 8192"),
+            (
+                {"innodb_data_file_path": "ibdata1:1G;ibdata2:1G:autoextend"},
+                "innodb_data_file_path of the image is ibdata1:12M:autoextend, of the donor ibdata1:1G;ibdata2:1G",
+            ),
+            (
+                {"innodb_undo_directory": "/var/lib/mysql/undo"},
+                "innodb_undo_directory of the image is /var/lib/mysql, of the donor /var/lib/mysql/undo",
+            ),
+            ({"owner of the data": [27, 27]}, "uid 27306 gid 27306 in the image, the donor's files are of uid 27"),
+            (
+                {"keyring component": {"component": "component_keyring_file", "key_file": "/var/lib/keys"}},
+                "encrypted with keys of component_keyring_file, the image's server loads none",
+            ),
+        ],
+    )  # fmt: skip
+    def test_what_differs_is_refused(self, image: Image, differs: dict[str, Any], says: str) -> None:
+        assert says in image.refused(donor={**LIKE, **differs})
+
+    def test_an_option_file_like_the_donors_is_taken(self, image: Image) -> None:
+        image.write("etc/mysql/conf.d/aa.cnf", "[mysqld]\nlower-case-table-names = 1\ninnodb_page_size=8K\n")
+        assert image.goes_on(donor={**LIKE, "lower_case_table_names": "1", "innodb_page_size": "8192"})
+
+    def test_a_keyring_without_its_keys_is_refused(self, image: Image) -> None:
+        image.write("usr/sbin/mysqld.my", '{"components": "file://component_keyring_file"}')
+        keyring = {"component": "component_keyring_file", "key_file": "/srv/keys/main"}
+        donor = {**LIKE, "keyring component": keyring}
+        assert "keys are in /srv/keys/main, on none of its volumes" in image.refused(donor=donor)
+        image.write("srv/keys/main", "keys")
+        assert image.goes_on(donor=donor)
+
+    def test_without_fio_or_sysstat_the_packages_are_named(self, image: Image) -> None:
+        (image.root / "usr/bin/fio").unlink()
+        (image.root / "usr/bin/iostat").unlink()
+        assert "install fio, sysstat in it" in image.refused(donor=LIKE)
+
+    def test_an_enforced_profile_must_name_the_donors_directory(self, image: Image) -> None:
+        image.write(
+            "sys/kernel/security/apparmor/profiles", "/usr/sbin/mysqld (enforce)\nfirefox (complain)\n"
+        )
+        image.write(
+            "etc/apparmor.d/usr.sbin.mysqld",
+            "/usr/sbin/mysqld {\n  /var/lib/mysql/ r,\n  /var/lib/mysql/** rwk,\n}\n",
+        )
+        assert image.goes_on(donor=LIKE)
+        donor = {**LIKE, "AppArmor": ["/var/lib/mysql", "/srv/logs"]}
+        assert "write /var/lib/mysql, the donor's files are in /srv/logs" in image.refused(donor=donor)
+        image.write("etc/apparmor.d/local/usr.sbin.mysqld", "/srv/logs/** rwk,\n")
+        assert image.goes_on(donor=donor)
+
+    def test_enforced_selinux_wants_a_label_of_data(self, image: Image) -> None:
+        image.write("sys/fs/selinux/enforce", "1")
+        says = image.refused(donor=LIKE)
+        assert "SELinux is enforced in the image, the donor's data directory is labelled not at all" in says
+        assert image.goes_on(donor={**LIKE, "SELinux": "system_u:object_r:mysqld_db_t:s0"})
+
+    def test_a_real_donor_says_what_its_copies_need(self, image: Image) -> None:
+        """A server with pages of 8 KiB, lower-case names and a table encrypted with a component's key."""
+        image.write("usr/sbin/mysqld.my", '{"components": "file://component_keyring_file"}')
+        image.write(
+            "usr/lib/mysql/plugin/component_keyring_file.cnf",
+            '{"path": "/srv/keys/main", "read_only": false}',
+        )
+        for name in ("d", "keys"):
+            (image.root / "srv" / name).mkdir()
+            shutil.chown(image.root / "srv" / name, 27306, 27306)
+        options = ["--no-defaults", "--user=mysql", "--datadir=/srv/d", "--innodb-page-size=8192"]
+        options += ["--lower-case-table-names=1", "--innodb-buffer-pool-size=16M"]
+        server = ["chroot", str(image.root), "/usr/sbin/mysqld", *options]
+        subprocess.run([*server, "--initialize-insecure"], check=True, capture_output=True)
+        shutil.chown(image.root / "srv/keys/main", 27306, 27306)  # made by root, before the server is mysql
+        image.write("etc/peaker/admin.cnf", "[client]\nuser=root\nsocket=/srv/d/s\n")
+        running = subprocess.Popen([*server, "--skip-networking", "--mysqlx=OFF", "--socket=/srv/d/s"])
+        try:
+            said = image.python(
+                "-c",
+                "import json\n"
+                "from peaker_host.database.mysql_client import admin_client\n"
+                "from peaker_host.layouts.image_fit import donor_facts\n"
+                "from peaker_host.machine.processes import Processes\n"
+                "from peaker_host.machine.settings import Settings\n"
+                "client = admin_client(Settings(), Processes())\n"
+                "assert client.wait_until_up(120)\n"
+                "client.execute('CREATE TABLE mysql.secret (n INT) ENCRYPTION = \"Y\"')\n"
+                "print(json.dumps(donor_facts(client, 'mysql', ['/srv/d'])))\n",
+            )
+        finally:
+            running.terminate()
+            running.wait(60)
+        assert said.returncode == 0, said.stderr
+        facts = json.loads(said.stdout)
+        assert facts == {
+            **LIKE,
+            "lower_case_table_names": "1",
+            "innodb_page_size": "8192",
+            **{name: "/srv/d" for name in LIKE if name.endswith(("dir", "directory"))},
+            "keyring component": {"component": "component_keyring_file", "key_file": "/srv/keys/main"},
+            "AppArmor": ["/srv/d"],
+        }
 
 
 class TestWhatIsAsked:

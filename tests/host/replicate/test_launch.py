@@ -293,7 +293,9 @@ class TestStartDatabase:
         programs = [argv[0] for argv, _ in ready.calls]
         assert programs.index("systemctl") < programs.index("mount")
         drop_in = Path(host.settings.unit_dir) / "mysql.service.d" / "peaker-volumes.conf"
-        assert f"ConditionPathIsMountPoint={host.settings.datadir}" in drop_in.read_text().splitlines()
+        written = drop_in.read_text().splitlines()
+        assert f"ConditionPathIsMountPoint={host.settings.datadir}" in written
+        assert written[-2:] == ["[Service]", "TimeoutStartSec=infinity"], "the wait is start_database's own"
 
     @pytest.mark.real
     def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
@@ -359,6 +361,20 @@ class TestStartDatabase:
         assert f"mysql does not answer, its unit is {ends_as}" in result["message"]
         assert "unknown variable" in result["message"]
         assert len(ready.said("systemctl is-active")) == 3, "activating is waited for"
+
+    @pytest.mark.real
+    def test_a_start_that_outlasts_the_time_is_ended_by_start_database_and_shows_its_log(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The unit has no limit of its own, so systemctl still waits."""
+        ready.on("SELECT 1", answer=CommandFailed("no"))
+        ready.on("systemctl start mysql", answer=CommandFailed("systemctl did not end within 1800 s"))
+        ready.on("systemctl is-active", answer="failed\n")
+        result = self.start(host, ready, capsys)
+        assert (result["error"], "systemctl did not end" in result["message"]) == (
+            "DatabaseStartFailed",
+            False,
+        )
 
     @pytest.mark.real
     def test_a_responder_that_does_not_answer_ends_the_step_and_not_the_wait_for_a_healthy_target(

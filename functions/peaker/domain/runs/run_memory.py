@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from peaker.domain.runs.ledger import RunPart
 
@@ -14,6 +15,14 @@ class Donor(RunPart):
 
     instance_id: str
     volumes: dict[str, str]
+
+
+class DonorServer(RunPart):
+    """What the donor's copies need of the image, by fact, as the host package says it."""
+
+    ledger_name = "donor_server"
+
+    facts: dict[str, Any]
 
 
 class Source(RunPart):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from peaker.domain.host_results import StorageAssembled, typed
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import DonorServer
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
@@ -15,9 +17,11 @@ from peaker.usecases.run.run_memory import host_id, made_id, plan_of_run
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     """The volumes are named by id, and by the donor's that each is a copy of: device names on Nitro do not say which is
-    which. The set manifest, which all members of a batch have from one donor, says what they were on the donor."""
+    which. The set manifest, which all members of a batch have from one donor, says what they were on the donor. The
+    donor's facts go along: the host holds its image against them. Raises ImageUnfit."""
     plan, rows = plan_of_run(ports, step), ports.ledger.resources(step.run_id)
-    manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
+    run = ports.ledger.run(shared_run(step))
+    manifest, donor = run.part(SetManifest), run.part(DonorServer)
     sources = {} if manifest is None else manifest.volumes
     volumes = [
         {
@@ -35,7 +39,9 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
         "RunId": step.run_id,
         "Volumes": json.dumps(volumes, separators=(",", ":")),
         "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
+        "Donor": json.dumps({} if donor is None else donor.facts, separators=(",", ":")),
         **ports.clusters.settings(step.cluster).host_parameters,
     }
     numbers = run_host_command(ports, step, "assemble_storage", instance_id, parameters)
-    return Summary(text=f"{len(volumes)} volumes seen by {instance_id}", numbers=numbers)
+    said = "".join(f"; {one}" for one in typed("assemble_storage", StorageAssembled, numbers).image)
+    return Summary(text=f"{len(volumes)} volumes seen by {instance_id}{said}", numbers=numbers)

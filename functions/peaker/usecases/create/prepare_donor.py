@@ -6,7 +6,7 @@ from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.host_results import DonorPrepared, typed
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Donor
+from peaker.domain.runs.run_memory import Donor, DonorServer
 from peaker.domain.storage.set_manifest import SINGLE, SetManifest, stacks_of, why_not_as_planned
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
@@ -37,6 +37,7 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
         raise DonorLagging(
             f"{instance_id}: lag is {shown}, gate {gate:g} s; a replica of it would start late"
         )
+    ports.ledger.settle(holder_of(step), DonorServer(facts=prepared.server))
     _settle_manifest(ports, step, plan, prepared)
     unfrozen = f"; without a freeze: {prepared.not_frozen}" if prepared.not_frozen else ""
     return Summary(

@@ -92,7 +92,7 @@ def _image_and_keys(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[list[Refusal]
         if facts.why_no_image is not None:
             refusals.append(Refusal(code="image", reason=f"{image} cannot be launched: {facts.why_no_image}"))
         taken = taken_devices(facts.image_devices, plan.volumes)
-        found += [Refusal(code="image", reason=f"{image} {why}") for why in taken]
+        refusals += [Refusal(code="image", reason=f"{image} {why}") for why in taken]
         if isinstance(facts.image_keys, Unknown):
             notes.append(f"the key of {image} is unknown: {facts.image_keys.why}")
         else:

@@ -19,7 +19,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import was_lost
 from peaker.usecases.run.sent_commands import RESEND_AFTER, send_command, sent_command
-from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
+from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, ImageUnfit
 
 # A host that loses one command after the other is not fit to serve.
 LOST_AT_MOST = 3
@@ -37,8 +37,8 @@ def run_host_command(
     """Returns the result of the document on the host.
 
     Raises HostCommandRunning until it has ended and HostCommandFailed (BinlogsGone for a source that has purged what
-    the replica lacks, AgentTooOld where the parameters never came to the shell, LeaseLost where another run has taken
-    the host over) when it did not succeed. With `repeat`
+    the replica lacks, ImageUnfit for an image that lacks what the donor's copies need, AgentTooOld where the parameters
+    never came to the shell, LeaseLost where another run has taken the host over) when it did not succeed. With `repeat`
     a command that has ended is followed by a new one on the next call; without, its result is given again.
     Parameters that cost something to find are given as a function, called only when a command is sent.
     """
@@ -132,8 +132,11 @@ def _result(document: str, instance_id: str, outcome: CommandOutcome) -> Numbers
     if outcome.status is CommandStatus.SUCCESS:
         return parse_success(document, outcome.stdout)
     said = last_json_line(outcome.stdout)
-    if said is not None and said.get("error") == BinlogsGone.__name__:
+    error = None if said is None else said.get("error")
+    if error == BinlogsGone.__name__:
         raise BinlogsGone(failure_text(document, said))
+    if error == ImageUnfit.__name__:
+        raise ImageUnfit(failure_text(document, said))
     if said is None:
         require_set_parameters(document, instance_id, outcome.stderr)
     otherwise = f"{outcome.status_details or outcome.status.value} on {instance_id}: {outcome.stderr[-400:]}"

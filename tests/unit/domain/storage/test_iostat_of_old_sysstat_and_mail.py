@@ -58,7 +58,7 @@ def _wrapped() -> str:
         "".join(f">> {line}\n" for line in _wrapped().splitlines()),
         "".join(f"> > {line}\n" for line in PLAIN.splitlines()),
         "Somebody wrote:\n" + "".join(f"> {line}\n" for line in PLAIN.splitlines()) + "\nThanks!\n",
-        "".join(f"{line} =\n{rest}\n" for line, rest in ((HEADING, HEADING_REST), (ROW, ROW_REST), (SDB, ROW_REST))) + "\n",
+        f"{HEADING} =\n{HEADING_REST}\n{ROW} =\n{ROW_REST}\n{SDB} =\n{ROW_REST}\n\n",
         PLAIN.replace("rkB/s", "rkB=\n/s").replace("47936.00", "4793=\n6.00"),
         PLAIN.replace("Device  ", "Device=20=20"),
         "".join(f"# {line}\n" for line in PLAIN.splitlines()),

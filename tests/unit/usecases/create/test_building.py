@@ -478,9 +478,42 @@ def test_an_image_whose_server_cannot_become_a_replica_ends_the_build_before_the
 ) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
-    answer(ports, "assemble_storage", ok=False, error="ImageUnfit", message="systemd has none of the units")
-    with pytest.raises(errors.HostCommandFailed, match="ImageUnfit: systemd has none of the units"):
+    said = {"version": 1, "ok": False, "error": "ImageUnfit", "message": "systemd has none of the units"}
+    ports.commands.results["assemble_storage"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(said))
+    with pytest.raises(errors.ImageUnfit, match="ImageUnfit: systemd has none of the units"):
         assemble_storage(ports, step(ports, "AssembleStorage"))
+
+
+def test_the_donors_facts_go_to_the_new_host_and_what_it_says_of_its_image_is_told(ports: FakePorts) -> None:
+    planned(ports)
+    facts = {"server version": [8, 4, 6], "owner of the data": [27, 27], "SELinux": ""}
+    numbers = {
+        "gtid_set": "a:1",
+        "lag_seconds": 0,
+        "server_uuid": "u",
+        "buffer_pool_pages": 1,
+        "data_bytes": 1,
+    }
+    answer(ports, "prepare_donor", **numbers, server=facts)
+    prepare_donor(ports, step(ports, "PrepareDonor"))
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    newer = "the image's server is 8.4.9, the donor's 8.4.6: newer within the series"
+    answer(ports, "assemble_storage", members=[], bytes=1, image=[newer])
+    told = assemble_storage(ports, step(ports, "AssembleStorage"))
+    assert json.loads(ports.commands.parameters[-1]["Donor"]) == facts
+    assert told.text.endswith(f"; {newer}")
+
+
+@pytest.mark.parametrize("mapped", ["/dev/sdg", "/dev/xvdg", "xvdg"])
+def test_a_device_name_that_the_image_maps_is_refused_before_anything_is_made(
+    ports: FakePorts, mapped: str
+) -> None:
+    ports.compute.image_maps = ["/dev/xvda", mapped]
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    [refusal] = planned["refusals"]
+    assert refusal["code"] == "image"
+    assert f"maps {mapped}, where log is to be attached (/dev/sdg)" in refusal["reason"]
 
 
 def test_the_prewarm_is_reported_and_its_deadline_kept(ports: FakePorts) -> None:

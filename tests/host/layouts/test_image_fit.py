@@ -1,0 +1,136 @@
+"""The comparison of a donor with an image: each fact's rule, and what is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from host_bench import ScriptedProcesses, table, variables
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.layouts.image_fit import compare, donor_facts, image_facts, needs
+from peaker_host.layouts.image_hosts import Image
+from peaker_host.machine.errors import CommandFailed, ToolMissing
+from peaker_host.machine.image_server import PROGRAMS, ImageServer, ServerUnit
+from peaker_host.machine.settings import Settings
+
+DONOR = {"server version": [8, 4, 6], "owner of the data": [27, 27]}
+IMAGE = {"server version": [8, 4, 6], "owner of the data": [27, 27, "mysql"], "programs": []}
+
+
+def judged(donor: dict[str, Any], image: dict[str, Any]) -> tuple[list[str], list[str]]:
+    return compare({**DONOR, **donor}, {**IMAGE, **image})
+
+
+def test_the_same_on_both_sides_fits_in_silence() -> None:
+    assert judged({}, {}) == ([], [])
+
+
+def test_newer_within_the_series_is_said() -> None:
+    said = "the image's server is 8.4.9, the donor's 8.4.6: newer within the series"
+    assert judged({}, {"server version": [8, 4, 9]}) == ([], [said])
+
+
+def test_another_group_with_the_same_user_is_said() -> None:
+    reasons, said = judged({}, {"owner of the data": [27, 999, "mysql"]})
+    assert (reasons, said) == (
+        [],
+        ["mysql has uid 27 gid 999 in the image, the donor's files are of uid 27 gid 27"],
+    )
+
+
+def test_an_image_without_the_account_is_refused() -> None:
+    reasons, _ = judged({}, {"owner of the data": ["mysql"]})
+    assert reasons == ["the image has no account mysql, the donor's files are of uid 27 gid 27"]
+
+
+def test_a_fact_that_cannot_be_read_is_said_and_refuses_only_where_it_is_essential() -> None:
+    reasons, said = judged({"AppArmor": ["/var/lib/mysql"]}, {"AppArmor": None, "owner of the data": None})
+    assert (reasons, said) == (
+        [],
+        ["owner of the data of the image is unknown", "AppArmor of the image is unknown"],
+    )
+    assert judged({}, {"server version": None})[0] == ["server version of the image is unknown"]
+    assert judged({"server version": None}, {})[0] == ["server version of the donor is unknown"]
+
+
+def test_a_fact_that_the_donor_does_not_have_is_not_asked_for() -> None:
+    assert compare({}, {"programs": []}) == ([], [])
+
+
+def test_every_difference_is_named_at_once() -> None:
+    image = {"server version": [8, 4, 5], "programs": ["sysstat"], "owner of the data": [999, 999, "mysql"]}
+    assert len(judged({}, image)[0]) == 3
+
+
+def test_a_label_that_the_donor_enforces_itself_is_right() -> None:
+    assert judged({"SELinux": "enforced u:object_r:orders_t:s0"}, {"SELinux": True}) == ([], [])
+    assert judged({"SELinux": "u:object_r:default_t:s0"}, {"SELinux": True})[0] != []
+    assert judged({"SELinux": ""}, {"SELinux": False}) == ([], [])
+
+
+def image_of(programs: ScriptedProcesses) -> Image:
+    programs.on("--version", answer="mysqld  Ver 8.4.6 for Linux on x86_64 (MySQL Community Server - GPL)")
+    programs.on("--print-defaults", answer="mysqld would have been started with:\n--user=nobody")
+    server = ImageServer(programs, ServerUnit("mysqld"), PROGRAMS)
+    return Image(programs, server, "/var/lib/mysql", "mysql", ["/var/lib/mysql"], "/nowhere")
+
+
+def test_an_image_is_asked_in_the_words_of_its_own_programs(programs: ScriptedProcesses) -> None:
+    programs.on("fio --enghelp=libaio", answer="libaio options")
+    programs.on("fio --enghelp=io_uring", answer="")
+    programs.on("iostat -V", answer=ToolMissing("iostat is not installed"))
+    programs.on(
+        "--verbose --help",
+        answer="mysqld  Ver 8.4.6\n\ninnodb-undo-directory     (No default value)\ninnodb-page-size    16384\n",
+    )
+    image = image_of(programs)
+    asked = {**DONOR, "innodb_undo_directory": "/var/lib/mysql", "innodb_page_size": "16384", "datadir": "/x"}
+    found = image_facts(image, asked)
+    assert found["innodb_undo_directory"] == "/var/lib/mysql"
+    assert found["programs"] == ["sysstat"]
+    assert found["owner of the data"][2] == "nobody"
+    assert len(programs.said("--help")) == 1, "asked once for all"
+
+
+def test_what_an_image_does_not_say_is_unknown(programs: ScriptedProcesses) -> None:
+    programs.on("fio", answer=CommandFailed("fio did not end")).on("iostat").on("--help", answer="nothing\n")
+    found = image_facts(image_of(programs), {**DONOR, "innodb_page_size": "16384"})
+    assert (found["programs"], found["innodb_page_size"]) == (None, None)
+
+
+def donor_of(programs: ScriptedProcesses, **changes: str) -> dict[str, Any]:
+    told = {"version": "8.4.6-6", "innodb_page_size": "16384", "innodb_log_group_home_dir": "./", **changes}
+    programs.on("SHOW GLOBAL VARIABLES", answer=variables(**told))
+    return donor_facts(admin_client(Settings(), programs), "mysql", ["/tmp"])
+
+
+COMPONENT = table(
+    {"STATUS_KEY": "Component_name", "STATUS_VALUE": "component_keyring_file"},
+    {"STATUS_KEY": "Data_file", "STATUS_VALUE": "/srv/keys/main"},
+)
+
+
+def test_a_component_counts_only_where_something_is_encrypted(programs: ScriptedProcesses) -> None:
+    programs.on("keyring_component_status", answer=COMPONENT)
+    programs.on("INNODB_TABLESPACES", answer=table({"n": "0"}))
+    assert "keyring component" not in donor_of(programs)
+    assert "keyring component" in donor_of(programs, binlog_encryption="ON")
+    programs.on("INNODB_TABLESPACES", answer=table({"n": "3"}))
+    assert donor_of(programs)["keyring component"] == {
+        "component": "component_keyring_file",
+        "key_file": "/srv/keys/main",
+    }
+
+
+def test_a_keyring_that_cannot_be_asked_is_said(programs: ScriptedProcesses) -> None:
+    programs.on("keyring_component_status", answer=CommandFailed("denied"))
+    donor = donor_of(programs)
+    assert donor["keyring component"] is None
+    assert compare(donor, {"keyring component": {}}) == ([], ["keyring component of the donor is unknown"])
+
+
+def test_doctor_says_what_the_image_must_have(programs: ScriptedProcesses) -> None:
+    programs.on("keyring_component_status", answer="")
+    told = needs({**donor_of(programs), "owner of the data": [27, 27]})
+    assert told.startswith("a server of 8.4.6 or newer in its series, its account of uid 27 gid 27, ")
+    assert "innodb_page_size 16384" in told
+    assert needs({}).startswith("a server of an unknown version; fio")
