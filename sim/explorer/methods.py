@@ -230,7 +230,14 @@ ONE_CALL: Mapping[str, frozenset[str]] = {
     "Ec2Compute": frozenset(
         {
             *("instances_of_cluster", "instances_of_environment", "instances_of_run", "instance"),
-            *("on_demand_instances", "default_vcpus", "ebs_promise", "image_keys", "platform"),
+            *(
+                "on_demand_instances",
+                "default_vcpus",
+                "ebs_promise",
+                "image_devices",
+                "image_keys",
+                "platform",
+            ),
             "capacity_reservations",
         }
     ),

@@ -14,6 +14,7 @@ from peaker.domain.runs.run_memory import (
     BlockList,
     DatabaseStop,
     Donor,
+    DonorServer,
     EndpointExit,
     FirstSetSize,
     Placement,
@@ -64,6 +65,7 @@ PLAN = ScaleOutPlan(
 ONE_OF_EACH: tuple[RunPart, ...] = (
     PLAN,
     DONOR,
+    DonorServer(facts={"server version": [8, 4, 6], "datadir": "/var/lib/mysql"}),
     Source(instance_id="i-2", private_ip="10.77.2.20"),
     RunReplica(instance_id="i-3", builder="run-0", running_since=NOON),
     Removal(replicas=(RunReplica(instance_id="i-3", builder="run-0", running_since=NOON, follows="i-1"),)),

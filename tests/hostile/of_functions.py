@@ -128,6 +128,7 @@ PREWARM_NUMBERS = {
 }
 OF_A_HOST: Mapping[str, tuple[type[host_results.HostResult], Any]] = {
     "prepare_donor": (host_results.DonorPrepared, HEALTHY["prepare_donor"]),
+    "assemble_storage": (host_results.StorageAssembled, {"image": ["SELinux of the image is unknown"]}),
     "report_prewarm": (host_results.PrewarmReport, PREWARM_NUMBERS),
     "verify_storage": (host_results.StorageProof, HEALTHY["verify_storage"]),
     "report_work": (host_results.WorkReport, HEALTHY["report_work"]),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
 from peaker_host.health import policy, process, sample, serving_floor
 from peaker_host.health.server import HealthServer
-from peaker_host.layouts import lvm_reports, md_examine
+from peaker_host.layouts import commands as layout_commands
+from peaker_host.layouts import image_fit, lvm_reports, md_examine
 from peaker_host.machine import devices, files, image_server, manifest
 from peaker_host.machine.errors import (
     HostError,
@@ -231,6 +233,17 @@ XFS_DB = (
 )
 
 
+DONOR_FACTS = {"server version": [8, 4, 6], "innodb_page_size": "16384", "datadir": "/var/lib/mysql",
+               "owner of the data": [27, 27], "keyring component": {"component": "file://component_keyring_file",
+                                                                    "key_file": "keys"}}  # fmt: skip
+IMAGE_FACTS = {**DONOR_FACTS, "owner of the data": [112, 118, "mysql"], "SELinux": True, "AppArmor": ["/data"],
+               "keyring component": {"components": [], "of_copy": False, "has_key_file": True}, "programs": []}  # fmt: skip
+
+
+def _image_against(text: str) -> Any:
+    return image_fit.compare(layout_commands._facts(text), IMAGE_FACTS)
+
+
 def entries() -> list[EntryPoint]:
     """All of them."""
     return [*_arguments(), *_files(), *_databases(), *_programs(), *_neighbours(), *_volumes()]
@@ -246,6 +259,10 @@ def _arguments() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "set manifest of assemble_storage", JSON_TEXT, manifest.parse_stacks, ([STACK],), refused,
         (f"{room}.parse_stacks",), _sets_hold_together,
+    )  # fmt: skip
+    yield EntryPoint(
+        "donor's facts of assemble_storage", JSON_TEXT, _image_against, (DONOR_FACTS,), (ArgumentTypeError,),
+        ("peaker_host.layouts.commands._facts_in",),
     )  # fmt: skip
     room = "peaker_host.health.policy"
     yield EntryPoint(

@@ -29,6 +29,8 @@ NOT_OF_OTHERS = {
     "peaker_host.database.data_paths.read_mounts": "the kernel's list",
     "peaker_host.donor.base_checks.read_filesystems": "the kernel's list",
     "peaker_host.machine.command_gate._holder": "the gate's own lock file",
+    "peaker_host.layouts.image_fit._carried": "written one call before",
+    "peaker_host.layouts.image_rules._keyring_of_image": "any misfit makes the fact unknown, in image_fit._known",
     "peaker_host.machine.devices.describe_device": "the kernel's answer",
     "peaker_host.machine.understanding.parsed_json": "the decoder itself",
     "peaker_host.prove.read_again.read_again": "reads blocks and looks at none",

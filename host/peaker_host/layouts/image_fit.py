@@ -62,7 +62,13 @@ def compare(donor: Mapping[str, Any], image: Mapping[str, Any]) -> Tuple[List[st
             whose = "image" if ours is None else "donor"
             (reasons if fact.essential else said).append(f"{fact.name} of the {whose} is unknown")
             continue
-        refuses, words = fact.rule(theirs, ours)
+        try:
+            refuses, words = fact.rule(theirs, ours)
+        except MISFITS:
+            refuses, words = (
+                fact.essential,
+                f"{fact.name} cannot be compared: {theirs!r:.80} with {ours!r:.80}",
+            )
         if words:
             (reasons if refuses else said).append(words)
     return reasons, said
