@@ -28,7 +28,10 @@ CONSTANTS = {
     "peaker_host.donor.administrator": {"who"},
     "peaker_host.donor.base_checks": {"name"},
     "peaker_host.health.account": {"name", "right", "table", "_RESTORE_WAIT_SECONDS"},
+    "peaker_host.layouts.image_hosts": {"names"},
     "peaker_host.replicate.identity": {"listed"},
+    # A number that this host has drawn.
+    "peaker_host.replicate.server_ids": {"drawn"},
     "peaker_host.replicate.launch": {"_TORN_CODE"},
     # sql_text has made it.
     "peaker_host.replicate.source_login": {"oldest"},

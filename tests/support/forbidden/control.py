@@ -115,6 +115,8 @@ def _starts(role: Role, workflow: str) -> bool:
     if role.kind == "other":
         named = role.job.lower().replace("_", "")
         return role.service == "events.amazonaws.com" and workflow.replace("_", "") in named
+    if workflow == "scale_out" and role.holds(P.START_SCALE_OUT):
+        return True
     return role.is_set("operate") and workflow in WORKFLOWS_TO_START
 
 
