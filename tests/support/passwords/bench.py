@@ -102,6 +102,9 @@ def joining(bench: Bench, change: tuple[int, str] = (0, ""), status: str = chann
     """A copy whose channel is stopped, or stands as `status` says."""
     stored = table(User_name="repl", User_password=CANARY, Port="3306", Channel_name="", Host="10.77.1.9")
     bench.rules = [
+        ("server_uuid", 0, answer(id=77, uuid="a1")),
+        ("@@GLOBAL.server_id", 0, answer(id=1)),
+        ("SHOW REPLICAS", 0, ""),
         ("gtid_purged", 0, answer(executed="", purged="")),
         ("@@GLOBAL.gtid_executed", 0, answer(gtid="")),
         ("CHANGE REPLICATION SOURCE", *change),
