@@ -39,7 +39,6 @@ RUN_BY: dict[str, str] = {
     r"make (demo|check|faults|soak|model|bench(-\w+)?)\s*$": "takes minutes to hours; the target is looked at below",
     r"make test-storage( ONLY=\S+)?$": "takes minutes and QEMU; the target is looked at below",
     r"\$EDITOR ": "a person's own editor",
-    r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",
 }
 NOT_RUN = re.compile(r"takes minutes|a person's own|needs |it is what runs|Makefile:")
 
