@@ -189,13 +189,12 @@ def _by_turn(
 ) -> _Wanted:
     """What must be begun now because later builds wait for those that are begun now."""
     coming = (inputs.fleet.serving or 0) + inputs.fleet.building
-    wanted = []
-    for later in needed_later(inputs, forecast, lead_time, policy):
-        begins = later.begins(coming, wanted_now)
-        if begins > 0:
-            numbers["needed_later"] = max(numbers.get("needed_later", 0.0), float(later.replicas))
-            wanted.append(_Asked(coming + begins, later.text))
-    return wanted
+    later = needed_later(inputs, forecast, lead_time, policy)
+    # The next batch begins when the one of now serves: only what is begun with this one is there before.
+    if later is None or wanted_now <= coming or later.replicas <= coming:
+        return []
+    numbers["needed_later"] = float(later.replicas)
+    return [_Asked(later.replicas, later.text)]
 
 
 def _by_calendar(
@@ -218,72 +217,46 @@ def is_beyond(forecast: Forecast, until_seconds: float) -> bool:
 
 @dataclass(frozen=True)
 class Later:
-    """Replicas needed in `lead_times` of them, when so many batches can have been built, one after the other.
+    """Replicas needed within two lead times, when the batch after the next one can have been built.
 
-    load is the `quantile` of the load until `ahead_seconds` from now; `batch` how many one holds, None: any number.
+    load is the `quantile` of the load until `ahead_seconds` from now.
     """
 
     replicas: int
-    lead_times: int
     load: float
     quantile: float
     ahead_seconds: float
-    batch: int | None
-
-    @property
-    def least(self) -> int:
-        """How many must be there before the last batch in time for this begins; 0 where it alone can build all."""
-        return 0 if self.batch is None else self.replicas - (self.lead_times - 1) * self.batch
-
-    def begins(self, coming: int, wanted_now: int) -> int:
-        """How many of them must be begun now, where `wanted_now` is what other reasons ask for; below 1 none.
-
-        The next batch begins when the one of now serves: what is needed before the next serves is begun with this.
-        """
-        room = self.replicas - coming if self.batch is None else min(self.replicas - coming, self.batch)
-        if self.lead_times == 2 and wanted_now > coming:
-            return room
-        return min(room, self.least - coming)
 
     @property
     def text(self) -> str:
         """What it is, for the reason of a decision."""
         minutes = self.ahead_seconds / 60
-        batches = "the next batch begins when this one serves"
-        if self.batch is not None:
-            batches += f", with {self.batch} built at a time"
         return (
             f"p{self.quantile * 100:g} of the load until {minutes:.0f} min from now, {load_text(self.load)}, "
-            f"as {batches}"
+            "as the next batch begins when this one serves"
         )
 
 
 def needed_later(
     inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
-) -> list[Later]:
-    """What is needed in 2, 3, ... lead times, as far as the forecast reaches.
+) -> Later | None:
+    """What is needed in two lead times; None where the forecast does not reach so far.
 
-    Batches are built one after the other, so the k-th one is ready in k lead times: where a batch is limited, a steep
-    rise must be begun before its foot is a lead time away.
+    A cluster builds one batch at a time: what could not be begun while this one is built is begun with it.
     """
     lead = lead_time.p90_seconds
     if policy.batches_overlap or forecast.quantiles is None or lead <= 0:
-        return []
+        return None
     if forecast.standing is Standing.DEGRADED:
-        return []
+        return None
     passed = passed_seconds(inputs, forecast)
-    reach = forecast.reach_seconds - passed - policy.period_seconds
-    most = min(int(reach // lead), 2 if policy.builds_at_once is None else policy.max_replicas)
-    found = []
-    for number in range(2, most + 1):
-        ahead = number * lead
-        # From one lead time earlier: what could not be begun while another was being built is begun now.
-        since, until = ahead - lead, ahead + policy.period_seconds
-        factor = calendar_factor(inputs, since, until)
-        upper = with_factor(forecast, policy.quantile, passed + since, passed + until, factor)
-        replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
-        found.append(Later(replicas, number, upper, policy.quantile, ahead, policy.builds_at_once))
-    return found
+    if forecast.reach_seconds - passed - policy.period_seconds < 2 * lead:
+        return None
+    since, until = lead, 2 * lead + policy.period_seconds
+    factor = calendar_factor(inputs, since, until)
+    upper = with_factor(forecast, policy.quantile, passed + since, passed + until, factor)
+    replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
+    return Later(replicas, upper, policy.quantile, 2 * lead)
 
 
 def passed_seconds(inputs: DecisionInputs, forecast: Forecast) -> float:

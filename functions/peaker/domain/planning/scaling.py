@@ -24,7 +24,6 @@ from peaker.domain.planning.needed_replicas import (
     calendar_factor,
     is_beyond,
     need_of,
-    needed_later,
     passed_seconds,
     with_factor,
 )
@@ -265,10 +264,7 @@ def _keep(
     by_soon = replicas_for(soon, capacity)
     by_later = replicas_for(later, capacity)
     by_calendar = max((o.asked(capacity) for o in active_overrides(inputs, 0.0, look_seconds)), default=0)
-    later_ones = needed_later(inputs, forecast, lead_time, policy)
-    in_turn = max(later_ones, key=lambda one: one.least, default=None)
     choices = [
-        *([] if in_turn is None else [(in_turn.least, in_turn.text)]),
         (
             by_soon,
             f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {load_text(soon)}",

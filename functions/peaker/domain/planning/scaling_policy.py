@@ -77,8 +77,7 @@ class ScalingPolicy:
     # Whether the measured load alone decides, as where nothing can be forecast.
     is_reactive: bool = False
     keep_quantile: float = 0.75
-    # Replicas of one batch; None: any number. A cluster's lease lets one run, and so one batch, build at a time.
-    builds_at_once: int | None = None
+    # A cluster's lease lets one run, and so one batch, build at a time; rivals of a backtest have no such limit.
     batches_overlap: bool = False
     hold_after_trouble_seconds: float = 1800.0
     # A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.

@@ -401,19 +401,6 @@ def test_a_load_that_comes_later_keeps_a_replica_only_within_two_lead_times(hour
     assert decide(known_now(serving=3), later, LEAD, POLICY, READY).surplus == surplus
 
 
-def test_a_steep_rise_is_begun_early_where_replicas_are_built_one_after_the_other() -> None:
-    """500 in six hours takes three more than two; at two hours each the first must be begun now."""
-    rise = forecast([150.0] * 5 + [490.0])
-    one = replace(POLICY, builds_at_once=1)
-    decision = decide(known_now(), rise, LEAD, one, CheckState())
-    assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 3, 1)
-    assert "with 1 built at a time" in decision.reason
-    assert decision.numbers["needed_later"] == 5
-    assert decide(known_now(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
-    later = forecast([150.0] * 12 + [490.0])
-    assert decide(known_now(), later, LEAD, one, CheckState()).action is not Action.SCALE_OUT
-
-
 def test_a_batch_takes_along_what_is_needed_before_the_next_one_serves() -> None:
     """Three at two hours, five at three: the batch of the third is at work until then, so the others come with it."""
     rise = forecast([150.0, 150.0, 290.0, 490.0, 490.0, 490.0])
@@ -421,8 +408,6 @@ def test_a_batch_takes_along_what_is_needed_before_the_next_one_serves() -> None
     assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 5, 3)
     assert "until 240 min from now, 490" in decision.reason
     assert "the next batch begins when this one serves" in decision.reason
-    two = decide(known_now(), rise, LEAD, replace(POLICY, builds_at_once=2), CheckState())
-    assert (two.required, two.shortage) == (4, 2), "no more than a batch holds"
     overlapping = decide(known_now(), rise, LEAD, replace(POLICY, batches_overlap=True), CheckState())
     assert (overlapping.required, overlapping.shortage) == (3, 1)
 
@@ -430,14 +415,6 @@ def test_a_batch_takes_along_what_is_needed_before_the_next_one_serves() -> None
 def test_nothing_is_begun_for_what_a_batch_of_its_own_brings_in_time() -> None:
     rise = forecast([150.0] * 4 + [490.0])
     assert decide(known_now(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
-
-
-def test_what_could_not_be_built_again_in_turn_is_kept() -> None:
-    rise = forecast([150.0] * 7 + [590.0])
-    full = known_now(serving=6)
-    assert decide(full, rise, LEAD, POLICY, READY).surplus == 4
-    in_turn = decide(full, rise, LEAD, replace(POLICY, builds_at_once=1), READY)
-    assert in_turn.surplus == 3, "three can be built in the six hours before the rise's last lead time"
 
 
 def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> None:
