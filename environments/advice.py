@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from environments import aws_names
 from environments.calendar_settings import CalendarEvent
 from environments.settings import Cluster, Environment
-from peaker_contract.field_types import Fault, Location
+from peaker_contract.field_types import Fault
 from peaker_contract.limit_settings import shipped_hourly_usd
 
 # Above this the forecast steps are too long to be learned from (docs/forecast-and-decision.md).
@@ -21,29 +20,13 @@ FARTHEST_USUAL_EVENT = timedelta(days=400)
 
 def advice(environment: Environment, now: datetime) -> Iterator[Fault]:
     """One entry per setting, with what it comes to and what to do."""
-    known = aws_names.regions()
-    if environment.region not in known:
-        said = f"{environment.region} is no region that this release knows"
-        yield Fault(("region",), said + aws_names.nearest(environment.region, known))
     for index, cluster in enumerate(environment.clusters):
         found = [
-            *_about_types(cluster),
             *_about_events(cluster, now),
             *_about_budget(cluster, environment.region),
             *_about_forecast(cluster),
         ]
         yield from (one.below("clusters", index) for one in found)
-
-
-def _about_types(cluster: Cluster) -> Iterator[Fault]:
-    places: list[tuple[Location, str]] = [
-        (("instance_type",), cluster.instance_type),
-        *((("fallback_instance_types", at), one) for at, one in enumerate(cluster.fallback_instance_types)),
-    ]
-    for at, kind in places:
-        if kind not in aws_names.instance_types():
-            nearest = aws_names.nearest_instance_type(kind)
-            yield Fault(at, f"{kind} is no instance type that this release knows{nearest}")
 
 
 def _about_events(cluster: Cluster, now: datetime) -> Iterator[Fault]:

@@ -2,7 +2,7 @@
 
     python -m environments.aws_names          writes the file anew from the installed botocore (make aws-names)
 
-A name that is not in the file is used, with a warning: it may be newer, or a slip.
+A name that is newer than the file is refused until the file is written anew.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+NEWER = "for a newer one: pip install --upgrade botocore, then make aws-names"
 PATH = Path(__file__).with_name("aws_names.json")
 # A pseudo region stands for none.
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[0-9]+$")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
+from environments import aws_names
 from environments.clusters_by_endpoint import by_endpoint
 from environments.may_use import clusters_keep_to
 from peaker_contract.cluster import ClusterBlock, deployed_document
@@ -62,6 +63,17 @@ def _its_balancer_reaches_every_zone(
                 ("read_endpoint", "subnets"),
                 f"must have a subnet in each zone of the cluster's subnets, got none in {zone}: a replica there would "
                 "get no reads",
+            )
+
+
+def _instance_types_are_known(instance_type: str, fallback_instance_types: Sequence[str]) -> Iterator[Fault]:
+    fallbacks = ((("fallback_instance_types", at), kind) for at, kind in enumerate(fallback_instance_types))
+    for place, kind in ((("instance_type",), instance_type), *fallbacks):
+        if kind not in aws_names.instance_types():
+            yield Fault(
+                place,
+                f"must be an instance type that this release knows, got {kind!r} ({aws_names.NEWER})"
+                f"{aws_names.nearest_instance_type(kind)}",
             )
 
 
@@ -171,6 +183,7 @@ FILE_RULES: tuple[Rule, ...] = (
     *CLUSTER_RULES,
     _endpoint_hears_of_the_bad_in_time,
     _its_balancer_reaches_every_zone,
+    _instance_types_are_known,
 )
 # Read from a cluster, and the name and region of its environment.
 PLACE_RULES: tuple[Rule, ...] = (

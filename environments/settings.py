@@ -177,12 +177,17 @@ class Environment(Settings):
 
     @field_validator("region")
     @classmethod
-    def _is_in_a_partition_that_peaker_knows(cls, region: str) -> str:
+    def _is_one_that_peaker_knows(cls, region: str) -> str:
         partition = aws_names.partition_of(region)
         if partition not in PARTITIONS:
             raise ValueError(
                 f"must be a region of the partition {' or '.join(PARTITIONS)}, got {region} of {partition}: there the "
                 "services have other names, which Peaker's permissions do not have"
+            )
+        if region not in aws_names.regions():
+            raise ValueError(
+                f"must be a region that this release knows, got {region!r} ({aws_names.NEWER})"
+                f"{aws_names.nearest(region, aws_names.regions())}"
             )
         return region
 

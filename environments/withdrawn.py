@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 WITHDRAWN = {
-    "accept_unlisted_region": "remove it; a region that is not listed is a warning",
+    "accept_unlisted_region": "remove it; a newer region is known after pip install --upgrade botocore and "
+    "make aws-names",
     "functions": "remove it; functions run on Python 3.13 and arm64, in the environment local on this machine's own",
     "network": "write vpc_id beside account; subnets of a load balancer go into clusters.NAME.read_endpoint.subnets",
-    "clusters.accept_unlisted_instance_type": "remove it; a type that is not listed is a warning",
+    "clusters.accept_unlisted_instance_type": "remove it; a newer type is known after pip install --upgrade "
+    "botocore and make aws-names",
     "clusters.calendar.time_zone": "remove it; times without an offset are in the cluster's time_zone",
     "clusters.capacity_reservations": "remove it; reserve room for an event yourself, targeted and in a resource "
     "group, and name the group in capacity_reservation_group_arn",
