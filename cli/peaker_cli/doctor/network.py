@@ -139,7 +139,7 @@ def _one_vpc(settings: ClusterSettings, facts: NetworkFacts, groups: Mapping[str
         places.setdefault(facts.target_vpc, []).append("the target groups")
     if len(places) > 1:
         shown = "; ".join(f"{vpc}: {', '.join(names)}" for vpc, names in sorted(places.items()))
-        remedy = "name subnets, security groups and network.vpc_id of one VPC, and deploy"
+        remedy = "name subnets, security groups and vpc_id of one VPC, and deploy"
         return NETWORK.refuses("VPC", f"not all is in one VPC: {shown}", remedy)
     return NETWORK.passes("VPC", f"all is in {', '.join(places) or 'no VPC that is known'}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -161,7 +161,7 @@ class StatusReader:
             .paginate(AlarmNamePrefix=f"{prefix(self._control.environment)}-", StateValue="ALARM")
         )
         found = [one for page in pages for one in page["MetricAlarms"]]
-        others = self._others(cluster)
+        names = self.clusters()
         return tuple(
             Alarm(
                 str(one["AlarmName"]),
@@ -170,16 +170,8 @@ class StatusReader:
                 PurePosixPath(str(one.get("AlarmDescription", "")).rpartition("Runbook: ")[2]).stem,
             )
             for one in found
-            if not str(one["AlarmName"]).startswith(others)
+            if owner_of(str(one["AlarmName"]), self._control.environment, names) in (None, cluster)
         )
-
-    def _others(self, cluster: str) -> tuple[str, ...]:
-        """The beginnings of the names of other clusters' alarms and rules that are not also this cluster's own."""
-        mine = of_cluster(self._control.environment, cluster, "")
-        begins = (
-            of_cluster(self._control.environment, name, "") for name in self.clusters() if name != cluster
-        )
-        return tuple(one for one in begins if not mine.startswith(one))
 
     def _paused_rules(self, cluster: str) -> tuple[str, ...]:
         """The cluster's rules of EventBridge that somebody disabled."""
@@ -188,9 +180,11 @@ class StatusReader:
             .get_paginator("list_rules")
             .paginate(NamePrefix=of_cluster(self._control.environment, cluster, ""))
         )
-        others = self._others(cluster)
-        names = (str(one["Name"]) for page in pages for one in page["Rules"] if one["State"] == "DISABLED")
-        return tuple(sorted(name for name in names if not name.startswith(others)))
+        clusters = self.clusters()
+        off = (str(one["Name"]) for page in pages for one in page["Rules"] if one["State"] == "DISABLED")
+        return tuple(
+            sorted(name for name in off if owner_of(name, self._control.environment, clusters) == cluster)
+        )
 
     def _last_run(self, cluster: str) -> EndedRun | None:
         """The newest of the last runs that has ended, with its failure out of the receipt."""
@@ -244,6 +238,12 @@ class StatusReader:
     @cached_property
     def _records(self) -> DynamoForecastRecords:
         return DynamoForecastRecords(self._client("dynamodb"), self._control.ledger_table, self.ledger)
+
+
+def owner_of(name: str, environment: str, clusters: Sequence[str]) -> str | None:
+    """Returns the cluster whose alarm or rule it is, by the longest name that fits; None for one of all clusters."""
+    mine = (one for one in clusters if name.startswith(of_cluster(environment, one, "")))
+    return max(mine, key=len, default=None)
 
 
 def _failure(of_receipt: Any) -> str:

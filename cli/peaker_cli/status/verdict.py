@@ -14,7 +14,8 @@ from peaker_cli.durations import duration
 from peaker_cli.status.document import Alarm, ClusterStatus, EndedRun, ReplicaStatus
 from peaker_contract.names import of_cluster
 
-# The outcomes of a run that a person should hear of, until a later run ends well.
+# The outcomes of a run that a person should hear of, until a later run ends well, or for a day.
+_HEARD_OF_FOR_SECONDS = 86_400.0
 _FAILED_OUTCOMES = {
     "rolled_back": "failed and was undone",
     "undo_incomplete": "failed, and its undo is not complete",
@@ -163,8 +164,10 @@ def _of_runs(status: ClusterStatus) -> Iterator[Trouble]:
     last = status.last_run
     if last is None or isinstance(last, Unknown):
         return
-    if (text := _FAILED_OUTCOMES.get(last.outcome)) is not None:
-        runbook = "undo-incomplete" if last.outcome == "undo_incomplete" else "workflow-failed"
+    is_open = last.outcome == "undo_incomplete"
+    is_new = seconds_between(last.ended_at, status.at) <= _HEARD_OF_FOR_SECONDS
+    if (text := _FAILED_OUTCOMES.get(last.outcome)) is not None and (is_open or is_new):
+        runbook = "undo-incomplete" if is_open else "workflow-failed"
         why = f": {last.failure}" if last.failure else ""
         sentence = f"{last.run_id} {text} {_age(last.ended_at, status.at)} ago{why}"
         yield Trouble(Word.FAILED, sentence, runbook, f"peaker receipt {last.run_id}")
@@ -202,14 +205,14 @@ def _of_rules(status: ClusterStatus) -> Iterator[Trouble]:
 
 
 def _of_alarms(status: ClusterStatus) -> Iterator[Trouble]:
-    """Alarms whose cause no other finding names."""
+    """Alarms but those that start workflows; one without a runbook is of a replica behind a DNS name."""
     starting = [
         of_cluster(status.environment, status.cluster, one) for one in ("replica-shortage", "replica-surplus")
     ]
     for alarm in _alarms(status):
         if alarm.name not in starting:
             since = f" since {alarm.since:%d %b %H:%M} UTC" if alarm.since else ""
-            yield Trouble(Word.FAILED, f"alarm {alarm.name}{since}", alarm.runbook or "replica-shortage",
+            yield Trouble(Word.FAILED, f"alarm {alarm.name}{since}", alarm.runbook or "empty-read-endpoint",
                           f"peaker runs {status.cluster}")  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from peaker.domain.instants import to_iso
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
@@ -15,6 +16,7 @@ from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_cli.status.document import Alarm, Facts, as_document, cluster_status
+from peaker_cli.status.gather import owner_of
 from peaker_cli.status.rendering import render_overview, render_status, status_line
 from peaker_cli.status.run_at_work import RunAtWork
 from rich.console import Console
@@ -147,6 +149,19 @@ def removal(began: datetime) -> RunAtWork:
     run = RunRow("scale-in-orders-1", "orders", "scale_in", began, ExecutionInput(cluster="orders"))
     lease = LeaseRow("orders", run.run_id, "scale_in", 7, NOON + timedelta(hours=6))
     return RunAtWork(lease, run, (), AT_WORK)
+
+
+@pytest.mark.parametrize(
+    ("name", "cluster"),
+    [
+        ("peaker-prod-orders-replica-shortage", "orders"),
+        ("peaker-prod-orders-eu-replica-shortage", "orders-eu"),
+        ("peaker-prod-scale_out-workflow-failed", None),
+        ("peaker-prod-invocation-failed", None),
+    ],
+)
+def test_an_alarm_is_of_the_cluster_whose_name_it_has_whole(name: str, cluster: str | None) -> None:
+    assert owner_of(name, "prod", ["carts", "orders", "orders-eu"]) == cluster
 
 
 def test_the_kept_snapshots_are_shown_with_what_they_cost() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,13 @@ def test_the_first_line_names_the_trouble_its_runbook_and_the_line_to_type(
     assert (found.word, first.runbook, first.line) == (word, runbook, line)
     assert said in found.first_line
     assert (RUNBOOKS / f"{runbook}.md").is_file()
+
+
+def test_a_run_that_failed_days_ago_is_history_unless_its_undo_is_open() -> None:
+    long_ago = replace(FAILED_RUN, ended_at=NOON - timedelta(days=2))
+    assert verdict(quiet(last_run=long_ago)).word is Word.OK
+    still_open = verdict(quiet(last_run=replace(long_ago, outcome="undo_incomplete")))
+    assert (still_open.word, still_open.troubles[0].runbook) == (Word.FAILED, "undo-incomplete")
 
 
 def test_the_worst_stands_first_and_the_others_follow() -> None:
