@@ -1,9 +1,9 @@
-"""SweepOrphans: take up whatever nobody works on any more, look after look, until nothing is left over.
+"""SweepOrphans takes up what nobody works on any more in a cluster, look after look, until nothing is left over.
 
-Scheduled by each cluster's own rule, without an execution: a cluster that does not answer keeps no other from its look.
- `roll_back`, which the event of an execution's end starts, is the fast way to the same
-end; events are delivered best effort, and an undo can be stopped, crash or meet a refusal. Each look does the next
-step of every leftover, under the cluster's lease, which it holds for the seconds of that step.
+Each cluster's own rule calls it, without an execution: a cluster that does not answer keeps no other from its look.
+`roll_back`, which the event of an execution's end starts, is the fast way to the same end; events are delivered best
+effort, and an undo can be stopped, crash or meet a refusal. Each look does the next step of every leftover, under the
+cluster's lease, which it holds for the seconds of that step.
 """
 
 from __future__ import annotations
