@@ -14,6 +14,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from peaker.domain.runs.ledger import SWEEP
+
 from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 from sim.account import Account, Record, attachment_at, source_at, state_at
 from sim.workflows.virtual_time import START
@@ -82,16 +84,17 @@ def of_cluster(whole: Account, cluster: str) -> Account:
 
 
 def seconds_to_free_lease(account: Account, cluster: str, stops: list[float]) -> float:
-    """For how long at most, in one piece, the lease was held by anybody after the last stop.
+    """For how long at most, in one piece, the lease was held after the last stop by what it left and by who undoes it.
 
-    Nobody else starts a run here: it is what the stop left, and whoever undoes that, who keeps other runs out.
+    A run that began later, as the release of a lease starts one, keeps nobody waiting for the undo.
     """
     if not stops:
         return 0.0
     mine = [one for one in account.leases if one["pk"] == f"cluster#{cluster}"]
+    before = {one["run_id"] for one in mine if one["at"] <= stops[-1]}
     longest, since = 0.0, None
     for one, after in pairwise([*mine, {"at": float("inf")}]):
-        held = one["run_id"] != "-"
+        held = one["run_id"] != "-" and (one["run_id"] in before or one["run_id"].startswith(SWEEP))
         since = (one["at"] if since is None else since) if held else None
         end = min(after["at"], max(one["at"], _second(one["held_until"])))
         if since is not None and end > stops[-1]:

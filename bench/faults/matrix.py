@@ -16,6 +16,8 @@ CLUSTER = "orders"
 AN_HOUR = 3600.0
 # Longer than a function that lands late, a look for stopped runs and the roll_back that it starts.
 AT_LEAST = 1500.0
+# A function that never answers is tried again for an hour, in each of two states of roll_back.
+LONGEST_RETRIES = 3 * AN_HOUR
 LOOKED_AT = 300.0
 
 
@@ -91,7 +93,7 @@ class _Fault:
 
 
 def run_cell(cell: Cell) -> Result:
-    """Begin its situation, let its fault come, and look at what is left within the hour after."""
+    """Begin its situation, let its fault come, and look at what is left within the hour after, or after its retries."""
     situation = cell.begun
     world = situation.world(cell.seed)
     try:
@@ -134,7 +136,7 @@ def _story(world: World) -> Iterator[str]:
 
 def _let_go_on(world: World) -> tuple[Finding, ...]:
     world.run_for(AT_LEAST)
-    passed = AT_LEAST
+    passed, longest = AT_LEAST, world.time.seconds + LONGEST_RETRIES
     while True:
         running = [one.workflow for one in world.workflows.executions if one.running]
         findings = [one for name in world.clusters.names() for one in _audited(world, name)]
@@ -142,7 +144,7 @@ def _let_go_on(world: World) -> tuple[Finding, ...]:
         if not findings or passed >= AN_HOUR:
             return tuple(findings)
         world.run_for(LOOKED_AT)
-        passed += LOOKED_AT
+        passed = AT_LEAST if running and world.time.seconds < longest else passed + LOOKED_AT
 
 
 def _audited(world: World, cluster: str) -> list[Finding]:

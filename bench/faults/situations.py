@@ -140,7 +140,7 @@ def _serving_under_load(world: World) -> None:
 
 def _needed_while_it_drains(world: World) -> None:
     _serving(world)
-    world.time.after(300, lambda: world.load(250, 2))
+    world.time.after(120, lambda: world.load(250, 2))
 
 
 ABOVE_LIMITS = {"above_limits": True, "reason": "the sale"}
