@@ -27,7 +27,7 @@ from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecast
 
 from bench.forecast.traces import first_test_step, load_trace
 from environments.schema import load_environment
-from peaker_contract.cluster import ClusterSettings
+from peaker_contract.cluster import ClusterSettings, deployed_document
 
 LEAD_MINUTES = (30, 70, 180)
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
@@ -62,8 +62,9 @@ class Operation:
 def deployed_policy() -> ScalingPolicy:
     """The rules of the example environment's first cluster, as its forecast function makes them."""
     example = load_environment("dev")
-    given = {**example.clusters[0].model_dump(), "environment": "dev", "region": example.region}
-    settings = ClusterSettings.model_validate(given)
+    arns = dict.fromkeys(("target_group_arn", "warming_target_group_arn", "listener_arn"), "arn:aws:none")
+    document = deployed_document(example.clusters[0], environment="dev", region=example.region, endpoint=arns)
+    settings = ClusterSettings.model_validate(document)
     policy = scaling_policy(settings, US_EAST_1, None, Capacity(settings.capacity_per_replica, "settings"))
     return replace(policy, max_replicas=_MOST_REPLICAS)
 

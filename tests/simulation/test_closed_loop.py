@@ -11,7 +11,7 @@ from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker_backtest.replay.rivals import simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
 
-from bench.forecast.operations import short_at_equal_cost
+from bench.forecast.operations import deployed_policy, short_at_equal_cost
 from tests.unit.domain.forecasting.loads import START, daily, series
 
 DAY = 96
@@ -145,3 +145,8 @@ def test_whatever_the_load_the_fleet_stays_within_its_rules(seed: int, missing: 
     assert ours.paid.max() <= 8
     stale = {step for step, forecast in seen if forecast.stale}
     assert not [event for event in ours.events if event.action == "scale_in" and event.step in stale]
+
+
+def test_the_bench_decides_by_the_rules_that_the_example_deploys() -> None:
+    policy = deployed_policy()
+    assert (policy.quantile, policy.min_replicas) == (0.95, 1)
