@@ -28,8 +28,9 @@ _ORIGINS_A_DAY = 24
 # Bands that come from fewer days of errors say nothing about the later ones.
 _LEAST_ERROR_DAYS = 3
 _LEAST_SCORED = 10
-# Quiet weeks narrow the bands a little only: the rare day that past errors still know of comes again.
-_FACTORS = (0.85, 5.0)
+# Quiet weeks narrow the bands of each level a little only: the rare day that past errors still know of comes again.
+_NARROWEST = {0.9: 0.95, 0.95: 0.88}
+_WIDEST = 5.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _track_level(
 ) -> tuple[float, list[bool]]:
     """One level, in plain numbers: each step needs the one before, and arrays of one number are slow."""
     up, down = gain * level, gain * (1 - level)
-    least, most = _FACTORS
+    least, most = _NARROWEST[level], _WIDEST
     factor, judged = 1.0, 0
     above: list[bool] = []
     for i, (origin, ratio) in enumerate(zip(origins, ratios, strict=True)):
