@@ -13,7 +13,7 @@ from rich.text import Text
 from peaker_backtest.errors import shown
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.settings_advice import advice_on_settings, table_settings
-from peaker_backtest.verdict import assumptions, headline, notes, weighted
+from peaker_backtest.verdict import assumptions, headline, notes
 
 
 def print_report(console: Console, report: BacktestReport) -> None:
@@ -29,7 +29,7 @@ def print_report(console: Console, report: BacktestReport) -> None:
     console.print(_policies(report))
     rows = table_settings(report)
     if rows:
-        console.print(_table("Settings a week: cost against shortage", _NARROW_SETTINGS_COLUMNS, rows))
+        console.print(_table("Settings: cost against shortage", _NARROW_SETTINGS_COLUMNS, rows))
     for line in advice_on_settings(report):
         _say(console, line)
     _say(console, "Assumed or given:")
@@ -44,7 +44,7 @@ def _say(console: Console, text: str, style: str = "") -> None:
 def table_policies(report: BacktestReport) -> list[list[str]]:
     """Rows of the table of policies; the reactive run shown is the best one."""
     rows = []
-    for one in (report.peaker, report.static_peak, report.best_reactive, report.oracle):
+    for one in (*report.compared, report.oracle):
         figures = one.compared
         dollars = report.dollars(figures.replica_hours)
         rows.append(
@@ -54,7 +54,7 @@ def table_policies(report: BacktestReport) -> list[list[str]]:
                 f"{figures.short_minutes:,.0f}",
                 f"{figures.short_share:.2%}",
                 f"{figures.short_replica_hours:,.1f}",
-                f"{weighted(report, figures):,.0f}",
+                f"{report.weighted(one):,.0f}",
                 "unknown" if dollars is None else f"{dollars:,.0f}",
                 f"{figures.scale_outs}/{figures.scale_ins}",
             ]
@@ -70,7 +70,7 @@ _NARROW_POLICY_COLUMNS = (
     "policy", "replica-\nhours", "short\n(min)", "short\n(share)", "rep.-h\nshort", "weighted", "USD", "out/in"
 )  # fmt: skip
 _NARROW_SETTINGS_COLUMNS = (
-    "", "rule", "quan-\ntile", "head-\nroom", "replica-\nhours", "USD", "short\n(min)"
+    "", "rule", "quan-\ntile", "head-\nroom", "replica-\nhours", "USD", "short\n(min)", "weighted"
 )  # fmt: skip
 
 

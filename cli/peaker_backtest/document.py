@@ -11,8 +11,8 @@ from typing import Any
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
-from peaker_backtest.settings_advice import advice_on_settings, cheapest_rule
-from peaker_backtest.verdict import assumptions, headline, history_days, notes, weighted
+from peaker_backtest.settings_advice import advice_on_settings, cheapest_rule, settings_line
+from peaker_backtest.verdict import assumptions, headline, history_days, notes
 
 
 def as_document(report: BacktestReport) -> dict[str, Any]:
@@ -39,6 +39,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "min_replicas": scenario.min_replicas,
         "max_replicas": scenario.max_replicas,
         "replica_hour_usd": report.options.replica_hour_usd,
+        "own_usd_a_month": report.options.own_usd_a_month,
         "policies": [_policy(report, outcome) for outcome in report.policies],
         "settings": _settings(report),
         "forecast_standing": report.standing_shares,
@@ -86,7 +87,7 @@ def _verdict(report: BacktestReport) -> dict[str, Any]:
         "answer": worth.answer.value,
         **days,
         "compared_days": round(days_of(scenario, scenario.last - scenario.compared_from), 2),
-        "compared": ["Peaker", report.static_peak.name, report.best_reactive.name],
+        "compared": [one.name for one in report.compared],
         "best_rival": worth.best_rival,
         "weighted_replica_hours": {name: round(total, 2) for name, total in worth.totals.items()},
     }
@@ -97,42 +98,46 @@ def _policy(report: BacktestReport, outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         **_figures(report, outcome.compared),
+        "weighted_replica_hours": round(report.weighted(outcome), 2),
+        "dollars_a_month": _cents(report.dollars_a_month(outcome)),
         "warm_up": _figures(report, outcome.warm_up) if steps else None,
     }
 
 
 def _figures(report: BacktestReport, figures: Figures) -> dict[str, Any]:
-    dollars = report.dollars(figures.replica_hours)
     return {
         "short_minutes": figures.short_minutes,
         "short_share": round(figures.short_share, 6),
         "short_replica_hours": round(figures.short_replica_hours, 2),
         "replica_hours": round(figures.replica_hours, 2),
-        "weighted_replica_hours": round(weighted(report, figures), 2),
-        "dollars": None if dollars is None else round(dollars, 2),
+        "dollars": _cents(report.dollars(figures.replica_hours)),
         "scale_outs": figures.scale_outs,
         "scale_ins": figures.scale_ins,
     }
 
 
+def _cents(dollars: float | None) -> float | None:
+    return None if dollars is None else round(dollars, 2)
+
+
 def _settings(report: BacktestReport) -> dict[str, Any] | None:
-    """Returns every choice that was tried, and what is proposed; figures are per week."""
-    if report.trials is None:
+    """Returns every choice that was tried with its figures, and the cheapest."""
+    trials = report.trials
+    if trials is None:
         return None
-    proposal = report.trials.proposal
     return {
-        "advice": proposal.advice.value,
-        "reason": proposal.reason,
         "said": advice_on_settings(report),
         "cheapest_rule": cheapest_rule(report),
-        "proposed": None if proposal.proposed is None else asdict(proposal.proposed.choice),
-        "now": asdict(proposal.now.choice),
-        "accepted_short_minutes": round(proposal.accepted_short_minutes, 2),
-        "saved_replica_hours": round(proposal.saved_replica_hours, 2),
-        "saved_usd": None if proposal.saved_usd is None else round(proposal.saved_usd, 2),
+        "cheapest": asdict(trials.cheapest.choice),
+        "line": settings_line(trials.cheapest.choice),
+        "now": asdict(trials.now.choice),
         "tried": [
-            {**asdict(one.choice), "weeks": [asdict(week) for week in one.weeks]}
-            for one in report.trials.every
+            {
+                **asdict(one.choice),
+                **_figures(report, one.figures),
+                "weighted_replica_hours": round(trials.weighted(one), 2),
+            }
+            for one in trials.every
         ],
     }
 

@@ -18,7 +18,7 @@ from peaker_backtest.errors import shown
 from peaker_backtest.replay.worth import Answer
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.settings_advice import SETTINGS_COLUMNS, advice_on_settings, table_settings
-from peaker_backtest.verdict import GLOSSARY, answer, assumptions, compared_days, notes, weighing, weighted
+from peaker_backtest.verdict import GLOSSARY, answer, assumptions, compared_days, notes, savings, weighing
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SHOWN_DECISIONS = 200
@@ -72,7 +72,8 @@ def _settings(report: BacktestReport) -> str:
 def _compared(report: BacktestReport) -> str:
     if report.worth is None:
         return ""
-    return f'<p class="span">{html.escape(f"{compared_days(report)}. {weighing(report)}")}</p>'
+    said = " ".join([*savings(report), f"{compared_days(report)}.", weighing(report)])
+    return f'<p class="span">{html.escape(said)}</p>'
 
 
 def _cards(report: BacktestReport) -> Iterable[str]:
@@ -80,17 +81,17 @@ def _cards(report: BacktestReport) -> Iterable[str]:
     if report.worth is None:
         return
     peaker = report.peaker.compared
-    for one in (report.peaker, report.static_peak, report.best_reactive):
+    for one in report.compared:
         figures = one.compared
         hours = f"{figures.replica_hours:,.0f} replica-hours"
         dollars = report.dollars(figures.replica_hours)
         short = f"short {_duration(figures.short_minutes)} ({figures.short_share:.1%} of the time)"
         lines = [("", hours)] if dollars is not None else []
         lines.append(("short", short) if figures.short_minutes > 0 else ("", "never short"))
-        lines.append(("", f"weighted {weighted(report, figures):,.0f}"))
+        lines.append(("", f"weighted {report.weighted(one):,.0f}"))
         if one is not report.peaker:
             percent = _percent(peaker.replica_hours, figures.replica_hours)
-            less = _percent(weighted(report, peaker), weighted(report, figures))
+            less = _percent(report.weighted(report.peaker), report.weighted(one))
             lines.append(("", f"Peaker against it: cost {percent}, weighted {less}"))
         yield _card(one.name, hours if dollars is None else f"${dollars:,.0f}", lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from peaker_backtest.replay.rivals import simulate_reactive, simulate_static_peak
+from peaker_backtest.replay.rivals import (
+    simulate_fleet,
+    simulate_reactive,
+    simulate_schedule,
+    simulate_static_peak,
+)
 from peaker_backtest.replay.simulation import (
     Outcome,
     Scenario,
@@ -20,12 +25,20 @@ from peaker_backtest.replay.simulation import (
     simulate_forecasts,
     simulate_policies,
 )
-from peaker_backtest.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
+from peaker_backtest.replay.trials import (
+    Trials,
+    other_choices,
+    policy_of,
+    reach_seconds,
+    remembered,
+    trials_of,
+)
 from peaker_backtest.replay.worth import Worth, judge_worth, short_weight
 from peaker_backtest.scenario import Options
 from peaker_backtest.times import time_zone
 
 Floats = NDArray[np.float64]
+HOURS_A_MONTH = 730.0
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
 
 
@@ -45,6 +58,8 @@ class BacktestReport:
     peaker: Outcome
     reactive: tuple[Outcome, ...]
     static_peak: Outcome
+    schedule: Outcome
+    fleet_of_today: Outcome | None
     oracle: Outcome
     worth: Worth | None
     trials: Trials | None
@@ -56,13 +71,41 @@ class BacktestReport:
     @property
     def policies(self) -> tuple[Outcome, ...]:
         """Returns all policies, in the order of the tables."""
-        return (self.peaker, self.static_peak, *self.reactive, self.oracle)
+        return (*self._alone, *self.reactive, self.oracle)
+
+    @property
+    def compared(self) -> tuple[Outcome, ...]:
+        """Returns Peaker and its rivals, of the reactive runs the best one."""
+        return (*self._alone, self.best_reactive)
+
+    @property
+    def _alone(self) -> tuple[Outcome, ...]:
+        today = () if self.fleet_of_today is None else (self.fleet_of_today,)
+        return (self.peaker, self.static_peak, self.schedule, *today)
 
     @property
     def best_reactive(self) -> Outcome:
         """Returns the reactive run whose cost and shortage come to the least; known only afterwards."""
         weight = short_weight(self.scenario.quantile)
         return min(self.reactive, key=lambda each: each.compared.weighted(weight))
+
+    def dollars_a_month(self, outcome: Outcome) -> float | None:
+        """Returns USD a month of the replicas of the compared steps, Peaker's own bill in Peaker's."""
+        scenario = self.scenario
+        hours = (scenario.last - scenario.compared_from) * scenario.step_seconds / 3600
+        dollars = self.dollars(outcome.compared.replica_hours)
+        own = self.options.own_usd_a_month if outcome is self.peaker else 0.0
+        return None if dollars is None else dollars * HOURS_A_MONTH / hours + own
+
+    def weighted(self, outcome: Outcome) -> float:
+        """Returns the compared replica-hours, each one short weighed, and what Peaker's own bill comes to in them."""
+        total = outcome.compared.weighted(short_weight(self.scenario.quantile))
+        price = self.options.replica_hour_usd
+        if outcome is not self.peaker or not price:
+            return total
+        scenario = self.scenario
+        months = (scenario.last - scenario.compared_from) * scenario.step_seconds / 3600 / HOURS_A_MONTH
+        return total + self.options.own_usd_a_month * months / price
 
     def dollars(self, replica_hours: float) -> float | None:
         """Returns USD for the replica-hours; None when the price is not known."""
@@ -127,16 +170,9 @@ def run_backtest(
     policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
     peaker, *others = simulate_policies(scenario, remembered(tap.listen(rolling)), policies)
     reactive = tuple(simulate_reactive(scenario, target) for target in REACTIVE_TARGETS)
-    static = simulate_static_peak(scenario)
-    worth, trials = None, None
-    if scenario.compare_from is not None:
-        every = (peaker, static, *reactive)
-        weighted = {one.name: one.compared.weighted(short_weight(scenario.quantile)) for one in every}
-        worth = judge_worth(peaker.name, weighted)
-        tried = list(zip(choices, others, strict=True))
-        trials = judged(scenario, peaker, tried, options.accepted_short_minutes, options.replica_hour_usd)
+    today = options.fleet_of_today
     total = max(1, sum(tap.standings.values()))
-    return BacktestReport(
+    report = BacktestReport(
         source=source,
         read=read,
         load_unit=load_unit,
@@ -144,16 +180,30 @@ def run_backtest(
         options=options,
         peaker=peaker,
         reactive=reactive,
-        static_peak=static,
+        static_peak=simulate_static_peak(scenario),
+        schedule=simulate_schedule(scenario),
+        fleet_of_today=None if today is None else simulate_fleet(scenario, today),
         oracle=simulate_forecasts(
             "oracle", scenario, oracle_forecasts(scenario, max(day, math.ceil(reach / scenario.step_seconds)))
         ),
-        worth=worth,
-        trials=trials,
+        worth=None,
+        trials=None,
         lead_p50=tap.lead_p50,
         lead_p95=tap.lead_p95,
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
+    )
+    if scenario.compare_from is None:
+        return report
+    weighted = {one.name: report.weighted(one) for one in report.policies if one is not report.oracle}
+    known = options.capacity_per_replica is not None
+    tried = [(choice, one.compared) for choice, one in zip(choices, others, strict=True)]
+    return replace(
+        report,
+        worth=judge_worth(peaker.name, weighted, capacity_is_known=known),
+        trials=trials_of(scenario, peaker.compared, tried, short_weight(scenario.quantile))
+        if known
+        else None,
     )
 
 

@@ -10,8 +10,8 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 
 from peaker_backtest.errors import BadInput
-from peaker_backtest.replay.settings_proposal import FORECAST, REACTIVE
 from peaker_backtest.replay.simulation import Scenario
+from peaker_backtest.replay.trials import FORECAST, REACTIVE
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 from peaker_backtest.times import time_zone
 
@@ -25,7 +25,8 @@ DEFAULT_DRAIN_MINUTES = 17.0
 # Twice that and a few hours is what the forecast reaches.
 MOST_LEAD_MINUTES = (LONGEST_REACH_DAYS - 1) * 1440 // 2
 PEAK_QUANTILE = 0.999
-MINUTES_A_WEEK = 7 * 1440
+# The estimates of docs/operating.md in us-east-1: an environment of one cluster.
+OWN_USD_A_MONTH_NLB, OWN_USD_A_MONTH_DNS = 35.0, 20.0
 NEEDED = (
     f"{WARM_UP_DAYS + LEAST_COMPARED_DAYS:.0f} are needed ({WARM_UP_DAYS:.0f} to warm up, in which nothing may be "
     f"removed, and {LEAST_COMPARED_DAYS:.0f} to compare)"
@@ -55,8 +56,10 @@ class Options:
     drain_minutes: float = DEFAULT_DRAIN_MINUTES
     # Of the load's daily rhythm: an IANA name, or an offset such as +02:00.
     time_zone: str = "UTC"
-    # A week; None: as long as the settings of now would have been short.
-    accepted_short_minutes: float | None = None
+    # Replicas that serve today; None: not compared.
+    fleet_of_today: int | None = None
+    # What Peaker itself costs: one cluster behind a load balancer (docs/operating.md).
+    own_usd_a_month: float = OWN_USD_A_MONTH_NLB
     given_by: dict[str, str] = field(default_factory=dict)
 
     def basis(self, option: str) -> str:
@@ -68,7 +71,7 @@ def check_options(options: Options) -> None:
     """Raises BadInput naming the first option that cannot be used. Infinite and not-a-number are refused by each."""
     capacity, price = options.capacity_per_replica, options.replica_hour_usd
     least, most = options.min_replicas, options.max_replicas
-    lifetime, accepted = options.minimum_lifetime_minutes, options.accepted_short_minutes
+    lifetime, today = options.minimum_lifetime_minutes, options.fleet_of_today
     checks = [
         (capacity is None or 0 < capacity < math.inf, "--capacity", capacity, "above 0"),
         (0.5 < options.quantile <= 0.99, "--quantile", options.quantile, "above 0.5, up to 0.99"),
@@ -83,10 +86,7 @@ def check_options(options: Options) -> None:
         (1 <= options.days <= 3_650, "--days", options.days, "from 1 to 3,650"),
         (0 <= lifetime <= 43_200, "--minimum-lifetime-minutes", lifetime, "from 0 to 43,200 (30 days)"),
         (0 <= options.headroom <= 0.5, "--headroom", options.headroom, "from 0 to 0.5, a share of the capacity"),
-        (
-            accepted is None or 0 <= accepted <= MINUTES_A_WEEK, "--accept-short-minutes", accepted,
-            f"from 0 to {MINUTES_A_WEEK:,}, the minutes of a week",
-        ),
+        (today is None or 1 <= today <= 10_000, "--fleet-of-today", today, "from 1 to 10,000"),
     ]  # fmt: skip
     for good, option, value, allowed in checks:
         if not good:

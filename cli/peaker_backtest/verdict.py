@@ -7,7 +7,7 @@ from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.reaction import load_text
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 
-from peaker_backtest.replay.simulation import Figures, Outcome
+from peaker_backtest.replay.simulation import Outcome
 from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 from peaker_backtest.report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
 from peaker_backtest.scenario import DEFAULT_REPLICAS_AT_PEAK, NEEDED, PEAK_QUANTILE, peak_of
@@ -27,6 +27,11 @@ GLOSSARY = (
         "the smallest constant fleet that is never short in the compared days; known only afterwards",
     ),
     (
+        "cron schedule",
+        "each hour as many replicas as the highest load of that hour in the last two weeks took, built a lead time "
+        "before",
+    ),
+    (
         "reactive at N %",
         "adds replicas once those that run are loaded above N %, with the same lead time; removes them after a lead "
         "time of low load, an hour at least",
@@ -35,7 +40,8 @@ GLOSSARY = (
     ("p50, p95", "the load stays below it with 50 % or 95 % probability, as forecast one lead time before"),
     (
         "weighted",
-        "replica-hours, with each replica-hour short counted as many times as the served quantile stands for",
+        "replica-hours, with each replica-hour short counted as many times as the served quantile stands for; in "
+        "Peaker's its own bill",
     ),
     (
         "warm-up",
@@ -53,9 +59,24 @@ def headline(report: BacktestReport) -> str:
     """Returns the answer, the days it is about, and every policy it compares with its figures."""
     if report.worth is None:
         return answer(report)
-    compared = (report.peaker, report.static_peak, report.best_reactive)
-    each = "; ".join(_figures(report, one) for one in compared)
-    return f"{answer(report)} {compared_days(report)}: {each}. {weighing(report)}"
+    each = "; ".join(_figures(report, one) for one in report.compared)
+    return " ".join([answer(report), *savings(report), f"{compared_days(report)}: {each}.", weighing(report)])
+
+
+def savings(report: BacktestReport) -> list[str]:
+    """Returns what Peaker saves a month against each rival, in dollars and percent; empty without a price."""
+    ours = report.dollars_a_month(report.peaker)
+    if report.worth is None or report.worth.answer is Answer.NO_CAPACITY or ours is None:
+        return []
+    each = []
+    for one in report.compared[1:]:
+        theirs = report.dollars_a_month(one) or 0.0
+        share = f" ({abs(theirs - ours) / theirs:.0%})" if theirs else ""
+        each.append(
+            f"${abs(theirs - ours):,.0f}{share} {'less' if ours <= theirs else 'more'} than {one.name}"
+        )
+    own = report.options.own_usd_a_month
+    return [f"Peaker costs ${ours:,.0f} a month, its own ${own:g} included: {', '.join(each)}."]
 
 
 def answer(report: BacktestReport) -> str:
@@ -86,6 +107,11 @@ def _too_short(report: BacktestReport) -> str:
 
 
 def _answer(report: BacktestReport, worth: Worth) -> str:
+    if worth.answer is Answer.NO_CAPACITY:
+        return (
+            "No verdict: what one replica serves is assumed. Give --capacity, the load at which a replica still "
+            "answers as you need it."
+        )
     if worth.answer is Answer.EVEN:
         return (
             f"It makes no difference: Peaker and the best other policy, {worth.best_rival}, are within 1 %."
@@ -106,13 +132,8 @@ def _figures(report: BacktestReport, outcome: Outcome) -> str:
     cost = "" if dollars is None else f" (${dollars:,.2f})"
     return (
         f"{name} {figures.replica_hours:,.0f} replica-hours{cost}, short {figures.short_minutes:,.0f} min, "
-        f"weighted {weighted(report, figures):,.0f}"
+        f"weighted {report.weighted(outcome):,.0f}"
     )
-
-
-def weighted(report: BacktestReport, figures: Figures) -> float:
-    """Returns replica-hours with each one short counted as the served quantile weighs it."""
-    return figures.weighted(short_weight(report.scenario.quantile))
 
 
 def replicas_text(count: int) -> str:
@@ -144,11 +165,13 @@ def assumptions(report: BacktestReport) -> list[str]:
     )
     if options.replica_hour_usd is None:
         why = options.given_by.get("--replica-hour-usd", "not given")
-        lines.append(f"Price: {why}; --replica-hour-usd adds dollars.")
+        lines.append(
+            f"Price: {why}; --replica-hour-usd adds dollars, and Peaker's own bill to its weighted sum."
+        )
     else:
         lines.append(
             f"Price: ${options.replica_hour_usd:g} per replica-hour ({options.basis('--replica-hour-usd')}); "
-            "volumes and snapshots are not in it."
+            f"volumes and snapshots are not in it. Peaker's own bill, ${options.own_usd_a_month:g} a month, is."
         )
     lines.append(
         f"The static peak and the reactive target ({', '.join(f'{each:.0%}' for each in REACTIVE_TARGETS)} were run) "
@@ -218,10 +241,7 @@ def _warm_up(report: BacktestReport) -> list[str]:
     steps = scenario.compared_from - scenario.first
     if not steps:
         return []
-    hours = ", ".join(
-        f"{one.name} {one.warm_up.replica_hours:,.0f}"
-        for one in (report.peaker, report.static_peak, report.best_reactive)
-    )
+    hours = ", ".join(f"{one.name} {one.warm_up.replica_hours:,.0f}" for one in report.compared)
     return [
         f"Warm-up, left out of the comparison: {begin} to {iso_at(scenario, scenario.compared_from)[:10]} "
         f"({days_of(scenario, steps):.1f} days), with under 14 days of history, in which nothing may be removed. It "

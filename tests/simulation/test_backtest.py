@@ -54,8 +54,8 @@ def replayed(load_file: Path) -> Replayed:
 def test_the_json_has_every_policy_with_shortage_hours_and_dollars(replayed: Replayed) -> None:
     document = replayed[1]
     names = [policy["name"] for policy in document["policies"]]
-    assert names[:2] == ["Peaker", "static peak"]
-    assert names[2:-1] == [f"reactive at {target}%" for target in (100, 85, 70, 60, 50, 40)]
+    assert names[:3] == ["Peaker", "static peak", "cron schedule"]
+    assert names[3:-1] == [f"reactive at {target}%" for target in (100, 85, 70, 60, 50, 40)]
     assert names[-1] == "oracle"
     for policy in document["policies"]:
         assert policy["dollars"] == pytest.approx(0.5 * policy["replica_hours"], abs=0.01)
@@ -92,6 +92,15 @@ def test_what_was_given_rounded_and_assumed_is_said(
     said = " ".join(json.loads(document.read_text())["assumptions"])
     assert "assumed, 1/10 of the load's 99.9th percentile" in said
     assert "--replica-hour-usd adds dollars" in said
+
+
+def test_without_a_capacity_there_is_no_verdict_and_no_advice(load_file: Path, tmp_path: Path) -> None:
+    document = tmp_path / "report.json"
+    result = CliRunner().invoke(app, [str(load_file), "--json", str(document)])
+    assert result.exit_code == 0
+    assert "No verdict: what one replica serves is assumed. Give --capacity" in result.output
+    report = json.loads(document.read_text())
+    assert (report["verdict"]["answer"], report["settings"]) == ("no_capacity", None)
 
 
 def test_too_few_days_asked_for_are_no_judgement(load_file: Path) -> None:
@@ -161,7 +170,7 @@ def test_the_page_has_the_answer_the_units_and_a_glossary(replayed: Replayed) ->
     span = re.search(r"Compared over [\d.]+ days \([-\d]+ to [-\d]+\)", document["headline"])
     assert span is not None
     assert span[0] in page
-    for word in ("replica-hour", "static peak", "lead time", "warm-up", "weighted"):
+    for word in ("replica-hour", "static peak", "cron schedule", "lead time", "warm-up", "weighted"):
         assert f"<dt>{word}</dt>" in page
     for column in ("replica-hours", "short (min)", "cost (USD)"):
         assert f"<th>{column}</th>" in page

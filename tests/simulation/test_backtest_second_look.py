@@ -38,13 +38,18 @@ JUDGED = re.compile(
     r"(?P<answer>It pays: (?P<beaten>.+?), the best other policy, does worse\."
     r"|It does not pay: (?P<better>.+?) does better\."
     r"|It makes no difference: Peaker and the best other policy, (?P<even>.+?), are within 1 %\.)"
+    r" Peaker costs \$(?P<ours>[\d,]+) a month, its own \$35 included: (?P<savings>.+?)\."
     r" Compared over (?P<days>[\d.]+) days \((?P<from>[\d-]+) to (?P<to>[\d-]+)\): (?P<figures>.+)\. "
     r"Weighted counts a replica-hour short as (?P<weight>[\d.]+)\."
 )
 FIGURES = re.compile(
-    r"(?P<name>Peaker|static peak|reactive at \d+%)(?: \((?P<note>[^)]*)\))? (?P<hours>[\d,]+) replica-hours "
+    r"(?P<name>Peaker|static peak|cron schedule|today's fleet|reactive at \d+%)(?: \((?P<note>[^)]*)\))? "
+    r"(?P<hours>[\d,]+) replica-hours "
     r"\(\$(?P<dollars>[\d,.]+)\), short (?P<short>[\d,]+) min, weighted (?P<weighted>[\d,]+)"
 )
+
+
+SAVING = re.compile(r"\$(?P<dollars>[\d,]+) \((?P<percent>\d+)%\) (?P<way>less|more) than (?P<name>[^,]+)")
 
 
 def number(text: str) -> float:
@@ -56,9 +61,11 @@ def iso(seconds: float) -> str:
 
 
 def backtest(source: Path, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """(JSON document, data of the page, text on the terminal)."""
+    """(JSON document, data of the page, text on the terminal); the peak takes ten replicas."""
     document, page = folder / "report.json", folder / "report.html"
+    capacity = np.quantile([load for each in points(source).values() for load in each], 0.999) / 10
     arguments = ["backtest", str(source), "--json", str(document), "--html", str(page), *options]
+    arguments += ["--capacity", str(capacity), "--fleet-of-today", "8"]
     result = CliRunner().invoke(app, [*arguments, "--replica-hour-usd", str(PRICE)])
     assert result.exit_code == 0, result.output
     text = page.read_text(encoding="utf-8")
@@ -97,7 +104,14 @@ class SecondLook:
         return sum(each > 0 for each in self.missing(name)[since:]) * self.step / 60
 
     def weighted(self, name: str, since: int) -> float:
-        return self.hours(name, since) + self.weight * sum(self.missing(name)[since:]) * self.hour
+        months = (len(self.load) - since) * self.hour / 730
+        own = self.document["own_usd_a_month"] * months / PRICE if name == "Peaker" else 0.0
+        return self.hours(name, since) + self.weight * sum(self.missing(name)[since:]) * self.hour + own
+
+    def dollars_a_month(self, name: str) -> float:
+        hours = (len(self.load) - self.border) * self.hour
+        own = self.document["own_usd_a_month"] if name == "Peaker" else 0.0
+        return PRICE * self.hours(name, self.border) / hours * 730 + own
 
     def reactive(self) -> list[str]:
         return [name for name in self.policies if name.startswith("reactive")]
@@ -155,7 +169,10 @@ def check_headline(look: SecondLook) -> None:
     assert number(found["weight"]) == pytest.approx(look.weight)
     figures = {each["name"]: each.groupdict() for each in FIGURES.finditer(found["figures"])}
     reactive = min(look.reactive(), key=lambda name: look.weighted(name, look.border))
-    assert list(figures) == ["Peaker", "static peak", reactive]
+    assert list(figures) == ["Peaker", "static peak", "cron schedule", "today's fleet", reactive]
+    assert set(look.policies["today's fleet"]["paid"]) == {8}
+    check_schedule(look)
+    check_savings(look, found, list(figures)[1:])
     for name, said in figures.items():
         assert number(said["hours"]) == pytest.approx(look.hours(name, look.border), abs=0.51)
         assert number(said["dollars"]) == pytest.approx(PRICE * look.hours(name, look.border), abs=0.01)
@@ -171,9 +188,36 @@ def check_headline(look: SecondLook) -> None:
     check_answer(look, found, reactive)
 
 
+def check_schedule(look: SecondLook) -> None:
+    """Each hour has as many as the highest load of that hour in the 14 days before took."""
+    serving = look.policies["cron schedule"]["serving"]
+    day, hour = round(DAY / look.step), max(1, round(3600 / look.step))
+    into_day = round(look.start % DAY / look.step)
+    for at in range(15 * day, len(serving)):
+        midnight = at - (at + into_day) % day
+        slot = midnight + (at + into_day) % day // hour * hour
+        before = [look.required[slot - days * day + each] for days in range(1, 15) for each in range(hour)]
+        assert serving[at] == max(1, *(need for need in before if need is not None))
+
+
+def check_savings(look: SecondLook, found: re.Match[str], rivals: list[str]) -> None:
+    ours = look.dollars_a_month("Peaker")
+    assert number(found["ours"]) == pytest.approx(ours, abs=0.51)
+    said = {each["name"]: each for each in SAVING.finditer(found["savings"])}
+    assert list(said) == rivals
+    for name, one in said.items():
+        theirs = look.dollars_a_month(name)
+        assert number(one["dollars"]) == pytest.approx(abs(theirs - ours), abs=0.51)
+        assert number(one["percent"]) == pytest.approx(100 * abs(theirs - ours) / theirs, abs=0.51)
+        assert (one["way"] == "less") == (ours <= theirs)
+
+
 def check_answer(look: SecondLook, found: re.Match[str], reactive: str) -> None:
     ours = look.weighted("Peaker", look.border)
-    best = min(("static peak", reactive), key=lambda name: look.weighted(name, look.border))
+    best = min(
+        ("static peak", "cron schedule", "today's fleet", reactive),
+        key=lambda name: look.weighted(name, look.border),
+    )
     theirs = look.weighted(best, look.border)
     if abs(ours - theirs) <= 0.01 * theirs:
         assert found["even"] == best
@@ -208,7 +252,13 @@ def points(path: Path) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
     with path.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            at = int(datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp())
+            text = row["timestamp"]
+            moment = (
+                float(text)
+                if text.isdigit()
+                else datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+            )
+            at = int(moment)
             if row["value"]:
                 found.setdefault(at, []).append(float(row["value"]))
     return found
@@ -308,7 +358,12 @@ def test_no_headline_of_a_generated_load_is_contradicted(
 
 def test_the_kinds_of_load_get_different_answers(report_of: Callable[[str], Report]) -> None:
     answers = {kind: report_of(kind)[0]["verdict"]["answer"] for kind in OF_EACH_ANSWER[:4]}
-    assert answers == {"falling": "pays", "flat": "even", "bursty": "does_not_pay", "short": "too_short"}
+    assert answers == {
+        "falling": "pays",
+        "flat": "does_not_pay",
+        "bursty": "does_not_pay",
+        "short": "too_short",
+    }
 
 
 def test_the_warm_up_is_told_apart(tmp_path: Path) -> None:

@@ -12,9 +12,19 @@ import pytest
 import typer
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_backtest.replay.settings_proposal import FORECAST
-from peaker_backtest.replay.simulation import Scenario, simulate_forecasts, simulate_policies
-from peaker_backtest.replay.trials import choice_of, other_choices, policy_of, remembered, weeks_of
+from peaker_backtest.replay.simulation import Figures, Scenario, simulate_forecasts, simulate_policies
+from peaker_backtest.replay.trials import (
+    FORECAST,
+    REACTIVE,
+    Choice,
+    Trial,
+    Trials,
+    choice_of,
+    other_choices,
+    policy_of,
+    remembered,
+)
+from peaker_backtest.replay.worth import Answer, judge_worth
 from peaker_cli.backtest.command import backtest_command
 from peaker_cli.deployment import takes_deployment
 from typer.testing import CliRunner
@@ -77,13 +87,28 @@ def test_the_settings_of_now_are_not_tried_twice() -> None:
     assert len(other_choices(scenario(quantile=0.93))) == len(other_choices(scene)) + 1
 
 
-def test_weeks_are_whole_and_end_with_the_load() -> None:
-    scene = scenario(compare_from=19 * 24)
-    (ours,) = simulate_policies(scene, forecasts(scene), [("now", scene.policy())])
-    (week,) = weeks_of(scene, ours)
-    assert week.replica_hours == float(ours.paid[-7 * 24 :].sum())
-    short = (scene.required() > ours.serving)[-7 * 24 :]
-    assert week.short_minutes == 60.0 * float(short.sum())
+def trial(hours: float, short: float, choice: Choice) -> Trial:
+    return Trial(choice, Figures(60 * short, 0.0, short, hours, 0, 0))
+
+
+NOW = trial(100, 1, Choice(0.95, 0.0))
+
+
+def test_the_cheapest_counts_a_replica_hour_short_as_the_quantile_weighs_it() -> None:
+    lean, safe = trial(80, 3, Choice(0.9, 0.0)), trial(110, 0, Choice(0.99, 0.0))
+    found = Trials((NOW, lean, safe), short_weight=19)
+    assert found.cheapest is safe
+    assert [found.weighted(one) for one in found.every] == [119, 137, 110]
+
+
+def test_of_equal_settings_the_present_ones_stay() -> None:
+    found = Trials((NOW, trial(100, 1, Choice(0.9, 0.0))), short_weight=19)
+    assert found.cheapest is NOW
+
+
+def test_the_best_of_each_rule_is_shown_the_cheaper_rule_first() -> None:
+    dear, reactive = trial(120, 1, Choice(0.99, 0.1)), trial(90, 1, Choice(0.95, 0.2, REACTIVE))
+    assert Trials((NOW, dear, reactive), short_weight=19).best_of_each_rule == (reactive, NOW)
 
 
 @pytest.fixture(scope="module")
@@ -111,56 +136,27 @@ def shown(load_file: Path, *more: str) -> tuple[str, dict[str, Any], str]:
     return result.output, json.loads(document.read_text()), page.read_text()
 
 
-@pytest.fixture(scope="module")
-def accepting(load_file: Path) -> tuple[str, dict[str, Any], str]:
-    """Served at p99 by a person to whom ten hours a week may be short."""
-    return shown(load_file, "--quantile", "0.99", "--accept-short-minutes", "600")
-
-
-def test_an_operator_who_accepts_shortage_sees_what_it_saves_everywhere(
-    accepting: tuple[str, dict[str, Any], str],
+def test_the_line_of_the_cheapest_settings_is_said_everywhere_and_stays_once_it_is_set(
+    load_file: Path,
 ) -> None:
-    output, document, page = accepting
+    output, document, page = shown(load_file, "--quantile", "0.9", "--headroom", "0.5")
     settings = document["settings"]
-    assert settings["advice"] == "change"
-    assert settings["proposed"]["quantile"] < 0.99
-    assert settings["saved_usd"] == pytest.approx(0.5 * settings["saved_replica_hours"], abs=0.01)
-    assert settings["saved_usd"] > 0
+    cheapest = settings["cheapest"]
+    assert cheapest != settings["now"]
+    assert settings["line"] in output
     for said in settings["said"]:
         assert said in output
         assert html.escape(said) in page
     assert "Nothing is changed." in output
-    assert len(settings["tried"]) == 16
+    assert len(settings["tried"]) == 17
+    least = min(settings["tried"], key=lambda one: one["weighted_replica_hours"])
+    assert {name: least[name] for name in cheapest} == cheapest
+    given = ["--quantile", str(cheapest["quantile"]), "--headroom", str(cheapest["headroom"])]
+    again = shown(load_file, *given)[1]["settings"]
+    assert again["now"] == again["cheapest"] == cheapest
+    assert "stay" in again["said"][-1]
 
 
-def test_the_saving_can_be_computed_again_from_the_weeks(accepting: tuple[str, dict[str, Any], str]) -> None:
-    settings = accepting[1]["settings"]
-
-    def a_week(choice: dict[str, float], figure: str) -> float:
-        (one,) = [each for each in settings["tried"] if all(each[name] == choice[name] for name in choice)]
-        return float(np.mean([week[figure] for week in one["weeks"]]))
-
-    now, proposed = settings["now"], settings["proposed"]
-    saved = a_week(now, "replica_hours") - a_week(proposed, "replica_hours")
-    assert saved == pytest.approx(settings["saved_replica_hours"], abs=0.01)
-    assert a_week(proposed, "short_minutes") <= 600
-
-
-def test_the_settings_that_were_proposed_stay_once_they_are_set(
-    load_file: Path, accepting: tuple[str, dict[str, Any], str]
-) -> None:
-    proposed = accepting[1]["settings"]["proposed"]
-    given = [
-        *("--quantile", str(proposed["quantile"]), "--headroom", str(proposed["headroom"])),
-        *("--accept-short-minutes", "600"),
-    ]
-    output, document, _ = shown(load_file, *given)
-    assert document["settings"]["advice"] == "stay"
-    assert document["settings"]["now"] == proposed
-    assert "Settings: quantile" in output
-
-
-def test_one_compared_week_proposes_nothing(load_file: Path) -> None:
-    output, document, _ = shown(load_file, "--days", "8")
-    assert document["settings"]["advice"] == "unknown"
-    assert "Settings: nothing is proposed; 1 whole week was compared" in output
+def test_within_a_hundredth_it_makes_no_difference() -> None:
+    assert judge_worth("Peaker", {"Peaker": 100.9, "static peak": 100.0}).answer is Answer.EVEN
+    assert judge_worth("Peaker", {"Peaker": 101.1, "static peak": 100.0}).answer is Answer.DOES_NOT_PAY

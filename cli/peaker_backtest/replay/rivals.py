@@ -1,4 +1,4 @@
-"""Rivals in the replay: reactive scaling and static fleets."""
+"""Rivals in the replay: reactive scaling, a schedule by the hour, and static fleets."""
 
 from __future__ import annotations
 
@@ -17,11 +17,40 @@ from peaker_backtest.replay.simulation import (
     simulate_decisions,
 )
 
+SCHEDULED_FROM_DAYS = 14
+
 
 def simulate_static_peak(scenario: Scenario) -> Outcome:
     """Returns the smallest constant fleet that is never short in the compared steps: nobody can know it before."""
     compared = scenario.series.values[scenario.compared_from : scenario.last]
     return _constant("static peak", scenario, static_replicas(scenario, compared))
+
+
+def simulate_fleet(scenario: Scenario, replicas: int) -> Outcome:
+    """Returns what the fleet of today comes to, if it stays."""
+    return _constant("today's fleet", scenario, replicas)
+
+
+def simulate_schedule(scenario: Scenario) -> Outcome:
+    """Returns what a schedule comes to that a cron job keeps: each hour what its load of the last two weeks took.
+
+    That is the highest load of the same hour in the 14 days before the day. A replica is built a lead time before it
+    serves and drains after it.
+    """
+    series = scenario.series
+    day, hour = series.steps_per_day, max(1, 3600 // series.step_seconds)
+    into_day = round(series.start_seconds % 86_400 / series.step_seconds)
+    serving = np.empty(scenario.last - scenario.first, dtype=np.int64)
+    for step in range(scenario.first, scenario.last):
+        midnight = step - (step + into_day) % day
+        slot = (step + into_day) % day // hour * hour
+        starts = [midnight - days * day + slot for days in range(1, SCHEDULED_FROM_DAYS + 1)]
+        known = [series.values[max(0, at) : max(0, at + hour)] for at in starts]
+        serving[step - scenario.first] = static_replicas(scenario, np.concatenate(known))
+    lead, drain = scenario.lead_steps, scenario.drain_steps
+    around = np.pad(serving, (drain, lead), mode="edge")
+    paid = np.lib.stride_tricks.sliding_window_view(around, lead + drain + 1).max(axis=1)
+    return outcome_of("cron schedule", scenario, serving, paid.astype(np.int64), ())
 
 
 def static_replicas(scenario: Scenario, loads: Floats) -> int:

@@ -1,11 +1,10 @@
-"""Other settings on the same forecasts: what each would have cost, and how long it would have been short, per week."""
+"""Other settings replayed on the same forecasts, and the cheapest of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
 from peaker.domain.forecasting import Forecast
 from peaker.domain.planning.scaling_policy import (
     Capacity,
@@ -14,21 +13,67 @@ from peaker.domain.planning.scaling_policy import (
     with_headroom,
 )
 
-from peaker_backtest.replay.settings_proposal import (
-    FORECAST,
-    REACTIVE,
-    Choice,
-    SettingsProposal,
-    Trial,
-    Week,
-    propose_settings,
-)
-from peaker_backtest.replay.simulation import Outcome, Scenario
+from peaker_backtest.replay.simulation import Figures, Scenario
 
+# The values of the setting `forecast.rule`.
+FORECAST, REACTIVE = "forecast", "reactive"
 QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)
 HEADROOMS = (0.0, 0.1)
 # Reactive scaling at a target of 100 to 50 % of a replica.
 REACTIVE_HEADROOMS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings of `forecast` that trade cost against shortage."""
+
+    quantile: float
+    headroom: float
+    rule: str = FORECAST
+
+    def __str__(self) -> str:
+        if self.rule == REACTIVE:
+            return f"rule reactive, headroom {self.headroom:g}"
+        return f"quantile {self.quantile:g}, headroom {self.headroom:g}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice with its figures over the compared steps."""
+
+    choice: Choice
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Every choice that was replayed, the present one first; `short_weight` weighs a replica-hour short."""
+
+    every: tuple[Trial, ...]
+    short_weight: float
+
+    @property
+    def now(self) -> Trial:
+        """Returns the trial of the present settings."""
+        return self.every[0]
+
+    @property
+    def cheapest(self) -> Trial:
+        """Returns the trial of the least weighted replica-hours; of equal ones the present one."""
+        return min(self.every, key=self.weighted)
+
+    @property
+    def best_of_each_rule(self) -> tuple[Trial, ...]:
+        """Returns the cheapest trial of either rule, the cheaper rule first."""
+        rules = {one.choice.rule for one in self.every}
+        best = [
+            min((one for one in self.every if one.choice.rule == rule), key=self.weighted) for rule in rules
+        ]
+        return tuple(sorted(best, key=self.weighted))
+
+    def weighted(self, trial: Trial) -> float:
+        """Returns the trial's replica-hours with each one short counted `short_weight` times."""
+        return trial.figures.weighted(self.short_weight)
 
 
 def choice_of(scenario: Scenario) -> Choice:
@@ -38,7 +83,7 @@ def choice_of(scenario: Scenario) -> Choice:
 
 
 def other_choices(scenario: Scenario) -> list[Choice]:
-    """Returns the settings to try beside those of the scenario."""
+    """Returns the settings to try apart from those of the scenario."""
     now = choice_of(scenario)
     every = [Choice(quantile, headroom) for quantile in QUANTILES for headroom in HEADROOMS]
     # The measured load alone decides there: the quantile has no say.
@@ -82,42 +127,8 @@ def remembered(forecasts: Iterable[tuple[int, Forecast]]) -> Iterator[tuple[int,
         yield step, _Remembered(**{name: getattr(forecast, name) for name in names})
 
 
-def weeks_of(scenario: Scenario, outcome: Outcome) -> tuple[Week, ...]:
-    """Returns the whole weeks of the compared steps, counted back from the end, the oldest first."""
-    week = 7 * scenario.series.steps_per_day
-    border = scenario.compared_from - scenario.first
-    required = scenario.required()
-    short = (required >= 0) & (required > outcome.serving)
-    count = (len(outcome.paid) - border) // week
-    found = []
-    for number in range(count, 0, -1):
-        end = len(outcome.paid) - (number - 1) * week
-        steps = slice(end - week, end)
-        found.append(
-            Week(
-                replica_hours=float(outcome.paid[steps].sum()) * scenario.step_seconds / 3600,
-                short_minutes=float(np.count_nonzero(short[steps])) * scenario.step_seconds / 60,
-            )
-        )
-    return tuple(found)
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Every choice that was replayed, that of the scenario first, and what they say about the settings."""
-
-    every: tuple[Trial, ...]
-    proposal: SettingsProposal
-
-
-def judged(
-    scenario: Scenario,
-    now: Outcome,
-    others: Sequence[tuple[Choice, Outcome]],
-    accepted_short_minutes: float | None,
-    replica_hour_usd: float | None,
+def trials_of(
+    scenario: Scenario, now: Figures, others: Sequence[tuple[Choice, Figures]], weight: float
 ) -> Trials:
-    """Returns the replays as trials, and the proposal that follows from them."""
-    ours = Trial(choice_of(scenario), weeks_of(scenario, now))
-    rest = [Trial(choice, weeks_of(scenario, outcome)) for choice, outcome in others]
-    return Trials((ours, *rest), propose_settings(ours, rest, accepted_short_minutes, replica_hour_usd))
+    """Returns the replays as trials, that of the scenario first."""
+    return Trials((Trial(choice_of(scenario), now), *(Trial(*one) for one in others)), weight)

@@ -26,6 +26,7 @@ class Answer(StrEnum):
     EVEN = "even"
     DOES_NOT_PAY = "does_not_pay"
     TOO_SHORT = "too_short"
+    NO_CAPACITY = "no_capacity"
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,16 @@ def days_needed(history_days: float, compared_days: float) -> float:
     return max(0.0, math.ceil(10 * missing - 1e-6) / 10)
 
 
-def judge_worth(ours: str, weighted: Mapping[str, float]) -> Worth:
-    """Judges our policy against the best of the others by their weighted replica-hours."""
+def judge_worth(ours: str, weighted: Mapping[str, float], *, capacity_is_known: bool = True) -> Worth:
+    """Judges our policy against the best of the others by their weighted replica-hours.
+
+    Of replicas whose capacity is assumed no answer says anything.
+    """
     best = min((name for name in weighted if name != ours), key=lambda name: weighted[name])
     gain = weighted[best] - weighted[ours]
     answer = Answer.PAYS if gain > 0 else Answer.DOES_NOT_PAY
     if abs(gain) <= EVEN_WITHIN * weighted[best]:
         answer = Answer.EVEN
+    if not capacity_is_known:
+        answer = Answer.NO_CAPACITY
     return Worth(answer, dict(weighted), best)

@@ -79,7 +79,7 @@ def backtest_command(
         show_default=str(KEPT_HISTORY_DAYS))] = None,
     deployment: DeploymentOptions = _NO_OPTIONS,
     capacity: Annotated[float | None, typer.Option(
-        help="Load that one replica serves; default: a tenth of the load's 99.9th percentile.")] = None,
+        help="Load that one replica serves. Without it a tenth of the peak is assumed: no verdict.")] = None,
     lead_minutes: Annotated[float | None, typer.Option(
         help="Minutes from decision to serving.", show_default=f"{DEFAULT_LEAD_MINUTES:g}")] = None,
     quantile: Annotated[float | None, typer.Option(
@@ -92,8 +92,8 @@ def backtest_command(
         help="A replica is kept so long.", show_default="60")] = None,
     headroom: Annotated[float | None, typer.Option(
         help="Share of the capacity that stays free.", show_default="0")] = None,
-    accept_short_minutes: Annotated[float | None, typer.Option(
-        help="Minutes short a week that proposed settings may have.", show_default="as with those of now")] = None,
+    fleet_of_today: Annotated[int | None, typer.Option(
+        help="Replicas that serve today, to compare with.", show_default="not compared")] = None,
     time_column: Annotated[str | None, typer.Option(
         help="Column with the time, by its name or its number from 1.", show_default="the first one")] = None,
     load_column: Annotated[str | None, typer.Option(
@@ -106,7 +106,7 @@ def backtest_command(
     html_path: Annotated[Path | None, typer.Option("--html", help="Write the report as a page here.")] = None,
 ) -> None:
     # fmt: on
-    """Replay the past: does Peaker pay on this load, against a static fleet and reactive scaling? Read only."""
+    """Replay the past: does Peaker pay on this load, against a fixed fleet, a cron schedule and reactive scaling?"""
     messages = console(stderr=True)
     to_stdout = json_path is not None and str(json_path) == "-"
     choices = Choices(time_column, load_column, time_zone)
@@ -121,7 +121,7 @@ def backtest_command(
         "--replica-hour-usd": replica_hour_usd,
         "--minimum-lifetime-minutes": minimum_lifetime_minutes,
         "--headroom": headroom,
-        "--accept-short-minutes": accept_short_minutes,
+        "--fleet-of-today": fleet_of_today,
         "--time-zone": time_zone,
     }
     try:

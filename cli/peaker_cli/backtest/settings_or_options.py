@@ -6,7 +6,7 @@ from typing import Any
 
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.service.draining import QUIET_SECONDS
-from peaker_backtest.scenario import Options
+from peaker_backtest.scenario import OWN_USD_A_MONTH_DNS, Options
 
 from peaker_cli.backtest.live_load import Deployed
 from peaker_contract.cluster import ClusterSettings
@@ -46,16 +46,14 @@ def replay_options(
         for option, value in values.items()
         if value is not None
     }
-    for option, name in (
-        ("capacity", "capacity_per_replica"),
-        ("accept_short_minutes", "accepted_short_minutes"),
-    ):
-        if option in named:
-            named[name] = named.pop(option)
+    if "capacity" in named:
+        named["capacity_per_replica"] = named.pop("capacity")
     if settings is not None:
         named["rule"] = settings.forecast.rule
         named["schedule_minutes"] = settings.forecast.schedule_minutes
         named["drain_minutes"] = _drain_minutes(settings)
+        if settings.read_endpoint.kind != "nlb":
+            named["own_usd_a_month"] = OWN_USD_A_MONTH_DNS
     return Options(**named, days=days, given_by=basis)
 
 

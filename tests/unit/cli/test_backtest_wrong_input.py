@@ -145,7 +145,7 @@ OPTIONS = [
     ("--quantile", "0.5"), ("--quantile", "95"), ("--min-replicas", "0"), ("--max-replicas", "0"),
     ("--max-replicas", "100000000"), ("--minimum-lifetime-minutes", "-1"), ("--minimum-lifetime-minutes", "nan"),
     ("--headroom", "0.6"), ("--headroom", "nan"),
-    ("--accept-short-minutes", "-1"), ("--accept-short-minutes", "10081"), ("--time-zone", "Nowhere/Land"),
+    ("--fleet-of-today", "0"), ("--fleet-of-today", "10001"), ("--time-zone", "Nowhere/Land"),
     ("--load-column", "reads"), ("--json", "/nowhere/at/all.json"), ("--html", "/nowhere/at/all.html"), ("--html", "."),
     ("--json", "x\x00y"),
 ]  # fmt: skip
