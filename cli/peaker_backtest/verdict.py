@@ -158,7 +158,7 @@ def assumptions(report: BacktestReport) -> list[str]:
         f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
         f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
         f"{KEEP_LEAD_TIMES:g} lead times, "
-        "by every policy but the static one. One that leaves drains and costs for "
+        "by Peaker, reactive scaling and the oracle. One that leaves drains and costs for "
         f"{options.drain_minutes:g} min more, and is called back if needed meanwhile. "
         f"Peaker looks every {scenario.policy().period_seconds / 60:g} min and builds any number "
         "at once, and the next ones when these serve; the others wait for none."
@@ -175,7 +175,7 @@ def assumptions(report: BacktestReport) -> list[str]:
         )
     lines.append(
         f"The static peak and the reactive target ({', '.join(f'{each:.0%}' for each in REACTIVE_TARGETS)} were run) "
-        "are chosen with hindsight, in favour of the others. Every policy but the static peak starts with the "
+        "are chosen with hindsight, in favour of the others. Peaker, reactive scaling and the oracle start with the "
         "replicas that the load of the hour before took, and a tenth more."
     )
     return lines
