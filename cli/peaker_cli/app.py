@@ -31,6 +31,7 @@ COMMANDS = {
     "month": "month.command",
     "iostat": "storage.iostat",
     "knee": "storage.knee",
+    "rehearse": "rehearse.command",
     "prepare-base": "base_replica.prepare_base",
     "register-base": "base_replica.register_base",
     "allow-removal": "removal.command",

@@ -1,0 +1,382 @@
+"""The resources of a rehearsal: each is looked for by its tag before it is made, and all of them are removed by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from peaker_cli.failures import ControlPlaneError
+from peaker_contract.cluster import ClusterSettings
+
+REHEARSAL_TAG, ENDS_TAG = "peaker:rehearsal", "peaker:ends"
+DEVICES = {"filled": "/dev/sdf", "cold": "/dev/sdg", "paid": "/dev/sdh"}
+METRIC_NAMESPACE = "Peaker/Rehearsal"
+EVENT_SOURCE = "peaker.rehearsal"
+TARGET_PORT = 9200
+_MOST_SECONDS = 5400.0
+_SHOWN_WITHIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Ground:
+    """One rehearsal on one account. `rehearsal` names its resources; `sleep` waits, in real seconds.
+
+    `now` is the time by AWS's answers, so that a fast clock of a local cloud measures its own seconds.
+    """
+
+    rehearsal: str
+    settings: ClusterSettings
+    gib: int
+    client_of: Callable[[str], Any]
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        if service not in self.clients:
+            self.clients[service] = self.client_of(service)
+        return self.clients[service]
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def seconds_until(self, what: str, holds: Callable[[], object], since: datetime | None = None) -> float:
+        """Returns the seconds until `holds`, on AWS's clock. Raises ControlPlaneError after an hour and a half."""
+        begin = since or self.now()
+        while not holds():
+            waited = (self.now() - begin).total_seconds()
+            if waited > _MOST_SECONDS:
+                raise ControlPlaneError(f"{what} did not come within {waited / 60:.0f} min")
+            self.sleep(2.0)
+        return max(0.0, (self.now() - begin).total_seconds())
+
+    # -- making, once each ---------------------------------------------------------------------------------
+
+    def tags(self, kind: str, name: str) -> list[dict[str, Any]]:
+        wanted = {
+            REHEARSAL_TAG: self.rehearsal,
+            ENDS_TAG: end_of(self.rehearsal),
+            "Name": f"peaker-rehearsal-{name}",
+        }
+        return [
+            {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in wanted.items()]}
+        ]
+
+    def token(self, name: str) -> str:
+        return f"{self.rehearsal}-{name}"
+
+    @property
+    def subnet(self) -> str:
+        return next(iter(self.settings.subnets.values()))
+
+    @property
+    def zone(self) -> str:
+        return next(iter(self.settings.subnets))
+
+    def instance(self) -> str:
+        """Returns the instance, launched from the cluster's image, type, subnet and groups if it is not there."""
+        if found := self._instances():
+            return found[0]
+        settings = self.settings
+        request: dict[str, Any] = {
+            "ImageId": settings.image_id,
+            "InstanceType": settings.instance_type,
+            "SubnetId": self.subnet,
+            "SecurityGroupIds": list(settings.security_group_ids),
+            "MinCount": 1,
+            "MaxCount": 1,
+            "ClientToken": self.token("instance"),
+            "TagSpecifications": self.tags("instance", "host"),
+            "InstanceInitiatedShutdownBehavior": "terminate",
+        }
+        if settings.instance_profile:
+            request["IamInstanceProfile"] = {"Name": settings.instance_profile}
+        return str(self.client("ec2").run_instances(**request)["Instances"][0]["InstanceId"])
+
+    def volume(self, name: str, **more: Any) -> str:
+        """Returns the volume of that name: empty, or of a snapshot with SnapshotId in `more`."""
+        if found := self._volumes(name):
+            return str(found[0]["VolumeId"])
+        request = {
+            "AvailabilityZone": self.zone,
+            "Size": self.gib,
+            "VolumeType": "gp3",
+            "Throughput": 125,
+            "Iops": 3000,
+            "ClientToken": self.token(name),
+            "TagSpecifications": self.tags("volume", name),
+            **more,
+        }
+        return str(self.client("ec2").create_volume(**request)["VolumeId"])
+
+    def attach(self, name: str) -> None:
+        (volume,) = self._volumes(name)
+        if not volume.get("Attachments"):
+            self.client("ec2").attach_volume(
+                VolumeId=volume["VolumeId"], InstanceId=self.instance(), Device=DEVICES[name]
+            )
+
+    def snapshot(self) -> str:
+        """Returns the snapshot of the filled volume.
+
+        CreateSnapshot takes no token, so it is looked for twice: one that was just made shows some seconds later.
+        """
+        for pause in (_SHOWN_WITHIN_SECONDS, 0.0):
+            if found := self._snapshots():
+                return str(found[0]["SnapshotId"])
+            self.sleep(pause)
+        (volume,) = self._volumes("filled")
+        answer = self.client("ec2").create_snapshot(
+            VolumeId=volume["VolumeId"], TagSpecifications=self.tags("snapshot", "filled")
+        )
+        return str(answer["SnapshotId"])
+
+    def target_group(self) -> str:
+        """Returns the target group; its load balancer and listener are made with it."""
+        elb = self.client("elbv2")
+        group = next(iter(self._groups()), None) or self._make_group()
+        balancer, listeners = next(iter(self._balancers()), None) or (self._make_balancer(), [])
+        self.seconds_until("the load balancer", lambda: self._balancer_state(balancer) == "active")
+        if not listeners:
+            forward = [{"Type": "forward", "TargetGroupArn": group}]
+            elb.create_listener(LoadBalancerArn=balancer, Protocol="TCP", Port=3306, DefaultActions=forward)
+        return group
+
+    def _make_group(self) -> str:
+        vpc = self.client("ec2").describe_subnets(SubnetIds=[self.subnet])["Subnets"][0]["VpcId"]
+        made = self.client("elbv2").create_target_group(
+            Name=self.balancer_name,
+            Protocol="TCP",
+            Port=TARGET_PORT,
+            VpcId=vpc,
+            TargetType="instance",
+            HealthCheckProtocol="HTTP",
+            HealthCheckPath="/",
+            HealthCheckIntervalSeconds=10,
+            Tags=self._plain_tags,
+        )
+        return str(made["TargetGroups"][0]["TargetGroupArn"])
+
+    def _make_balancer(self) -> str:
+        made = self.client("elbv2").create_load_balancer(
+            Name=self.balancer_name,
+            Type="network",
+            Scheme="internal",
+            Subnets=[self.subnet],
+            Tags=self._plain_tags,
+        )
+        return str(made["LoadBalancers"][0]["LoadBalancerArn"])
+
+    @property
+    def _plain_tags(self) -> list[dict[str, str]]:
+        return [{"Key": REHEARSAL_TAG, "Value": self.rehearsal}]
+
+    def _balancer_state(self, arn: str) -> str:
+        found = self.client("elbv2").describe_load_balancers(LoadBalancerArns=[arn])["LoadBalancers"]
+        return str(found[0].get("State", {}).get("Code", "active"))
+
+    def queue(self) -> str:
+        """Returns the URL of the queue; a rule on the default bus sends the rehearsal's events there."""
+        name, events, sqs = self.balancer_name, self.client("events"), self.client("sqs")
+        url = str(sqs.create_queue(QueueName=name, tags={REHEARSAL_TAG: self.rehearsal})["QueueUrl"])
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        pattern = json.dumps({"source": [EVENT_SOURCE], "detail-type": [self.rehearsal]})
+        rule = events.put_rule(Name=name, EventPattern=pattern, Tags=self._plain_tags)["RuleArn"]
+        allowed = {
+            "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
+            "Resource": arn, "Condition": {"ArnEquals": {"aws:SourceArn": rule}},
+        }  # fmt: skip
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+        events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
+        return url
+
+    @property
+    def balancer_name(self) -> str:
+        """Returns the name of what has one: load balancer, target group, queue and rule; 32 characters at most."""
+        return f"peaker-rehearsal-{self.rehearsal[-12:]}"
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    def run(self, script: str) -> str:
+        """Runs a script on the host and returns what it printed. Raises ControlPlaneError with its last words."""
+        ssm, host = self.client("ssm"), self.instance()
+        command = ssm.send_command(
+            DocumentName="AWS-RunShellScript",
+            InstanceIds=[host],
+            Parameters={"commands": [script], "executionTimeout": ["5400"]},
+        )["Command"]["CommandId"]
+        found: dict[str, Any] = {}
+
+        def ended() -> bool:
+            with suppress(ssm.exceptions.InvocationDoesNotExist):
+                found.update(ssm.get_command_invocation(CommandId=command, InstanceId=host))
+            return found.get("Status") in {"Success", "Failed", "TimedOut", "Cancelled"}
+
+        self.seconds_until("the answer of the host", ended)
+        if found["Status"] != "Success":
+            said = str(found.get("StandardErrorContent") or found["Status"]).strip()[-300:]
+            raise ControlPlaneError(f"the host {host} could not run the probe: {said}")
+        return str(found["StandardOutputContent"])
+
+    def instance_state(self) -> str:
+        """Returns the state of the instance; by a filter, since one that was just made may not show yet."""
+        wanted = [{"Name": "instance-id", "Values": [self.instance()]}]
+        found = self.client("ec2").describe_instances(Filters=wanted)["Reservations"]
+        return str(found[0]["Instances"][0]["State"]["Name"]) if found else "absent"
+
+    def agent_is_online(self) -> bool:
+        filters = [{"Key": "InstanceIds", "Values": [self.instance()]}]
+        found = self.client("ssm").describe_instance_information(Filters=filters)["InstanceInformationList"]
+        return bool(found) and found[0]["PingStatus"] == "Online"
+
+    def volume_state(self, name: str) -> str:
+        found = self._volumes(name)
+        attached = found[0].get("Attachments") if found else None
+        return str(attached[0]["State"] if attached else found[0]["State"] if found else "absent")
+
+    def snapshot_state(self) -> str:
+        return str(next((one["State"] for one in self._snapshots()), "absent"))
+
+    def target_state(self, group: str) -> str:
+        targets = [{"Id": self.instance(), "Port": TARGET_PORT}]
+        found = self.client("elbv2").describe_target_health(TargetGroupArn=group, Targets=targets)
+        return str(found["TargetHealthDescriptions"][0]["TargetHealth"]["State"])
+
+    def _filters(self, **more: str) -> list[dict[str, Any]]:
+        wanted = {f"tag:{REHEARSAL_TAG}": self.rehearsal, **more}
+        return [{"Name": name, "Values": value.split(",")} for name, value in wanted.items()]
+
+    def _instances(self) -> list[str]:
+        alive = self._filters(**{"instance-state-name": "pending,running,stopping,stopped,shutting-down"})
+        pages = self.client("ec2").get_paginator("describe_instances").paginate(Filters=alive)
+        return [
+            one["InstanceId"]
+            for page in pages
+            for group in page["Reservations"]
+            for one in group["Instances"]
+        ]
+
+    def _volumes(self, name: str | None = None) -> list[dict[str, Any]]:
+        more = {} if name is None else {"tag:Name": f"peaker-rehearsal-{name}"}
+        found = self.client("ec2").describe_volumes(Filters=self._filters(**more))["Volumes"]
+        return [one for one in found if one["State"] not in {"deleting", "deleted"}]
+
+    def _snapshots(self) -> list[dict[str, Any]]:
+        found = self.client("ec2").describe_snapshots(Filters=self._filters(), OwnerIds=["self"])
+        return list(found["Snapshots"])
+
+    # -- removing ------------------------------------------------------------------------------------------
+
+    def remove(self) -> list[str]:
+        """Removes all that the rehearsal made and returns what is still there; a second call goes on."""
+        ec2 = self.client("ec2")
+        self._remove_balancer()
+        self._remove_rule_and_queue()
+        if hosts := self._instances():
+            ec2.terminate_instances(InstanceIds=hosts)
+            self.seconds_until("the end of the instance", lambda: not self._instances())
+        self.seconds_until(
+            "the detached volumes", lambda: all(one["State"] != "in-use" for one in self._volumes())
+        )
+        for one in self._volumes():
+            _absent(lambda one=one: ec2.delete_volume(VolumeId=one["VolumeId"]))  # type: ignore[misc]
+        for one in self._snapshots():
+            _absent(lambda one=one: ec2.delete_snapshot(SnapshotId=one["SnapshotId"]))  # type: ignore[misc]
+        return self.leftovers()
+
+    def leftovers(self) -> list[str]:
+        """Returns the ids of what AWS still shows with the rehearsal's tag or name."""
+        return [
+            *self._instances(),
+            *(str(one["VolumeId"]) for one in self._volumes()),
+            *(str(one["SnapshotId"]) for one in self._snapshots()),
+            *(arn for arn, _ in self._balancers()),
+            *self._groups(),
+            *(one["Name"] for one in self._rules()),
+            *self.client("sqs").list_queues(QueueNamePrefix=self.balancer_name).get("QueueUrls", []),
+        ]
+
+    def _balancers(self) -> list[tuple[str, list[str]]]:
+        elb = self.client("elbv2")
+        found = (
+            _absent(lambda: elb.describe_load_balancers(Names=[self.balancer_name])["LoadBalancers"]) or []
+        )
+        return [
+            (
+                one["LoadBalancerArn"],
+                [
+                    each["ListenerArn"]
+                    for each in elb.describe_listeners(LoadBalancerArn=one["LoadBalancerArn"])["Listeners"]
+                ],
+            )
+            for one in found
+        ]
+
+    def _groups(self) -> list[str]:
+        elb = self.client("elbv2")
+        found = _absent(lambda: elb.describe_target_groups(Names=[self.balancer_name])["TargetGroups"]) or []
+        return [one["TargetGroupArn"] for one in found]
+
+    def _rules(self) -> list[Mapping[str, Any]]:
+        return list(self.client("events").list_rules(NamePrefix=self.balancer_name)["Rules"])
+
+    def _remove_balancer(self) -> None:
+        elb = self.client("elbv2")
+        for arn, listeners in self._balancers():
+            for listener in listeners:
+                elb.delete_listener(ListenerArn=listener)
+            elb.delete_load_balancer(LoadBalancerArn=arn)
+        self.seconds_until("the end of the load balancer", lambda: not self._balancers())
+        for arn in self._groups():
+            self.seconds_until("the end of the target group", lambda arn=arn: self._group_is_gone(arn))  # type: ignore[misc]
+
+    def _group_is_gone(self, arn: str) -> bool:
+        with suppress(self.client("elbv2").exceptions.ResourceInUseException):
+            self.client("elbv2").delete_target_group(TargetGroupArn=arn)
+        return arn not in self._groups()
+
+    def _remove_rule_and_queue(self) -> None:
+        events, sqs = self.client("events"), self.client("sqs")
+        for rule in self._rules():
+            events.remove_targets(Rule=rule["Name"], Ids=["queue"])
+            events.delete_rule(Name=rule["Name"])
+        for url in sqs.list_queues(QueueNamePrefix=self.balancer_name).get("QueueUrls", []):
+            sqs.delete_queue(QueueUrl=url)
+
+
+def _absent(ask: Callable[[], Any]) -> Any:
+    """Returns the answer, None where AWS says that the thing is not there (any more)."""
+    try:
+        return ask()
+    except ClientError as error:
+        if "NotFound" in error.response["Error"]["Code"]:
+            return None
+        raise
+
+
+def begun_before(ec2: Any, cluster: str) -> str | None:
+    """Returns the newest rehearsal of the cluster of which AWS shows an instance, a volume or a snapshot."""
+    filters = [{"Name": "tag-key", "Values": [REHEARSAL_TAG]}]
+    groups = ec2.describe_instances(Filters=filters)["Reservations"]
+    shown = [one for group in groups for one in group["Instances"] if one["State"]["Name"] != "terminated"]
+    shown += ec2.describe_volumes(Filters=filters)["Volumes"]
+    shown += ec2.describe_snapshots(Filters=filters, OwnerIds=["self"])["Snapshots"]
+    names = {tag["Value"] for one in shown for tag in one.get("Tags", []) if tag["Key"] == REHEARSAL_TAG}
+    return max((name for name in names if name[:-13] == cluster), default=None)
+
+
+def rehearsal_name(cluster: str, now: datetime) -> str:
+    """Returns the name of a rehearsal that begins now; its last twelve characters are the time."""
+    return f"{cluster}-{now:%y%m%d%H%M%S}"
+
+
+def end_of(rehearsal: str) -> str:
+    """Returns the time after which a rehearsal's resources may be removed by anybody."""
+    begin = datetime.strptime(rehearsal[-12:], "%y%m%d%H%M%S").replace(tzinfo=UTC)
+    return (begin + timedelta(hours=6)).isoformat(timespec="minutes")

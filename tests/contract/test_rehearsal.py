@@ -1,0 +1,164 @@
+"""A rehearsal on the local cloud: every figure is measured, nothing is left, also after a kill at any of its steps."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from peaker.domain.prices.price_table import US_EAST_1, PriceTable
+from peaker.domain.reading import Known, Unknown
+from peaker_cli.aws_time import AwsClock
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.rehearse.command import estimated_usd, read_figures, rehearse, table_of
+from peaker_cli.rehearse.ground import REHEARSAL_TAG, Ground, begun_before, end_of, rehearsal_name
+from peaker_cli.rehearse.probes import Row, probes
+from rich.console import Console
+
+from cloud_rig.resources import ResourceCloud
+from lab.simulated_hosts import ON_A_DEVICE
+from localcloud.dataplane import RunResult
+from localcloud.extensions.elbv2.lateness import PROMPT
+from localcloud.open_cloud import CloudSettings
+from localcloud.server import LocalCloud
+from localcloud.simulated_dataplane import simulated_dataplane
+from peaker_contract.cluster import ClusterSettings
+from tests.support.builders import orders
+
+
+class Killed(Exception):
+    """The process of the command is gone."""
+
+
+def host_says(instance_id: str, argv: Sequence[str], environment: Mapping[str, str]) -> RunResult:
+    script = " ".join(argv)
+    return RunResult(0, next((said for part, said in ON_A_DEVICE.items() if part in script), "0"), "")
+
+
+@pytest.fixture(scope="module")
+def cloud_of_it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResourceCloud]:
+    plane = simulated_dataplane(host_says)
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05, balancer_lateness=PROMPT)
+    with LocalCloud(plane, tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings) as cloud:
+        yield ResourceCloud(cloud, plane)
+
+
+def of_a_paid_rate() -> ClusterSettings:
+    return orders(initialization_rate_mib_per_s=200, instance_profile=None)
+
+
+@pytest.fixture
+def ground(cloud_of_it: ResourceCloud) -> Iterator[Ground]:
+    clock = AwsClock()
+    now = clock.listen(cloud_of_it.cloud.client("ec2")).describe_volumes() and clock.now()
+    found = Ground(
+        rehearsal_name("orders", now),
+        of_a_paid_rate(),
+        1,
+        lambda service: clock.listen(cloud_of_it.cloud.client(service)),
+        clock.now,
+        lambda seconds: cloud_of_it.cloud.clock.sleep(0.5 * seconds),
+    )
+    yield found
+    assert found.remove() == []
+
+
+def test_every_figure_is_measured_and_nothing_is_left(ground: Ground, tmp_path: Path) -> None:
+    rows: list[Row] = []
+    rehearse(ground, rows, tmp_path / "figures.json")
+    assert [one.name for one in rows] == [one.name for one in probes(ground)]
+    by_name = {one.name: one for one in rows}
+    assert by_name["default initialization"].judgement == "as assumed"
+    assert (by_name["warm read of 16 KiB"].measured, by_name["warm read of 16 KiB"].judgement) == (
+        0.6,
+        "no assumption",
+    )
+    assert "initialization at 200 MiB/s" in by_name
+    assert ground.leftovers() != []
+    assert ground.remove() == []
+    assert ground.client("elbv2").describe_target_groups()["TargetGroups"] == []
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert [one["name"] for one in figures["rows"]] == [one.name for one in rows]
+
+
+def test_a_rehearsal_that_is_killed_in_each_of_its_waits_is_taken_up_and_makes_nothing_twice(
+    ground: Ground, tmp_path: Path
+) -> None:
+    file, killed = tmp_path / "figures.json", set[int]()
+
+    def rows_so_far() -> list[Row]:
+        return [Row(**one) for one in read_figures(file).get("rows", [])]
+
+    def dies_at_the_first_wait(seconds: float) -> None:
+        if len(rows_so_far()) not in killed:
+            killed.add(len(rows_so_far()))
+            raise Killed
+        ground.sleep(seconds)
+
+    mortal = replace(ground, sleep=dies_at_the_first_wait)
+    while len(rows_so_far()) < len(list(probes(ground))):
+        with suppress(Killed):
+            rehearse(mortal, rows_so_far(), file)
+    assert len(killed) >= 8
+    wanted = [{"Name": f"tag:{REHEARSAL_TAG}", "Values": [ground.rehearsal]}]
+    groups = ground.client("ec2").describe_instances(Filters=wanted)["Reservations"]
+    assert sum(len(group["Instances"]) for group in groups) == 1
+    assert len(ground.client("ec2").describe_volumes(Filters=wanted)["Volumes"]) == 3
+    assert len(ground.client("ec2").describe_snapshots(Filters=wanted)["Snapshots"]) == 1
+
+
+def test_without_its_file_it_is_found_by_its_tags(ground: Ground) -> None:
+    assert begun_before(ground.client("ec2"), "orders") is None
+    ground.volume("filled")
+    assert begun_before(ground.client("ec2"), "orders") == ground.rehearsal
+    assert begun_before(ground.client("ec2"), "order") is None
+
+
+def test_a_host_that_cannot_run_a_probe_is_named_with_its_last_words(
+    ground: Ground, cloud_of_it: ResourceCloud
+) -> None:
+    cloud_of_it.plane.hosts.responder = lambda *_: RunResult(1, "", "python3: command not found")  # type: ignore[attr-defined]
+    try:
+        ground.instance()
+        ground.seconds_until("the agent", ground.agent_is_online)
+        with pytest.raises(
+            ControlPlaneError, match=r"i-\w+ could not run the probe: python3: command not found"
+        ):
+            ground.run("python3")
+    finally:
+        cloud_of_it.plane.hosts.responder = host_says  # type: ignore[attr-defined]
+
+
+def test_a_rehearsal_has_an_end_of_its_own(ground: Ground, tmp_path: Path) -> None:
+    old = Ground(
+        "orders-260101000000", ground.settings, 1, ground.client_of, ground.now, ground.sleep, ground.clients
+    )
+    assert end_of(old.rehearsal) == "2026-01-01T06:00+00:00"
+    with pytest.raises(ControlPlaneError, match="begin anew"):
+        rehearse(old, [], tmp_path / "figures.json")
+
+
+@pytest.mark.parametrize(
+    ("measured", "judgement"), [(100, "as assumed"), (201, "differs"), (49, "differs"), (0, "differs")]
+)
+def test_a_figure_within_half_and_twice_is_as_assumed(measured: float, judgement: str) -> None:
+    assert Row("rate", "MiB/s", 100, measured).judgement == judgement
+
+
+def test_the_estimate_is_known_only_with_every_price() -> None:
+    known = estimated_usd(of_a_paid_rate(), 20, US_EAST_1)
+    assert isinstance(known, Known)
+    assert 0.3 < known.value < 5
+    nowhere = PriceTable("eu-west-1", "nobody", "no price was fetched")
+    assert isinstance(estimated_usd(of_a_paid_rate(), 20, nowhere), Unknown)
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table_of([Row("volume from creation until attached", "MiB/s", 125.0, 118.512)]))
+    (_, line) = console.export_text().splitlines()
+    assert line.endswith("as assumed")
