@@ -16,7 +16,7 @@ from peaker_contract.cluster import ClusterSettings
 
 REHEARSAL_TAG, ENDS_TAG = "peaker:rehearsal", "peaker:ends"
 DEVICES = {"filled": "/dev/sdf", "cold": "/dev/sdg", "paid": "/dev/sdh"}
-METRIC_NAMESPACE = "Peaker/Rehearsal"
+METRIC_NAMESPACE = "PeakerRehearsal"
 EVENT_SOURCE = "peaker.rehearsal"
 TARGET_PORT = 9200
 _MOST_SECONDS = 5400.0
