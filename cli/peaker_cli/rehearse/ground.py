@@ -117,9 +117,9 @@ class Ground:
     def attach(self, name: str) -> None:
         (volume,) = self._volumes(name)
         if not volume.get("Attachments"):
-            self.client("ec2").attach_volume(
-                VolumeId=volume["VolumeId"], InstanceId=self.instance(), Device=DEVICES[name]
-            )
+            # An attachment that was just made may not show yet: then EC2 says that the volume is in use.
+            asked = {"VolumeId": volume["VolumeId"], "InstanceId": self.instance(), "Device": DEVICES[name]}
+            _unless(("VolumeInUse", "IncorrectState"), lambda: self.client("ec2").attach_volume(**asked))
 
     def snapshot(self) -> str:
         """Returns the snapshot of the filled volume.
@@ -144,7 +144,8 @@ class Ground:
         self.seconds_until("the load balancer", lambda: self._balancer_state(balancer) == "active")
         if not listeners:
             forward = [{"Type": "forward", "TargetGroupArn": group}]
-            elb.create_listener(LoadBalancerArn=balancer, Protocol="TCP", Port=3306, DefaultActions=forward)
+            asked = {"LoadBalancerArn": balancer, "Protocol": "TCP", "Port": 3306, "DefaultActions": forward}
+            _unless(("DuplicateListener",), lambda: elb.create_listener(**asked))
         return group
 
     def _make_group(self) -> str:
@@ -352,10 +353,15 @@ class Ground:
 
 def _absent(ask: Callable[[], Any]) -> Any:
     """Returns the answer, None where AWS says that the thing is not there (any more)."""
+    return _unless(("NotFound",), ask)
+
+
+def _unless(codes: tuple[str, ...], ask: Callable[[], Any]) -> Any:
+    """Returns the answer, None where AWS refuses with a code that has one of these words."""
     try:
         return ask()
     except ClientError as error:
-        if "NotFound" in error.response["Error"]["Code"]:
+        if any(code in error.response["Error"]["Code"] for code in codes):
             return None
         raise
 
