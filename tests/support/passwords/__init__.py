@@ -1,1 +1,1 @@
-"""A password that is like no other text: hosts that hold it, and a search of all that AWS keeps."""
+"""A password that is like no other text, and hosts that hold it."""
