@@ -125,20 +125,10 @@ def test_two_checkouts_make_the_same_host_package(tmp_path: Path) -> None:
     )
 
 
-def test_bundle_is_built_once(sources: Path, tmp_path: Path) -> None:
-    first = bundled(sources, tmp_path)
-    built_at = first.path.stat().st_mtime_ns
-    assert bundled(sources, tmp_path).path.stat().st_mtime_ns == built_at
-
-
 def test_changed_code_is_another_bundle(sources: Path, tmp_path: Path) -> None:
     before = bundled(sources, tmp_path)
     (sources / "peaker" / "__init__.py").write_text("CHANGED = True\n")
     assert bundled(sources, tmp_path).digest != before.digest
-
-
-def test_another_target_is_another_bundle() -> None:
-    assert Target.aws_lambda().identity != Target.this_machine().identity
 
 
 def test_missing_wheel_says_which_and_for_what(sources: Path, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from peaker_contract.catalogue import FUNCTIONS
 from tests.infrastructure.conftest import Assembly
 
@@ -54,17 +52,6 @@ def test_every_function_traces_logs_json_and_ends_in_time(assembly: Assembly) ->
         assert 128 <= function["MemorySize"] <= 1024
         told = {"OPERATOR_TOPIC_ARN"} if assembly.properties("AWS::SNS::Topic") else set()
         assert set(function["Environment"]["Variables"]) == ENVIRONMENT_VARIABLES | told
-
-
-@pytest.mark.parametrize("environment", ["dev", "prod"])
-def test_functions_on_aws_are_python_3_13_on_arm64(assemblies: dict[str, Assembly], environment: str) -> None:
-    for function in assemblies[environment].properties("AWS::Lambda::Function"):
-        assert (function["Runtime"], function["Architectures"]) == ("python3.13", ["arm64"])
-
-
-def test_functions_share_one_bundle(assembly: Assembly) -> None:
-    functions = assembly.properties("AWS::Lambda::Function")
-    assert len({json.dumps(function["Code"], sort_keys=True) for function in functions}) == 1
 
 
 def test_every_function_has_a_role_of_its_own(assembly: Assembly) -> None:

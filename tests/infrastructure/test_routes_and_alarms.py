@@ -58,14 +58,6 @@ def test_an_execution_that_failed_was_stopped_or_timed_out_is_rolled_back(assemb
     assert target["InputPath"] == "$.detail"
 
 
-def test_executions_without_an_undo_are_looked_for_because_their_events_are_best_effort(
-    assembly: Assembly,
-) -> None:
-    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-sweep"]
-    assert rule["ScheduleExpression"] == "rate(3 minutes)"
-    assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
-
-
 def test_every_end_of_roll_back_but_success_wakes_a_person(assembly: Assembly) -> None:
     machine = f"peaker-{assembly.environment}-roll_back"
     ends = {
@@ -130,12 +122,7 @@ def called_function(target: Any, functions: dict[str, str]) -> str | None:
 )
 def test_trigger_alarm_watches_the_forecasts_metric(assembly: Assembly, alarm: str, metric: str) -> None:
     properties = alarms(assembly)[f"peaker-{assembly.environment}-orders-{alarm}"]
-    schedule_minutes = 40 if assembly.environment == "local" else 5
-    assert properties["Namespace"] == f"Peaker/{assembly.environment}"
-    assert properties["MetricName"] == metric
-    assert properties["Dimensions"] == [{"Name": "Cluster", "Value": "orders"}]
-    assert (properties["ComparisonOperator"], properties["Threshold"]) == ("GreaterThanThreshold", 0)
-    assert properties["Period"] == 60 * schedule_minutes
+    assert (properties["Namespace"], properties["MetricName"]) == (f"Peaker/{assembly.environment}", metric)
     # I4: missing data neither adds nor removes.
     assert properties["TreatMissingData"] == "missing"
 
@@ -182,38 +169,6 @@ def test_a_muted_alarm_starts_nothing(local: Assembly, workflow: str) -> None:
     assert not starts({**detail, "muteDetail": muted})
 
 
-def test_forecast_runs_on_the_clusters_schedule(assembly: Assembly) -> None:
-    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-forecast"]
-    expected = "rate(40 minutes)" if assembly.environment == "local" else "rate(5 minutes)"
-    assert rule["ScheduleExpression"] == expected
-    assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
-
-
-def test_replicas_hear_of_their_peers_on_the_clusters_schedule(assembly: Assembly) -> None:
-    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-replica-check"]
-    expected = "rate(10 minutes)" if assembly.environment == "local" else "rate(1 minute)"
-    assert rule["ScheduleExpression"] == expected
-    assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
-
-
-def test_a_replica_that_is_held_by_the_floor_wakes_a_person(assembly: Assembly) -> None:
-    alarm = alarms(assembly)[f"peaker-{assembly.environment}-orders-replicas-held-by-floor"]
-    assert (alarm["MetricName"], alarm["Threshold"], alarm["EvaluationPeriods"]) == (
-        "ReplicasHeldByFloor",
-        1,
-        1,
-    )
-
-
-def test_scale_out_and_scale_in_are_also_checked_every_hour(assembly: Assembly) -> None:
-    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-scheduled-check"]
-    assert rule["ScheduleExpression"] == "rate(1 hour)"
-    started = [target["Arn"].rsplit("-", 1)[1] for target in rule["Targets"]]
-    assert started == ["scale_out", "scale_in"]
-    for target in rule["Targets"]:
-        assert '"kind":"schedule"' in target["InputTransformer"]["InputTemplate"]
-
-
 def test_every_alarm_names_a_runbook_that_exists(assembly: Assembly) -> None:
     for name, alarm in alarms(assembly).items():
         found = re.search(r"Runbook: (\S+)/([a-z-]+)\.md$", alarm["AlarmDescription"])
@@ -245,12 +200,6 @@ def test_every_runbook_is_an_alarms_or_a_persons_and_says_what_to_do(assembly: A
 def test_alarm_without_runbook_is_refused() -> None:
     with pytest.raises(ValueError, match=r"docs/runbooks/no-such-alarm.md, which does not exist"):
         runbook_description(cdk.Stack(), "Something is wrong.", "no-such-alarm")
-
-
-def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
-    alarm = alarms(assembly)[f"peaker-{assembly.environment}-orders-forecast-stale"]
-    assert alarm["TreatMissingData"] == "breaching"
-    assert alarm["EvaluationPeriods"] == 3
 
 
 def test_an_alarm_that_goes_off_before_the_first_schedule_says_so(prod: Assembly) -> None:
@@ -285,12 +234,6 @@ def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -
     assert "LeadTimeSeconds" in shown
     sources = "".join(path.read_text() for path in (REPOSITORY / "functions" / "peaker").rglob("*.py"))
     assert {name for name in watched | shown if f"Metric.{Metric(name).name}" not in sources} == set()
-
-
-def test_failed_and_timed_out_workflows_are_alarms(assembly: Assembly) -> None:
-    for workflow in ("scale_out", "scale_in"):
-        for end in ("failed", "timed-out"):
-            assert f"peaker-{assembly.environment}-{workflow}-workflow-{end}" in alarms(assembly)
 
 
 def test_operator_alarms_reach_the_address_of_the_environment(prod: Assembly) -> None:

@@ -1,4 +1,4 @@
-"""What the docs tell people to type exists: every peaker and aws line, and every name that a runbook uses."""
+"""Every name that a runbook uses exists; tests/typed runs its lines."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import botocore.session
 import pytest
-import typer
-from botocore import xform_name
-from botocore.model import Shape
-from peaker_cli.app import app
 from peaker_host.machine import errors as host_errors
 
 from peaker_contract import errors
@@ -31,21 +26,6 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^( *)```(?!mermaid)[a-z]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 SUBSTITUTED = "SUBSTITUTED"
 PLACEHOLDER = re.compile(r"<[a-z][a-z ]*>")
-SESSION = botocore.session.get_session()
-# Options that every aws command takes (AWS CLI reference, "Global options"), and those of its own making.
-GLOBAL_OPTIONS = {
-    "--query",
-    "--output",
-    "--region",
-    "--profile",
-    "--endpoint-url",
-    "--cli-binary-format",
-    "--no-cli-pager",
-}
-# What the AWS CLI adds to an operation's own parameters (its reference, `aws cloudwatch put-metric-data`).
-CLI_OPTIONS = {
-    ("cloudwatch", "put-metric-data"): {"--metric-name", "--dimensions", "--value", "--unit", "--timestamp"},
-}
 # Made at run time: an alarm for each replica behind a DNS name (stacks/naming.py, replica_alarm_arns).
 MADE_AT_RUN_TIME = {"peaker-prod-orders-serves-i-"}
 VALUES = {"PEAKER_ENV": "prod", "AWS_REGION": "us-east-1", "CLUSTER": "orders"}
@@ -77,135 +57,6 @@ def words(command: str, values: dict[str, str] | None = None) -> list[str]:
     known = {**VALUES, **(values or {})}
     text = re.sub(r"\$\{?([A-Z_]+)\}?", lambda m: known.get(m.group(1), m.group(1).lower()), command)
     return shlex.split(PLACEHOLDER.sub("value", text))
-
-
-def all_commands(program: str) -> list[tuple[str, str]]:
-    return [(str(page.relative_to(ROOT)), one) for page in PAGES for one in commands(page, program)]
-
-
-PEAKER_LINES = all_commands("peaker")
-AWS_LINES = all_commands("aws")
-
-
-def test_there_are_lines_to_check() -> None:
-    assert len(PEAKER_LINES) > 10
-    assert len(AWS_LINES) > 40
-    for page in RUNBOOKS.glob("*.md"):
-        assert commands(page, "aws") or commands(page, "peaker"), f"{page.name} has nothing to copy"
-
-
-@pytest.mark.parametrize(("page", "line"), PEAKER_LINES, ids=[f"{p}:{c[:50]}" for p, c in PEAKER_LINES])
-def test_a_peaker_line_is_understood_by_the_command(page: str, line: str) -> None:
-    group: Any = typer.main.get_command(app)
-    context = group.make_context("peaker", words(line)[1:], resilient_parsing=True)
-    name, command, rest = group.resolve_command(context, words(line)[1:])
-    command.make_context(name, list(rest), parent=context)
-
-
-def wrong_in(command: str) -> str | None:
-    """What is wrong with an aws line by botocore's models; None when service, operation and parameters exist."""
-    _, service, action, *rest = words(command)
-    if service not in SESSION.get_available_services():
-        return f"no service {service}"
-    if action == "wait":
-        waiters = SESSION.create_client(service, region_name="us-east-1").waiter_names
-        return None if xform_name(rest[0].replace("-", "_")) in waiters else f"no waiter {rest[0]}"
-    model = SESSION.get_service_model(service)
-    operations = {xform_name(name, "-"): name for name in model.operation_names}
-    if action not in operations:
-        return f"{service} has no operation {action}"
-    shape = model.operation_model(operations[action]).input_shape
-    members = {f"--{xform_name(name, '-')}": one for name, one in (shape.members if shape else {}).items()}
-    return wrong_parameters(rest, members, shape, service, action)
-
-
-def wrong_parameters(
-    rest: list[str], members: dict[str, Shape], shape: Any, service: str, action: str
-) -> str | None:
-    given: dict[str, list[str]] = {}
-    option = ""
-    for word in rest:
-        if word.startswith("--"):
-            option = word
-            given[option] = []
-        elif option:
-            given[option].append(word)
-        elif (service, action) != ("lambda", "invoke"):
-            return f"{word} belongs to no option"
-    if (service, action) == ("lambda", "invoke") and given:
-        given = {name: values[:1] for name, values in given.items()}  # the file for the answer stands last
-    for name, values in given.items():
-        if name in GLOBAL_OPTIONS:
-            continue
-        if name in CLI_OPTIONS.get((service, action), set()):
-            continue
-        plain = name.replace("--no-", "--") if name not in members else name
-        if plain not in members:
-            return f"{service} {action} has no {name}"
-        if problem := wrong_value(values, members[plain]):
-            return f"{name}: {problem}"
-    required = {f"--{xform_name(name, '-')}" for name in (shape.required_members if shape else ())}
-    missing = required - given.keys()
-    return f"{', '.join(sorted(missing))} is missing" if missing else None
-
-
-def wrong_value(values: list[str], shape: Any) -> str | None:
-    if shape.type_name == "boolean":
-        return None if not values else "takes no value"
-    if not values:
-        return "has no value"
-    if shape.type_name != "list" and len(values) != 1:
-        return f"takes one value, not {values}"
-    if values[0].startswith("file://"):
-        return None
-    if shape.type_name in ("integer", "long") and not values[0].replace(SUBSTITUTED, "0").isdigit():
-        return f"{values[0]} is no whole number"
-    if shape.type_name == "string" and shape.enum and values[0] not in shape.enum:
-        return f"{values[0]} is none of {shape.enum}"
-    if shape.type_name in ("list", "structure", "map"):
-        return wrong_structure(values, shape)
-    return None
-
-
-def wrong_structure(values: list[str], shape: Any) -> str | None:
-    if values[0].lstrip().startswith(("{", "[")):
-        json.loads(values[0])
-        return None
-    inner = shape.member if shape.type_name == "list" else shape
-    if inner.type_name != "structure":
-        allowed = getattr(inner, "enum", None)
-        return (
-            None
-            if not allowed
-            else next((f"{v} is none of {allowed}" for v in values if v not in allowed), None)
-        )
-    for value in values:
-        names = re.findall(r"(?:^|,)([A-Za-z]+)=", value)
-        if not names or not set(names) <= set(inner.members):
-            return f"{value} has not the fields of {sorted(inner.members)}"
-    return None
-
-
-@pytest.mark.parametrize(("page", "line"), AWS_LINES, ids=[f"{p}:{c[:60]}" for p, c in AWS_LINES])
-def test_an_aws_line_fits_the_service_s_model(page: str, line: str) -> None:
-    assert wrong_in(line) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("aws sqss purge-queue --queue-url x", "no service sqss"),
-        ("aws sqs purge --queue-url x", "no operation purge"),
-        ("aws sqs purge-queue --queue x", "has no --queue"),
-        ("aws sqs purge-queue", "--queue-url is missing"),
-        ("aws stepfunctions list-executions --state-machine-arn a --status-filter FAILD", "FAILD is none of"),
-        ("aws stepfunctions list-executions --state-machine-arn a --max-results ten", "is no whole number"),
-        ("aws ec2 describe-instances --filters tag=x", "has not the fields of"),
-        ("aws ec2 wait instance-gone --instance-ids i-1", "no waiter instance-gone"),
-    ],
-)
-def test_a_wrong_aws_line_is_found(line: str, said: str) -> None:
-    assert said in (wrong_in(line) or "")
 
 
 # -- names ------------------------------------------------------------------------------------------------------

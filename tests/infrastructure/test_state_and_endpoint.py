@@ -67,16 +67,6 @@ def test_what_runs_hand_to_their_hosts_is_closed_and_vanishes(assembly: Assembly
     assert assembly.environment in bucket["BucketName"]
 
 
-def test_read_endpoint_is_an_internal_tcp_load_balancer(assembly: Assembly) -> None:
-    [balancer] = assembly.properties("AWS::ElasticLoadBalancingV2::LoadBalancer")
-    assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
-    [listener] = assembly.properties("AWS::ElasticLoadBalancingV2::Listener")
-    assert (listener["Protocol"], listener["Port"]) == (
-        "TCP",
-        13306 if assembly.environment == "local" else 3306,
-    )
-
-
 def test_a_load_balancer_stays_where_its_own_subnets_say(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -125,22 +115,6 @@ def test_new_connections_go_to_the_proven_replicas_and_a_few_through_the_warming
     assert named == {name: 999, f"{name}-w": 1}
 
 
-def test_targets_of_both_groups_are_asked_for_their_health_over_http(assembly: Assembly) -> None:
-    groups = assembly.properties("AWS::ElasticLoadBalancingV2::TargetGroup")
-    assert len(groups) == 2
-    for group in groups:
-        assert (group["Protocol"], group["Port"], group["TargetType"]) == ("TCP", 3306, "instance")
-        assert (group["HealthCheckProtocol"], group["HealthCheckPort"], group["HealthCheckPath"]) == (
-            "HTTP",
-            "9200",
-            "/health",
-        )
-        assert (group["HealthCheckIntervalSeconds"], group["HealthCheckTimeoutSeconds"]) == (10, 2)
-        attributes = {pair["Key"]: pair["Value"] for pair in group["TargetGroupAttributes"]}
-        delay = "3000" if assembly.environment == "local" else "900"
-        assert attributes["deregistration_delay.timeout_seconds"] == delay
-
-
 def resolved(value: Any) -> str:
     """The text of a property, with every reference replaced by its logical id."""
     if isinstance(value, str):
@@ -152,11 +126,6 @@ def resolved(value: Any) -> str:
 def settings_parameter(assembly: Assembly) -> dict[str, Any]:
     found = assembly.properties("AWS::SSM::Parameter")
     return next(one for one in found if "/clusters/" in one["Name"])
-
-
-def test_prices_begin_as_a_parameter_without_any(assembly: Assembly) -> None:
-    found = {one["Name"]: one["Value"] for one in assembly.properties("AWS::SSM::Parameter")}
-    assert found[f"/peaker/{assembly.environment}/prices"] == "{}"
 
 
 def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Assembly) -> None:

@@ -16,8 +16,8 @@ from stacks import application
 from stacks.constructs import workflow
 from stacks.constructs.workflow import WorkflowError, checked_definition
 from stacks.control_plane_stack import pascal_case
-from statemachines.expansion import ASL_FOLDER, as_text, expand, in_partition, workflow_names
-from statemachines.structure import placeholders, states
+from statemachines.expansion import ASL_FOLDER, as_text, expand, in_partition
+from statemachines.structure import placeholders
 from tests.infrastructure.conftest import Assembly
 from tests.support.workflows import MACHINES
 
@@ -79,34 +79,6 @@ def test_a_synth_leaves_the_full_definitions_for_people(assembly: Assembly) -> N
     assert {name: written[f"{name}.asl.json"] for name in MACHINES} == MACHINES
 
 
-def test_there_are_state_machines_for_both_directions() -> None:
-    assert {"scale_out", "scale_in"} <= set(workflow_names())
-
-
-def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
-    called = {name for machine in MACHINES.values() for name in placeholders(machine)}
-    uncalled = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" not in called}
-    assert uncalled == {
-        "forecast_load",
-        "refresh_prices",
-        "sweep_orphans",
-        "tend_snapshots",
-        "check_replicas",
-    }
-
-
-def test_every_task_names_a_placeholder_of_a_function_or_a_child() -> None:
-    known = {f"${{{d.pascal_name}Arn}}" for d in FUNCTIONS}
-    known |= {f"${{{pascal_case(name)}StateMachineArn}}" for name in MACHINES}
-    for machine in MACHINES.values():
-        for state in states(machine):
-            if state.body["Type"] == "Task":
-                arguments = state.body["Arguments"]
-                assert (arguments.get("FunctionName") or arguments.get("StateMachineArn")) in known, (
-                    state.place
-                )
-
-
 def test_definitions_are_inlined_and_every_placeholder_is_substituted(assembly: Assembly) -> None:
     machines = assembly.properties("AWS::StepFunctions::StateMachine")
     assert len(machines) == len(MACHINES)
@@ -140,12 +112,6 @@ def test_nothing_in_govcloud_is_of_the_commercial_partition(
         assert "arn:aws:" not in json.dumps(template), stack
 
 
-def test_workflows_log_everything_and_trace(assembly: Assembly) -> None:
-    for properties in assembly.properties("AWS::StepFunctions::StateMachine"):
-        assert properties["LoggingConfiguration"]["Level"] == "ALL"
-        assert properties["TracingConfiguration"] == {"Enabled": True}
-
-
 def test_execution_data_stays_out_of_the_logs_where_state_is_kept(assembly: Assembly) -> None:
     for properties in assembly.properties("AWS::StepFunctions::StateMachine"):
         logged = properties["LoggingConfiguration"]["IncludeExecutionData"]
@@ -169,16 +135,6 @@ def test_workflows_may_call_just_the_functions_they_name(prod: Assembly) -> None
         assert invoked == {
             f"arn:aws:lambda:us-east-1:222222222222:function:peaker-prod-{function}" for function in wanted
         }
-
-
-def test_documents_are_command_documents_of_this_environment(assembly: Assembly) -> None:
-    files = {path.stem for path in (REPOSITORY / "ssm_documents").glob("*.yaml")}
-    documents = assembly.properties("AWS::SSM::Document")
-    assert {d["Name"] for d in documents} == {f"Peaker-{assembly.environment}-{name}" for name in files}
-    for document in documents:
-        assert document["DocumentType"] == "Command"
-        assert document["UpdateMethod"] == "NewVersion"
-        assert document["Content"]["schemaVersion"] == "2.2"
 
 
 def test_whoever_may_run_the_installation_installs_the_deployed_package_alone(assembly: Assembly) -> None:

@@ -10,7 +10,7 @@ from tests.support.workflow_cloud import NAMES, Cluster, WorkflowCloud
 
 
 def looked(cloud: WorkflowCloud, cluster: Cluster) -> str:
-    answer = cloud.client("lambda").invoke(FunctionName=NAMES.function("tend_snapshots"), Payload=b"{}")
+    answer = cloud.client("lambda").invoke(FunctionName=NAMES.function("maintain_snapshots"), Payload=b"{}")
     payload: dict[str, Any] = json.load(answer["Payload"])
     assert "FunctionError" not in answer, payload
     return str(payload["clusters"][cluster.name])

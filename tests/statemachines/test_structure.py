@@ -257,7 +257,7 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
             "SweepOrphansArn",
             "ForecastLoadArn",
             "RefreshPricesArn",
-            "TendSnapshotsArn",
+            "MaintainSnapshotsArn",
             "CheckReplicasArn",
         ),
     }
@@ -330,11 +330,3 @@ def test_what_is_away_for_an_hour_ends_no_run(error: str) -> None:
             ):
                 if error in rule["ErrorEquals"]:
                     assert _hours(rule) / 2 >= 0.9, state.place
-
-
-def test_history_stays_under_the_limit_of_step_functions() -> None:
-    # 25,000 events per execution; an attempt of a Lambda task costs five (scheduled, started, failed and two more).
-    for machine in MACHINES.values():
-        for state in structure.states(machine):
-            attempts = sum(rule.get("MaxAttempts", 3) for rule in state.body.get("Retry", []))
-            assert attempts * 5 < 25_000, state.place

@@ -6,8 +6,6 @@ import copy
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from annotated_types import Le, MaxLen
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from environments import aws_names
-from environments.faults import UnclearWord, shown_path
+from environments.faults import UnclearWord
 from environments.schema import (
     ENVIRONMENTS_DIRECTORY,
     Environment,
@@ -171,11 +167,6 @@ def test_a_key_that_is_no_text_hides_other_faults_and_ends_in_no_traceback() -> 
         Environment.parse(document, "shop.yaml")
 
 
-def test_at_least_120_wrong_files_are_kept() -> None:
-    cases = [*WRONG_FILES, *WRONG_TEXTS, *WRONG_WHOLES]
-    assert len({case.situation for case in cases}) == len(cases) >= 120
-
-
 def good_files() -> list[tuple[str, Path]]:
     return [
         (name, directory)
@@ -199,128 +190,6 @@ def test_given_environments_need_no_second_look_whenever_somebody_clones_them(na
     lines: list[str] = []
     load_environment(name, warn=lines.append, now=EARLY.replace(year=EARLY.year + years))
     assert lines == []
-
-
-# Every value that a person or a slip could leave in place of another one.
-NASTY = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.sampled_from(
-        ["", " ", "no", "..", "/", "/etc", "\x00", "é", "a" * 5000, "2026-11-27T06:00", "us-eats-1"]
-    ),
-    st.sampled_from(
-        [0, -1, 1, 10**30, -(10**400), 0.0, -0.0, 1e308, float("inf"), float("-inf"), float("nan")]
-    ),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=20),
-    st.recursive(st.integers(), lambda inner: st.lists(inner, max_size=3), max_leaves=4),
-    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
-    st.just(datetime(1, 1, 1)),
-    st.just(datetime(9999, 12, 31, 23, 59, tzinfo=UTC)),
-    st.binary(max_size=3),
-)
-
-
-def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield (*at, key)
-        yield from places(item, (*at, key))
-
-
-GOOD = [read_document(directory / f"{name}.yaml", name).value for name, directory in good_files()]
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_whatever_is_changed_the_file_is_taken_as_written_or_a_place_of_it_is_blamed(
-    data: st.DataObject,
-) -> None:
-    document = copy.deepcopy(data.draw(st.sampled_from(GOOD), label="file"))
-    for _ in range(data.draw(st.integers(1, 3), label="changes")):
-        place = data.draw(st.sampled_from(list(places(document))), label="place")
-        here = _at(document, place[:-1])
-        match data.draw(st.sampled_from(["leave out", "replace", "add"]), label="change"):
-            case "leave out":
-                del here[place[-1]]
-            case "replace":
-                here[place[-1]] = data.draw(NASTY, label="value")
-            case _ if isinstance(here, dict):
-                here[data.draw(st.text(max_size=8), label="key")] = data.draw(NASTY, label="value")
-        if not document:
-            break
-    taken, refusal = outcome(document)
-    if taken is None:
-        assert refusal is not None
-        assert refusal.faults
-        for fault in refusal.faults:
-            # What is missing has a parent; a default that does not go with the rest too; all else is in the file.
-            _at(
-                document,
-                fault.at if fault.message.startswith(("is not a setting", "is called")) else fault.at[:-1],
-            )
-            assert f"x.yaml: {shown_path(fault.at, document)}" in str(refusal)
-        return
-    _the_same(taken.model_dump(exclude_unset=True), document)
-
-
-def outcome(document: Document) -> tuple[Environment | None, EnvironmentFileError | None]:
-    try:
-        return Environment.parse(document, "x.yaml"), None
-    except EnvironmentFileError as error:
-        return None, error
-
-
-def _at(document: Any, place: tuple[str | int, ...]) -> Any:
-    for part in place:
-        document = document[part]
-    return document
-
-
-def _the_same(taken: Any, given: Any) -> None:
-    """Nothing was read as another type or value; moments may be written otherwise, and are checked elsewhere."""
-    if isinstance(given, dict):
-        for name, value in given.items():
-            if name in taken and name not in ("from", "until"):
-                _the_same(taken[name], value)
-    elif isinstance(given, list):
-        for one, other in zip(taken, given, strict=True):
-            _the_same(one, other)
-    else:
-        assert taken == given
-        assert isinstance(taken, bool) == isinstance(given, bool)
-
-
-@given(st.binary(max_size=400) | st.text(max_size=400).map(str.encode))
-@settings(max_examples=200, deadline=None)
-def test_no_file_breaks_the_reader(content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "x.yaml"
-        path.write_bytes(content)
-        with pytest.raises(EnvironmentFileError, match=r"/x.yaml"):
-            load_environment("x", path.parent)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_no_slip_of_the_keyboard_breaks_the_reader(data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(SHOP_TEXT)))
-    cut = data.draw(st.integers(0, 30))
-    text = (
-        SHOP_TEXT[:at]
-        + data.draw(st.text(alphabet="\t \n:-{}[]#&*!|>'\"%@`,.0aé", max_size=4))
-        + SHOP_TEXT[at + cut :]
-    )
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "shop.yaml"
-        path.write_text(text, encoding="utf-8")
-        told_lines: list[str] = []
-        try:
-            load_environment("shop", path.parent, warn=lambda line: None)
-        except EnvironmentFileError as error:
-            told_lines = str(error).splitlines()
-    assert all("/shop.yaml:" in line for line in told_lines)
 
 
 def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
