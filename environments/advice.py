@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from environments.calendar_settings import CalendarEvent
 from environments.settings import Cluster, Environment
 from peaker_contract.field_types import Fault
-from peaker_contract.limit_settings import shipped_hourly_usd
+from peaker_contract.load_settings import shipped_hourly_usd
 
 # Above this the forecast steps are too long to be learned from (docs/forecast-and-decision.md).
 LONGEST_LEARNED_PERIOD_SECONDS = 21_600

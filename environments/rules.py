@@ -21,7 +21,7 @@ from peaker_contract.endpoint_settings import (
     Route53EndpointSettings,
 )
 from peaker_contract.field_types import Fault
-from peaker_contract.limit_settings import LimitSettings, shipped_hourly_usd
+from peaker_contract.load_settings import LimitSettings, shipped_hourly_usd
 from peaker_contract.names import prefix
 
 LOAD_BALANCER_NAME_LIMIT = 32

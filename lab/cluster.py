@@ -17,7 +17,7 @@ from typing import Any
 
 from lab import seed
 from lab.servers import SERVERS, DatabaseServer
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, VOLUME_TAG
 
 SCRIPT_DOCUMENT = "LocalCloud-RunScript"
 SOURCE_ADDRESS, BASE_REPLICA_ADDRESS = "10.77.1.10", "10.77.2.10"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.seed import kept_snapshots
 from localcloud.extensions.ec2.ebs import register_snapshot
-from peaker_contract.tags import VOLUME_TAG
+from peaker_contract.names import VOLUME_TAG
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud

@@ -24,7 +24,7 @@ from lab.cluster import (
     launch,
     retried,
 )
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, VOLUME_TAG
 
 VOLUME_GIB = 4
 HISTORY_DAYS, DAYS_AHEAD = 28, 14

@@ -187,7 +187,7 @@ SCALE_OUT = (
         ("install_host_package",),
         steps=(
             S("InstallOnDonor", Part.DONOR, BUILD),
-            S("InstallOnReplica", Part.INSTANCE, BUILD, beside=True),
+            S("InstallOnReplica", Part.INSTANCE, BUILD, concurrent=True),
             S("InstallOnParkedReplica", Part.INSTANCE, RETURN),
         ),
     ),
@@ -211,14 +211,14 @@ SCALE_OUT = (
         "await_snapshots",
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
-        steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
+        steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, concurrent=True),),
     ),
     F(
         Phase.CREATE,
         "launch_replica",
         "Launches the new replica's instance",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.LAUNCH_INSTANCES),
-        steps=(S("LaunchReplica", Part.INSTANCE, BUILD, beside=True),),
+        steps=(S("LaunchReplica", Part.INSTANCE, BUILD, concurrent=True),),
     ),
     F(
         Phase.CREATE,
@@ -226,7 +226,7 @@ SCALE_OUT = (
         "Asks whether the instance runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_MANAGED_HOSTS),
         steps=(
-            S("AwaitInstanceOnline", Part.INSTANCE, BUILD, beside=True),
+            S("AwaitInstanceOnline", Part.INSTANCE, BUILD, concurrent=True),
             S("AwaitParkedReplica", Part.INSTANCE, RETURN),
         ),
     ),
@@ -491,7 +491,7 @@ CHECKS = (
 SNAPSHOTS = (
     F(
         Phase.CREATE,
-        "tend_snapshots",
+        "maintain_snapshots",
         "Takes a first snapshot set of a cluster that is observed, deletes sets that nobody needs",
         (
             *STEP,
@@ -535,3 +535,29 @@ def state_of(function: str) -> str:
     """The state that calls a function where nothing went wrong: the first of its row. Raises KeyError without one."""
     states = {definition.name: definition.steps[0].state for definition in FUNCTIONS if definition.steps}
     return states[function]
+
+
+def states_of(*parts: Part, method: Method = Method.BUILD) -> tuple[str, ...]:
+    """The states that such a run passes for these parts of its lead time."""
+    return tuple(step.state for step in STEPS if step.part in parts and method in step.methods)
+
+
+def states_passed(method: Method) -> frozenset[str]:
+    """All states that such a run passes between its plan and its receipt."""
+    return frozenset(states_of(*Part, method=method))
+
+
+def parts_of(method: Method) -> tuple[Part, ...]:
+    """The parts of the lead time of such a run, in the order in which they pass."""
+    return tuple(part for part in Part if states_of(part, method=method))
+
+
+def concurrent_states() -> frozenset[str]:
+    """The states that pass while others are at work too."""
+    return frozenset(step.state for step in STEPS if step.concurrent)
+
+
+def serving_state() -> str:
+    """The state at whose end a replica has its full share of the reads."""
+    [state] = (step.state for step in STEPS if step.serves)
+    return state

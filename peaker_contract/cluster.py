@@ -34,12 +34,12 @@ from peaker_contract.field_types import (
     refuse,
     text,
 )
-from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
     Calendar,
     CalendarEvent,
     ForecastSettings,
     HoldSettings,
+    LimitSettings,
     LoadMetricSettings,
 )
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric, namespace

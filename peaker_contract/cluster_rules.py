@@ -19,10 +19,10 @@ from peaker_contract.endpoint_settings import (
     RampSettings,
 )
 from peaker_contract.field_types import Fault
-from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
     CalendarEvent,
     ForecastSettings,
+    LimitSettings,
 )
 from peaker_contract.storage_settings import (
     VolumeSettings,

@@ -73,3 +73,13 @@ def cluster_parameter(environment: str, cluster: str) -> str:
 def prices_parameter(environment: str) -> str:
     """The parameter that holds what the AWS Price List said."""
     return f"/peaker/{environment}/prices"
+
+
+OWNER_TAG = "peaker:owner"
+RUN_TAG = "peaker:run-id"
+CLUSTER_TAG = "peaker:cluster"
+ENVIRONMENT_TAG = "peaker:environment"
+ROLE_TAG = "peaker:role"
+LOAD_TAG = "peaker:load"
+DONOR_TAG = "peaker:donor"
+VOLUME_TAG = "peaker:volume"

@@ -65,14 +65,14 @@ class Part(StrEnum):
 class Step:
     """One state of that name. `part` and `methods` are given where a replica is on its way into service.
 
-    `beside`: other steps are at work at the same time. `serves`: once it has ended the replica has its full share of
-    the reads; the lead time, and the receipt's time from alarm to serving, end there.
+    `concurrent`: other steps are at work too. `serves`: once it has ended the replica has its full share of the reads;
+    the lead time, and the receipt's time from alarm to serving, end there.
     """
 
     state: str
     part: Part | None = None
     methods: frozenset[Method] = frozenset()
-    beside: bool = False
+    concurrent: bool = False
     serves: bool = False
 
     def __post_init__(self) -> None:

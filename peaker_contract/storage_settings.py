@@ -256,10 +256,14 @@ class VolumeSettings(Settings):
             )
 
 
+# Before a replica goes on, all that is used must be warm, or the hot set.
+ServeWhen = Literal["all", "hot"]
+
+
 class PrewarmSettings(Settings):
     """The prewarm settings say when a replica may serve: once all used blocks are warm, or once the hot ones are."""
 
-    serve_when: Literal["all", "hot"] = Field(
+    serve_when: ServeWhen = Field(
         default="all",
         description="`all`: once every used block is warm. `hot`: once the donor's buffer pool pages are.",
         examples=["hot"],

@@ -15,7 +15,7 @@ from peaker_contract.errors import (
     VolumeFailed,
     VolumeVanished,
 )
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import (
     OTHERS_SHOWN_WITHIN,
     Account,

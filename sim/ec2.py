@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstancePromise, InstanceSpec
 
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import (
     INSTANCE_SHOWN_WITHIN,
     OTHERS_SHOWN_WITHIN,

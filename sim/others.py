@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from peaker.domain.limits.account_limits import Quota
-from peaker.domain.prices.price_list import EbsPrices, FetchedPrices, Quote
+from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.execution_input import unknown_cluster
 from peaker.domain.runs.past_runs import PastSteps

@@ -5,7 +5,7 @@ None of it goes through a port, so that no record of calls has it.
 
 from __future__ import annotations
 
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
 from sim.account import Record, attachment_at, state_at
 from sim.endpoint import SERVING, WARMING
 from sim.world import World

@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Any
 
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
-from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
+from peaker.domain.host_results import OLDEST_AGENT, Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, own, prewarm_report

@@ -24,7 +24,7 @@ from lab.application_load import APPLICATION_LOAD
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
 from sim import others
 from sim.account import Account, Record, change
 from sim.ebs import HostileStorage
@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
 # Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
 SCHEDULES: Mapping[str, float] = {
-    "tend_snapshots": 900.0,
+    "maintain_snapshots": 900.0,
 }  # fmt: skip
 # Of each cluster's own rules.
 SCHEDULES_OF_CLUSTERS: Mapping[str, float] = {"sweep_orphans": 180.0}

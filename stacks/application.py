@@ -13,8 +13,7 @@ from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
 from environments.schema import Cluster, Environment, EnvironmentFileError, load_environment
-from peaker_contract.names import FAMILY
-from peaker_contract.tags import ENVIRONMENT_TAG
+from peaker_contract.names import ENVIRONMENT_TAG, FAMILY
 from stacks.cluster_stack import ClusterStack
 from stacks.constructs.local_bundling import bundle_functions, target_of
 from stacks.constructs.operator_alarm import RUNBOOK_URL

@@ -121,8 +121,21 @@ class ControlPlaneStack(Stack):
         self.functions = self._make_functions(code, environment, deployment)
         self.workflows = self._make_workflows()
         self._roll_back_what_is_stopped()
-        self._look_at_prices()
-        self._look_at_snapshots()
+        # Every hour, so that a deployment, a new type and a refusal are made good for soon; it asks once a week.
+        self._call_on_schedule(
+            "RefreshPricesOnSchedule",
+            "prices",
+            "refresh_prices",
+            "Asks the AWS Price List when the prices are a week old or lack an instance type",
+            PRICES_LOOKED_AT,
+        )
+        self._call_on_schedule(
+            "MaintainSnapshotsOnSchedule",
+            "kept-snapshots",
+            "maintain_snapshots",
+            "Takes a first snapshot set while a cluster is observed, deletes sets that nobody needs",
+            SNAPSHOTS_LOOKED_AT,
+        )
         self._let_clusters_call()
 
     def _operator_topic(self) -> sns.Topic | None:
@@ -238,33 +251,19 @@ class ControlPlaneStack(Stack):
             string_value="{}",
         )
 
-    def _look_at_prices(self) -> None:
-        """Every hour, so that a deployment, a new type and a refusal are made good for soon; it asks once a week."""
+    def _call_on_schedule(
+        self, construct_id: str, rule: str, function: str, does: str, every: Duration
+    ) -> None:
         EventRoute(
             self,
-            "RefreshPricesOnSchedule",
-            rule_name=f"{self._names.prefix}-prices",
-            description="Asks the AWS Price List when the prices are a week old or lack an instance type",
+            construct_id,
+            rule_name=f"{self._names.prefix}-{rule}",
+            description=does,
             names=self._names,
-            target=self.functions["refresh_prices"],
-            schedule=events.Schedule.rate(PRICES_LOOKED_AT),
+            target=self.functions[function],
+            schedule=events.Schedule.rate(every),
             payload={},
-            longest_age_seconds=int(PRICES_LOOKED_AT.to_seconds()),
-            topic=self.topic,
-            key=self._key,
-        )
-
-    def _look_at_snapshots(self) -> None:
-        EventRoute(
-            self,
-            "TendSnapshotsOnSchedule",
-            rule_name=f"{self._names.prefix}-kept-snapshots",
-            description="Takes a first snapshot set while a cluster is observed, deletes sets that nobody needs",
-            names=self._names,
-            target=self.functions["tend_snapshots"],
-            schedule=events.Schedule.rate(SNAPSHOTS_LOOKED_AT),
-            payload={},
-            longest_age_seconds=int(SNAPSHOTS_LOOKED_AT.to_seconds()),
+            longest_age_seconds=int(every.to_seconds()),
             topic=self.topic,
             key=self._key,
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 from peaker.domain.runs.ledger import SWEEP
 
-from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
+from peaker_contract.names import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 from sim.account import Account, Record, attachment_at, source_at, state_at
 from sim.workflows.virtual_time import START
 

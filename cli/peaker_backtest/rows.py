@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from peaker.domain.contract import misfits
+from peaker.domain.decoding import misfits
 from pydantic import BaseModel, ValidationError
 
 from peaker_backtest.errors import BadInput, shown

@@ -9,7 +9,7 @@ from peaker.domain.replicas.inventory import TargetState
 from peaker.usecases.run.kept_snapshots import kept_ids
 
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.tags import RUN_TAG
+from peaker_contract.names import RUN_TAG
 from sim.explorer.account import ec2, instances
 from sim.explorer.states import listed_runs
 from sim.explorer.world import ExploredWorld, tags_of

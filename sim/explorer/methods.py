@@ -18,11 +18,10 @@ from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import InstanceSpec, VolumeSpec
 from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState, RunRow
-from peaker.domain.runs.run_memory import Placement
+from peaker.domain.runs.ledger import Holder, Placement, ResourceKind, ResourceState, RunRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
-from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.explorer.account import TABLE
 from sim.explorer.orders import Turns, described, drawn, explore
 from sim.explorer.states import difference, plain, state_now

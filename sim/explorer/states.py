@@ -9,7 +9,7 @@ from typing import Any
 
 from moto.backends import get_backend
 
-from peaker_contract.tags import RUN_TAG, VOLUME_TAG
+from peaker_contract.names import RUN_TAG, VOLUME_TAG
 from sim.explorer.account import ACCOUNT, REGION, TABLE, ec2, instances, records
 from sim.explorer.world import tags_of
 

@@ -20,7 +20,7 @@ from peaker.ports.bundle import Ports
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import Route53EndpointSettings
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
 from sim import others
 from sim.explorer.account import TABLE, Account, Hosts, instances, records
 from sim.workflows.step_functions import StepFunctionsClient

@@ -45,86 +45,88 @@ class ClusterAlarms(Construct):
         topic: sns.ITopic | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._names, self._topic = names, topic
+        self._names, self._topic, self._cluster = names, topic, cluster
         period = Duration.minutes(cluster.forecast.schedule_minutes)
-        OperatorAlarm(
-            self,
+        self._alarm(
             "Degraded",
-            name=self._names.cluster_alarm(cluster.name, "forecast-degraded"),
-            summary=f"The forecast of {cluster.name} rests on too little or too old data.",
-            runbook="forecast-degraded",
+            "forecast-degraded",
+            f"The forecast of {cluster.name} rests on too little or too old data.",
             metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "Maximum", period),
-            topic=self._topic,
             tells_end=True,
         )
-        OperatorAlarm(
-            self,
+        self._alarm(
             "Stale",
-            name=self._names.cluster_alarm(cluster.name, "forecast-stale"),
-            summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row. {NEW}",
-            runbook="forecast-stale",
+            "forecast-stale",
+            f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row. {NEW}",
             metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "SampleCount", period),
             threshold=1,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=MISSED_FORECASTS,
             missing_data=cloudwatch.TreatMissingData.BREACHING,
-            topic=self._topic,
             tells_end=True,
         )
-        OperatorAlarm(
-            self,
+        self._alarm(
             "CannotBeMet",
-            name=self._names.cluster_alarm(cluster.name, "rules-cannot-be-met"),
-            summary=f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
-            runbook="rules-cannot-be-met",
+            "rules-cannot-be-met",
+            f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
             metric=forecast_metric(self._names, cluster, Metric.DECISION_ALARM, "Maximum", period),
             evaluation_periods=2,
-            topic=self._topic,
             tells_end=True,
         )
-        OperatorAlarm(
-            self,
+        self._alarm(
             "LastingShortage",
-            name=self._names.cluster_alarm(cluster.name, "lasting-replica-shortage"),
-            summary=f"Replicas of {cluster.name} are missing in {MISSING_FORECASTS} forecasts, and no run builds them.",
+            "lasting-replica-shortage",
+            f"Replicas of {cluster.name} are missing in {MISSING_FORECASTS} forecasts, and no run builds them.",
             runbook="replica-shortage",
             metric=forecast_metric(self._names, cluster, Metric.REPLICA_SHORTAGE, "Maximum", period),
             evaluation_periods=MISSING_FORECASTS,
-            topic=self._topic,
         )
-        OperatorAlarm(
-            self,
+        self._alarm(
             "Undo",
-            name=self._names.cluster_alarm(cluster.name, "undo-incomplete"),
-            summary=f"What a run of {cluster.name} left behind resists since an hour; it is tried again and again.",
-            runbook="undo-incomplete",
+            "undo-incomplete",
+            f"What a run of {cluster.name} left behind resists since an hour; it is tried again and again.",
             metric=sweep_metric(self._names, cluster, Metric.LEFTOVER_SECONDS, "Maximum"),
             threshold=LEFTOVERS_MAY_LAST.to_seconds(),
-            topic=self._topic,
             tells_end=True,
         )
-        OperatorAlarm(
-            self,
+        self._alarm(
             "Silent",
-            name=self._names.cluster_alarm(cluster.name, "sweep-silent"),
-            summary=f"Nobody looks for what stopped runs of {cluster.name} leave behind. {NEW}",
-            runbook="sweep-silent",
+            "sweep-silent",
+            f"Nobody looks for what stopped runs of {cluster.name} leave behind. {NEW}",
             metric=sweep_metric(self._names, cluster, Metric.LEFTOVERS, "SampleCount"),
             threshold=1,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=MISSED_SWEEPS,
             missing_data=cloudwatch.TreatMissingData.BREACHING,
-            topic=self._topic,
             tells_end=True,
         )
 
+        self._alarm(
+            "HeldByFloor",
+            "replicas-held-by-floor",
+            f"Too few replicas of {cluster.name} are good: some serve although they lag.",
+            metric=replica_metric(self._names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
+            tells_end=True,
+        )
+
+    def _alarm(
+        self,
+        construct_id: str,
+        alarm: str,
+        summary: str,
+        *,
+        metric: cloudwatch.IMetric,
+        runbook: str | None = None,
+        **more: object,
+    ) -> None:
+        """Makes the cluster's alarm of that name; its runbook has the same name unless another is given."""
         OperatorAlarm(
             self,
-            "HeldByFloor",
-            name=self._names.cluster_alarm(cluster.name, "replicas-held-by-floor"),
-            summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
-            runbook="replicas-held-by-floor",
-            metric=replica_metric(self._names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
+            construct_id,
+            name=self._names.cluster_alarm(self._cluster.name, alarm),
+            summary=summary,
+            runbook=runbook or alarm,
+            metric=metric,
             topic=self._topic,
-            tells_end=True,
+            **more,  # type: ignore[arg-type]
         )

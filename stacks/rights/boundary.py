@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from peaker_contract.catalogue import FUNCTIONS
-from peaker_contract.tags import ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
+from peaker_contract.names import ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.rights.role_statements import function_statements, workflow_statements
 from stacks.rights.statement import Deployment
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from peaker_contract.steps import REPORT_WORK
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
 from stacks.rights.statement import (
     ANY_CLUSTER,

@@ -2,103 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import assert_never
+from collections.abc import Callable, Mapping
 
-from peaker_contract.permissions import Permission
+from peaker_contract.permissions import Permission as P
 from stacks.rights import data, endpoint, hosts
 from stacks.rights.statement import Deployment, Statement, read_only, touch_owned
 
+_BUILDERS: Mapping[P, Callable[[Deployment], list[Statement]]] = {
+    P.READ_CLUSTER_SETTINGS: data.read_cluster_settings,
+    P.READ_LEDGER: data.read_ledger,
+    P.WRITE_LEDGER: data.write_ledger,
+    P.LIST_CLUSTERS: data.list_clusters,
+    P.FOLLOW_EXECUTIONS: data.follow_executions,
+    P.LIST_EXECUTIONS: data.list_executions,
+    P.START_SCALE_OUT: data.start_scale_out,
+    P.KEEP_FORECASTS: data.keep_forecasts,
+    P.DESCRIBE_INSTANCES: read_only("ec2:DescribeInstances"),
+    P.DESCRIBE_INSTANCE_TYPES: read_only("ec2:DescribeInstanceTypes"),
+    P.DESCRIBE_IMAGES: read_only("ec2:DescribeImages"),
+    P.DESCRIBE_VOLUMES: read_only("ec2:DescribeVolumes"),
+    P.DESCRIBE_SNAPSHOTS: read_only("ec2:DescribeSnapshots"),
+    P.DESCRIBE_CAPACITY_RESERVATIONS: read_only("ec2:DescribeCapacityReservations"),
+    P.DESCRIBE_TARGET_HEALTH: endpoint.describe_target_health,
+    P.DESCRIBE_MANAGED_HOSTS: read_only("ssm:DescribeInstanceInformation"),
+    P.CANCEL_COMMANDS: hosts.cancel_commands,
+    P.READ_METRICS: read_only("cloudwatch:GetMetricData"),
+    P.PUBLISH_METRICS: data.publish_metrics,
+    P.READ_HOST_PACKAGE: data.read_host_package,
+    P.LIST_SNAPSHOT_BLOCKS: hosts.list_snapshot_blocks,
+    P.LIST_CHANGED_BLOCKS: hosts.list_changed_blocks,
+    P.PUBLISH_RUN_FILES: data.publish_run_files,
+    P.CREATE_SNAPSHOTS: hosts.create_snapshots,
+    P.LAUNCH_INSTANCES: hosts.launch_instances,
+    P.CREATE_VOLUMES: hosts.create_volumes,
+    P.CHECK_VOLUME_KEYS: hosts.check_volume_keys,
+    P.ATTACH_VOLUMES: hosts.attach_volumes,
+    P.REGISTER_TARGETS: endpoint.register_targets,
+    P.DEREGISTER_TARGETS: endpoint.deregister_targets,
+    P.SET_WEIGHTS: endpoint.set_weights,
+    P.STOP_INSTANCES: touch_owned("ec2:StopInstances", lambda deployment: deployment.ec2("instance")),
+    P.START_INSTANCES: hosts.start_instances,
+    P.TERMINATE_INSTANCES: touch_owned(
+        "ec2:TerminateInstances", lambda deployment: deployment.ec2("instance")
+    ),
+    P.DELETE_VOLUMES: touch_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume")),
+    P.DELETE_SNAPSHOTS: touch_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot),
+    P.READ_PRICES: data.read_prices,
+    P.FETCH_PRICES: data.fetch_prices,
+    P.READ_QUOTAS: data.read_quotas,
+    P.TELL_OPERATORS: data.tell_operators,
+}
 
-def statements(permission: Permission, deployment: Deployment) -> list[Statement]:
+
+def statements(permission: P, deployment: Deployment) -> list[Statement]:
     """The IAM statements of a permission in one environment."""
     return _BUILDERS[permission](deployment)
-
-
-def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
-    match permission:
-        case Permission.READ_CLUSTER_SETTINGS:
-            return data.read_cluster_settings
-        case Permission.READ_LEDGER:
-            return data.read_ledger
-        case Permission.WRITE_LEDGER:
-            return data.write_ledger
-        case Permission.LIST_CLUSTERS:
-            return data.list_clusters
-        case Permission.FOLLOW_EXECUTIONS:
-            return data.follow_executions
-        case Permission.LIST_EXECUTIONS:
-            return data.list_executions
-        case Permission.START_SCALE_OUT:
-            return data.start_scale_out
-        case Permission.KEEP_FORECASTS:
-            return data.keep_forecasts
-        case Permission.DESCRIBE_INSTANCES:
-            return read_only("ec2:DescribeInstances")
-        case Permission.DESCRIBE_INSTANCE_TYPES:
-            return read_only("ec2:DescribeInstanceTypes")
-        case Permission.DESCRIBE_IMAGES:
-            return read_only("ec2:DescribeImages")
-        case Permission.DESCRIBE_VOLUMES:
-            return read_only("ec2:DescribeVolumes")
-        case Permission.DESCRIBE_SNAPSHOTS:
-            return read_only("ec2:DescribeSnapshots")
-        case Permission.DESCRIBE_CAPACITY_RESERVATIONS:
-            return read_only("ec2:DescribeCapacityReservations")
-        case Permission.DESCRIBE_TARGET_HEALTH:
-            return endpoint.describe_target_health
-        case Permission.DESCRIBE_MANAGED_HOSTS:
-            return read_only("ssm:DescribeInstanceInformation")
-        case Permission.CANCEL_COMMANDS:
-            return hosts.cancel_commands
-        case Permission.READ_METRICS:
-            return read_only("cloudwatch:GetMetricData")
-        case Permission.PUBLISH_METRICS:
-            return data.publish_metrics
-        case Permission.READ_HOST_PACKAGE:
-            return data.read_host_package
-        case Permission.LIST_SNAPSHOT_BLOCKS:
-            return hosts.list_snapshot_blocks
-        case Permission.LIST_CHANGED_BLOCKS:
-            return hosts.list_changed_blocks
-        case Permission.PUBLISH_RUN_FILES:
-            return data.publish_run_files
-        case Permission.CREATE_SNAPSHOTS:
-            return hosts.create_snapshots
-        case Permission.LAUNCH_INSTANCES:
-            return hosts.launch_instances
-        case Permission.CREATE_VOLUMES:
-            return hosts.create_volumes
-        case Permission.CHECK_VOLUME_KEYS:
-            return hosts.check_volume_keys
-        case Permission.ATTACH_VOLUMES:
-            return hosts.attach_volumes
-        case Permission.REGISTER_TARGETS:
-            return endpoint.register_targets
-        case Permission.DEREGISTER_TARGETS:
-            return endpoint.deregister_targets
-        case Permission.SET_WEIGHTS:
-            return endpoint.set_weights
-        case Permission.STOP_INSTANCES:
-            return touch_owned("ec2:StopInstances", lambda deployment: deployment.ec2("instance"))
-        case Permission.START_INSTANCES:
-            return hosts.start_instances
-        case Permission.TERMINATE_INSTANCES:
-            return touch_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
-        case Permission.DELETE_VOLUMES:
-            return touch_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume"))
-        case Permission.DELETE_SNAPSHOTS:
-            return touch_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot)
-        case Permission.READ_PRICES:
-            return data.read_prices
-        case Permission.FETCH_PRICES:
-            return data.fetch_prices
-        case Permission.READ_QUOTAS:
-            return data.read_quotas
-        case Permission.TELL_OPERATORS:
-            return data.tell_operators
-        case _:
-            assert_never(permission)
-
-
-_BUILDERS = {permission: _builder(permission) for permission in Permission}

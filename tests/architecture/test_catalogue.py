@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from peaker_contract.catalogue import FUNCTIONS, STEPS, state_of
+from peaker_contract.catalogue import FUNCTIONS, STEPS, parts_of, serving_state, state_of, states_of
 from peaker_contract.steps import Method, Part, Step
-from peaker_contract.way_into_service import parts_of, serving_state, states_of
 from tests.support.workflows import MACHINES
 
 # By workflow the first state; a batch of builds has a donor before its members.
@@ -79,7 +78,7 @@ def test_a_step_is_beside_others_where_the_workflow_has_branches() -> None:
         for branch in state.get("Branches", ())
         for name, _ in calls(branch["States"])
     }
-    assert {step.state for step in STEPS if step.beside} == inside
+    assert {step.state for step in STEPS if step.concurrent} == inside
 
 
 def test_the_parts_pass_in_their_order() -> None:

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 import environments
 import peaker_contract
 from environments.schema import ENVIRONMENTS_DIRECTORY, available_environments, load_environment
-from peaker_contract import tags
+from peaker_contract import names
 from peaker_contract.cluster import ClusterBlock, ClusterSettings, deployed_document
 from peaker_contract.endpoint_settings import NlbEndpoint
 from peaker_contract.field_types import PATTERN_WORDS
@@ -124,7 +124,7 @@ def programs() -> Iterator[Path]:
 
 
 def keys_of_tags() -> set[str]:
-    return {value for name, value in vars(tags).items() if name.endswith("_TAG")}
+    return {value for name, value in vars(names).items() if name.endswith("_TAG")}
 
 
 def names_written_again(words: set[str], beginnings: tuple[str, ...]) -> list[str]:

@@ -11,8 +11,8 @@ from peaker_contract.cluster import ClusterSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [ROOT / "functions/peaker/usecases" / room for room in ("create", "warm")]
-# TendSnapshots builds nothing: it keeps the first set of a cluster that is only observed, for which nothing is planned.
-NO_STEPS_OF_A_BUILD = {"__init__", "tend_snapshots"}
+# MaintainSnapshots builds nothing: it keeps the first set of an observed cluster, for which nothing is planned.
+NO_STEPS_OF_A_BUILD = {"__init__", "maintain_snapshots"}
 STEPS = sorted(path for room in ROOMS for path in room.glob("*.py") if path.stem not in NO_STEPS_OF_A_BUILD)
 
 # What is built by, and therefore planned.

@@ -26,7 +26,7 @@ from localcloud.server import LocalCloud
 from localcloud.simulated.volumes import SimulatedBlockStore
 from localcloud.simulated_dataplane import simulated_dataplane
 from peaker_contract import errors
-from peaker_contract.tags import RUN_TAG
+from peaker_contract.names import RUN_TAG
 from sim.account import Account
 from sim.table import MemoryTable
 from sim.workflows.virtual_time import VirtualTime

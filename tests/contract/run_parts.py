@@ -9,8 +9,7 @@ from peaker.domain.document.plan import Price, ScaleOutPlan
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import RunPart, RunRow
-from peaker.domain.runs.run_memory import (
+from peaker.domain.runs.ledger import (
     BlockList,
     DatabaseStop,
     Donor,
@@ -19,14 +18,16 @@ from peaker.domain.runs.run_memory import (
     FirstSetSize,
     Placement,
     Removal,
+    RunPart,
     RunReplica,
+    RunRow,
     Source,
     VolumeRates,
     Waking,
 )
-from peaker.domain.service.draining import Quiet
-from peaker.domain.service.leftovers import TakenUp
+from peaker.domain.service.leftovers import UndoAttempts
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.service.retirement import Quiet
 from peaker.domain.storage.set_manifest import SetManifest, Stack, StackVolume
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
@@ -77,7 +78,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     Ramp(since=LATER, share_since=NOON, index=2, history=({"share": 0.1, "mean_ms": None},)),
     EndpointExit(at=NOON),
     Waking(times={"i-3": 2}),
-    TakenUp(first_at=NOON, last_at=LATER, looks=3, failed=1, waiting="a volume"),
+    UndoAttempts(first_at=NOON, last_at=LATER, looks=3, failed=1, waiting="a volume"),
     Disposal(
         action="park",
         policy="auto",

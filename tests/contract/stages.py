@@ -12,7 +12,7 @@ from peaker.ports.cloud import Compute, Storage
 from peaker.ports.hosts import CommandRunner
 
 from peaker_contract.errors import ResourceNotFound
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, RUN_TAG
 from sim.world import ENVIRONMENT, World, settings
 from tests.contract.conftest import Adapters
 from tests.support.fakes import NOON, FakeCommands, FakeCompute, FakeStorage

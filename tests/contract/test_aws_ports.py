@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +11,6 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ParamValid
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
-from peaker.adapters.s3.run_files import S3RunFiles
-from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.storage.block_list import BlockRuns
 
@@ -73,16 +70,6 @@ def test_what_changed_between_two_snapshots_of_a_volume_is_counted_over_all_page
         blocks.changed(first, other, 3)
 
 
-def test_a_run_s_file_is_fetched_without_credentials_and_may_be_replaced(aws: Adapters) -> None:
-    s3 = aws.cloud.client("s3")
-    s3.create_bucket(Bucket="run-files")
-    files = S3RunFiles(s3, "run-files")
-    files.publish("run-1", "blocks.json", "old")
-    url = files.publish("run-1", "blocks.json", "new")
-    with urllib.request.urlopen(url, timeout=240) as answer:
-        assert answer.read() == b"new"
-
-
 def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is_the_default(
     aws: Adapters,
 ) -> None:
@@ -131,20 +118,6 @@ def document(aws: Adapters, name: str, command: str) -> None:
     aws.cloud.client("ssm").create_document(
         Name=f"Peaker-local-{name}", Content=shell(command), DocumentType="Command", DocumentFormat="JSON"
     )
-
-
-def test_settings_are_read_and_an_unknown_cluster_names_the_known_ones(aws: Adapters) -> None:
-    ssm = aws.cloud.client("ssm")
-    ssm.put_parameter(Name="/peaker/local/clusters/orders", Value=orders().model_dump_json(), Type="String")
-    clusters = ParameterClusters(ssm, "local")
-    assert clusters.settings("orders") == orders()
-    assert clusters.names() == ["orders"]
-    for name in ("payments", "../orders"):
-        with pytest.raises(errors.UnknownCluster, match="clusters of this environment: orders"):
-            clusters.settings(name)
-    ssm.put_parameter(Name="/peaker/local/clusters/broken", Value='{"name": "broken"}', Type="String")
-    with pytest.raises(errors.InvalidRequest, match="deploy again"):
-        clusters.settings("broken")
 
 
 def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapters) -> None:

@@ -10,7 +10,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandStatus, VolumeSpec
 
 from peaker_contract import errors
-from peaker_contract.tags import RUN_TAG, VOLUME_TAG
+from peaker_contract.names import RUN_TAG, VOLUME_TAG
 from tests.contract.conftest import Adapters
 from tests.contract.stages import (
     UNKNOWN_HOST,

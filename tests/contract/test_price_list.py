@@ -12,7 +12,7 @@ import pytest
 from peaker.adapters.aws_price_list import AwsPriceList, price_list_region
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.prices.fetched_prices import fetched
-from peaker.domain.prices.price_list import FetchedPrices
+from peaker.domain.prices.price_table import FetchedPrices
 from peaker.domain.reading import Unknown
 
 from localcloud.server import LocalCloud

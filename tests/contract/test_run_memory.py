@@ -13,10 +13,12 @@ import pytest
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.domain.runs.ledger import Holder, ResourceKind, RunPart
-from peaker.domain.runs.run_memory import (
+from peaker.domain.runs.ledger import (
     Donor,
+    Holder,
     Placement,
+    ResourceKind,
+    RunPart,
     RunReplica,
     Source,
 )

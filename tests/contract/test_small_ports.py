@@ -28,7 +28,7 @@ from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.prices.fetched_prices import fetched
-from peaker.domain.prices.price_list import EbsPrices
+from peaker.domain.prices.price_table import EbsPrices
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import run_id

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.faults.audit import Bounds, audit
+from peaker_contract.catalogue import states_passed
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.steps import Method
-from peaker_contract.way_into_service import states_passed
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import Raises
 from sim.world import World, machines, settings

@@ -11,7 +11,7 @@ import pytest
 
 from bench.faults.audit import Bounds, audit
 from peaker_contract.errors import AwsCallRejected
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.workflows import step_functions
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import LandsLate, Raises

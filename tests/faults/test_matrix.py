@@ -11,7 +11,7 @@ from bench.faults.audit import Bounds, audit, seconds_to_free_lease
 from bench.faults.cells import MODES, OF_A_CALL, OF_A_FUNCTION, Cell, cells, named, reached, task_states
 from bench.faults.matrix import run_cell
 from bench.faults.situations import SITUATIONS
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.account import Account
 from sim.world import World
 

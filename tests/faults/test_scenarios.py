@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
-from peaker_contract.tags import ROLE_TAG, RUN_TAG
+from peaker_contract.names import ROLE_TAG, RUN_TAG
 from sim.account import state_at
 from sim.endpoint import SERVING, WARMING
 from sim.workflows.executions import Execution

@@ -62,4 +62,4 @@ def test_the_auditor_shares_no_code_with_the_product() -> None:
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     ours = {one for one in imported if one.startswith(("peaker", "stacks", "statemachines"))}
-    assert ours <= {"peaker_contract.tags"}
+    assert ours <= {"peaker_contract.names"}

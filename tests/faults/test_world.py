@@ -15,7 +15,7 @@ from peaker.domain.replicas.inventory import InstanceSpec
 from peaker.ports.bundle import Ports
 
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, CapacityUnavailable
-from peaker_contract.tags import RUN_TAG
+from peaker_contract.names import RUN_TAG
 from sim.account import Account, state_at
 from sim.table import MemoryTable
 from sim.workflows.interferences import LandsLate, LosesAnswer

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +15,12 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import HealthCheck, given, seed, settings
-from hypothesis import strategies as st
-from hypothesis.errors import HypothesisWarning
-
 from tests.hostile.entry_point import EntryPoint
 from tests.hostile.payloads import CANARY
 
 # Of the processor, so that a busy machine makes no case slow.
 SECONDS_AT_MOST = 5.0
 _SHOWN_CHARACTERS = 300
-_BY_HYPOTHESIS = 0.15
 
 
 class Hung(BaseException):
@@ -63,20 +57,15 @@ class Tally:
         self.complaints += other.complaints
 
 
-def run_entry(
-    entry: EntryPoint, seed_number: int, cases: int, stop_after: int = 5, by_hypothesis: bool = True
-) -> Tally:
-    """That many cases, the larger part by the seeded mutator, the rest by hypothesis, which shrinks what fails."""
-    drawn = int(cases * _BY_HYPOTHESIS) if by_hypothesis else 0
+def run_entry(entry: EntryPoint, seed_number: int, cases: int, stop_after: int = 5) -> Tally:
+    """Runs that many cases of the seeded mutator; returns their tally."""
     tally = Tally()
-    for number in range(cases - drawn):
+    for number in range(cases):
         case = case_of(entry, seed_number, number)
         replay = f"python -m tests.hostile --seed {seed_number} --entry '{entry.name}' --case {number}"
         _count(tally, entry, case, replay)
         if len(tally.complaints) >= stop_after:
-            return tally
-    if drawn:
-        _by_hypothesis(tally, entry, seed_number, drawn)
+            break
     return tally
 
 
@@ -107,7 +96,7 @@ def _knows_no_name(host: object, *_: object, **__: object) -> list[object]:
     raise socket.gaierror(socket.EAI_NONAME, f"Name or service not known: {host!r}")
 
 
-def _count(tally: Tally, entry: EntryPoint, case: Any, replay: str) -> str | None:
+def _count(tally: Tally, entry: EntryPoint, case: Any, replay: str) -> None:
     tally.cases += 1
     why, refused = complaint_of(entry, case)
     if why is not None:
@@ -116,38 +105,6 @@ def _count(tally: Tally, entry: EntryPoint, case: Any, replay: str) -> str | Non
         tally.refused += 1
     else:
         tally.taken += 1
-    return why
-
-
-def _by_hypothesis(tally: Tally, entry: EntryPoint, seed_number: int, cases: int) -> None:
-    """Values of its own, and its own hand on the mutator's dice, so that it can make a failing case small."""
-    dice = st.tuples(st.sampled_from(range(len(entry.examples))), st.randoms(use_true_random=False))
-    mutated = dice.map(lambda drawn: entry.form.mutate(entry.examples[drawn[0]], drawn[1]))
-    failed: list[Any] = []
-
-    @seed(seed_number)
-    @settings(
-        max_examples=cases, database=None, deadline=None, suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-    )  # fmt: skip
-    @given(st.one_of(entry.form.strategy, mutated))
-    def every(case: Any) -> None:
-        why, refused = complaint_of(entry, case)
-        tally.cases += 1
-        tally.refused += refused
-        tally.taken += why is None and not refused
-        if why is not None:
-            failed.append((why, case))
-            raise AssertionError(why)
-
-    with contextlib.suppress(AssertionError), warnings.catch_warnings():
-        # What it would print of a case is long; it is not printed.
-        warnings.simplefilter("ignore", HypothesisWarning)
-        every()
-    if failed:
-        why, case = failed[-1]
-        replay = f"python -m tests.hostile --seed {seed_number} --entry '{entry.name}' --cases {cases * 7}"
-        tally.complaints.append(Complaint(entry.name, why, repr(case)[:_SHOWN_CHARACTERS], replay))
 
 
 def shell_was_run() -> bool:

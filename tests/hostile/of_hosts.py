@@ -251,22 +251,17 @@ def entries() -> list[EntryPoint]:
 
 def _arguments() -> Iterator[EntryPoint]:
     refused = (InvalidArgument,)
-    room = "peaker_host.machine.manifest"
     yield EntryPoint(
-        "volumes of assemble_storage", JSON_TEXT, manifest.parse_volumes, (VOLUMES,), refused,
-        (f"{room}.parse_volumes",), _names_are_names,
+        "volumes of assemble_storage", JSON_TEXT, manifest.parse_volumes, (VOLUMES,), refused, _names_are_names,
     )  # fmt: skip
     yield EntryPoint(
-        "set manifest of assemble_storage", JSON_TEXT, manifest.parse_stacks, ([STACK],), refused,
-        (f"{room}.parse_stacks",), _sets_hold_together,
+        "set manifest of assemble_storage", JSON_TEXT, manifest.parse_stacks, ([STACK],), refused, _sets_hold_together,
     )  # fmt: skip
     yield EntryPoint(
         "donor's facts of assemble_storage", JSON_TEXT, _image_against, (DONOR_FACTS,), (ArgumentTypeError,),
-        ("peaker_host.layouts.commands._facts_in",),
     )  # fmt: skip
-    room = "peaker_host.health.policy"
     yield EntryPoint(
-        "health policy", JSON_TEXT, policy.parse_policy, (POLICY,), refused, (f"{room}.parse_policy", f"{room}._parsed"),
+        "health policy", JSON_TEXT, policy.parse_policy, (POLICY,), refused,
         _stored_policy_is_read,
     )  # fmt: skip
     yield EntryPoint(
@@ -275,7 +270,6 @@ def _arguments() -> Iterator[EntryPoint]:
         policy.parse_peers,
         (PEERS,),
         refused,
-        (f"{room}.parse_peers",),
         _peers_are_names,
     )
     yield EntryPoint(
@@ -288,14 +282,13 @@ def _arguments() -> Iterator[EntryPoint]:
              "/var/lib/mysql=xfs", "--least-binlog-seconds", "9", "--health", "{}"],
             ["wait_for_catch_up", "--run-id", RUN, "--lag-gate-seconds", "5", "--lag-samples", "3"],
         ),
-        (InvalidArgument, SystemExit), ("peaker_host.cli.parser",), _run_ids_are_names, 0.4,
+        (InvalidArgument, SystemExit), _run_ids_are_names, 0.4,
     )  # fmt: skip
     yield EntryPoint(
         "result line",
         DOCUMENT,
         lambda case: result_line(case if isinstance(case, dict) else {"value": case}),
         ({**PREWARM, "samples": [[1.0] * 5] * 60},),
-        (),
         (),
         _fits,
     )
@@ -436,34 +429,28 @@ def _databases() -> Iterator[EntryPoint]:
     own = (HostError,)
     settings = host_settings(replication_credentials_file="/nonexistent")
     mariadb = host_settings(engine="mariadb")
-    room = "peaker_host.database.gtid_sets"
     sets = (f"{UUID}:1-5:8,\n{UUID.replace('3', '4')}:tag:1-77", f"{UUID}:1")
-    yield EntryPoint("GTID set", TEXT, gtid_sets.parse_gtid_set, sets, own, (f"{room}.parse_gtid_set",))
+    yield EntryPoint("GTID set", TEXT, gtid_sets.parse_gtid_set, sets, own)
     yield EntryPoint(
         "GTID sets compared", TEXT, lambda case: gtid_sets.count_missing(case, sets[0]) + gtid_sets.count_missing(sets[0], case),
-        sets, own, (f"{room}.count_missing",),
+        sets, own,
     )  # fmt: skip
     yield EntryPoint(
         "MariaDB positions", TEXT, lambda case: gtid_sets.count_missing_mariadb(case, "0-1-7"), ("0-1-77,1-2-9",), own,
-        (f"{room}.count_missing_mariadb", f"{room}._domains"),
     )  # fmt: skip
     for engine, row in (("mysql", STATUS), ("mariadb", MARIADB_STATUS)):
         yield EntryPoint(
             f"replica status, {engine}", ROWS, lambda case, engine=engine: replica_status.status_from(case, engine),
-            ([row],), own, ("peaker_host.database.replica_status._status_of",),
+            ([row],), own,
         )  # fmt: skip
-    room = "peaker_host.database.mysql_client.MysqlClient"
     yield EntryPoint(
         "the client's output", TEXT, _asked_in_every_way, ('result\n{"x": 1}\n', "result\n{\\\\n\nName\tValue\na\tNULL\n"), own,
-        (f"{room}.json", f"{room}.json_and_rows", f"{room}.rows"),
     )  # fmt: skip
 
     def of(
         name: str, call: Callable[[Any], Any], covered: str, *examples: Any, after: Any = told_plainly
     ) -> EntryPoint:
-        return EntryPoint(
-            name, DOCUMENT, call, examples or (SERVER,), own, (f"peaker_host.{covered}",), after
-        )
+        return EntryPoint(name, DOCUMENT, call, examples or (SERVER,), own, after)
 
     yield of(
         "statement counters",
@@ -570,10 +557,8 @@ PRINTED_DEFAULTS = "mysqld would have been started with the following arguments:
 
 def _programs() -> Iterator[EntryPoint]:
     own = (HostError,)
-    room = "peaker_host.prove"
     yield EntryPoint(
         "iostat beside the load", JSON_TEXT, lambda case: load_test.summarise_iostat(case, "nvme1n1"), (IOSTAT,), own,
-        (f"{room}.load_test.summarise_iostat",),
     )  # fmt: skip
     yield EntryPoint(
         "iostat beside the knee",
@@ -581,50 +566,38 @@ def _programs() -> Iterator[EntryPoint]:
         knee_meter.summarise_witness,
         (IOSTAT,),
         (),
-        (f"{room}.knee_meter.summarise_witness",),
     )
     yield EntryPoint(
         "fio", JSON_TEXT, lambda case: load_test._run_fio(saying(case), "/log", 8, 10), (FIO,), own,
-        (f"{room}.load_test._run_fio",),
     )  # fmt: skip
     yield EntryPoint(
         "nvme stats", JSON_TEXT, lambda case: load_test.nvme_counters(saying(case), "nvme1n1"), (NVME,), (),
-        (f"{room}.load_test.nvme_counters",),
     )  # fmt: skip
     yield EntryPoint(
         "mdadm --examine", TEXT, lambda case: md_examine.parse_examine("/dev/nvme1n1", case), (EXAMINED,), own,
-        ("peaker_host.layouts.md_examine.parse_examine",),
     )  # fmt: skip
-    room = "peaker_host.machine.image_server"
     yield EntryPoint(
         "a unit as systemctl shows it", TEXT,
         lambda case: image_server.known_units(saying(case), image_server.UNITS), (UNIT_SHOWN,), own,
-        (f"{room}._unit_shown", f"{room}.known_units"),
     )  # fmt: skip
     yield EntryPoint(
         "the options of an image's server", TEXT,
         lambda case: image_server.ImageServer(saying(case), image_server.ServerUnit("mysql"), ("mysqld",)).options(),
-        (PRINTED_DEFAULTS,), own, (f"{room}.ImageServer.options", f"{room}._options"),
+        (PRINTED_DEFAULTS,), own,
     )  # fmt: skip
-    room = "peaker_host.layouts.lvm_reports"
-    yield EntryPoint("pvs", JSON_TEXT, lvm_reports.parse_pvs, (PVS,), own, (f"{room}.parse_pvs",))
-    yield EntryPoint(
-        "lvs", JSON_TEXT, _logical_volume, (LVS,), own, (f"{room}.rows_of", f"{room}.logical_volume")
-    )
-    room = "peaker_host.blocks.filesystem_maps"
+    yield EntryPoint("pvs", JSON_TEXT, lvm_reports.parse_pvs, (PVS,), own)
+    yield EntryPoint("lvs", JSON_TEXT, _logical_volume, (LVS,), own)
     ext = file_with(_ext4(), "ext4")
     xfs = file_with(_xfs(), "xfs")
     yield EntryPoint(
         "dumpe2fs", TEXT, lambda case: filesystem_maps.ExtMap(ext, saying(case)).used_ranges(), (DUMPE2FS,), own,
-        (f"{room}.ExtMap.used_ranges",),
     )  # fmt: skip
     yield EntryPoint(
-        "debugfs", TEXT, lambda case: _walked(filesystem_maps.ExtMap, ext, case), (DEBUGFS,), own, (f"{room}.ExtMap._listings",),
+        "debugfs", TEXT, lambda case: _walked(filesystem_maps.ExtMap, ext, case), (DEBUGFS,), own,
         _no_command_slipped_in,
     )  # fmt: skip
     yield EntryPoint(
-        "xfs_db", TEXT, lambda case: _walked(filesystem_maps.XfsMap, xfs, case), (XFS_DB,), own,
-        (f"{room}.XfsMap._listings", f"{room}.XfsMap.used_ranges"), _no_command_slipped_in,
+        "xfs_db", TEXT, lambda case: _walked(filesystem_maps.XfsMap, xfs, case), (XFS_DB,), own, _no_command_slipped_in,
     )  # fmt: skip
 
 
@@ -644,9 +617,8 @@ def _walked(kind: Any, path: str, case: str) -> list[str]:
 
 
 def _neighbours() -> Iterator[EntryPoint]:
-    room = "peaker_host.health"
     yield EntryPoint(
-        "a peer's body", JSON_TEXT, _heard, (BODY,), (), (f"{room}.serving_floor._body",), _lag_is_a_number,
+        "a peer's body", JSON_TEXT, _heard, (BODY,), (), _lag_is_a_number,
     )  # fmt: skip
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + json.dumps(BODY).encode()
     yield EntryPoint(
@@ -655,16 +627,15 @@ def _neighbours() -> Iterator[EntryPoint]:
         serving_floor._answer,
         (answer,),
         (ValueError,),
-        (f"{room}.serving_floor._answer",),
     )
     request = b"GET /health HTTP/1.1\r\nHost: 10.0.0.1:9200\r\nUser-Agent: probe\r\n\r\n"
     yield EntryPoint(
-        "a probe's request", BYTES, _answered, (request, b"HEAD / HTTP/1.0\n\n"), (), (f"{room}.server.HealthServer._response",),
+        "a probe's request", BYTES, _answered, (request, b"HEAD / HTTP/1.0\n\n"), (),
         _no_word_of_the_request,
     )  # fmt: skip
     yield EntryPoint(
         "what the looking process tells", JSON_TEXT, lambda case: process._Told().hear(case.encode("utf-8", "replace"), 1.0),
-        ([200, BODY],), (), (f"{room}.process._Told.hear",),
+        ([200, BODY],), (),
     )  # fmt: skip
 
 
@@ -697,28 +668,25 @@ def _volumes() -> Iterator[EntryPoint]:
         on_disk(devices.read_superblock),
         heads,
         own,
-        ("peaker_host.machine.devices.read_superblock",),
     )
     for kind in ("xfs", "ext4"):
         yield EntryPoint(
             f"what mounting reads, {kind}", BYTES,
-            on_disk(lambda path, kind=kind: mount_blocks.mount_blocks(kind, path, 1 << 40)), heads, own,
-            (f"peaker_host.blocks.mount_blocks._of_{kind}",), weight=0.3,
+            on_disk(lambda path, kind=kind: mount_blocks.mount_blocks(kind, path, 1 << 40)), heads, own, weight=0.3,
         )  # fmt: skip
         yield EntryPoint(
             f"geometry, {kind}", BYTES, on_disk(lambda path, kind=kind: filesystem_maps.open_map(kind, path, saying(""))),
-            heads, own, (f"peaker_host.blocks.filesystem_maps._{kind.rstrip('4')}_geometry",),
+            heads, own,
         )  # fmt: skip
-    room = "peaker_host.blocks.database_files"
     header = struct.pack(">9I", *range(9)) + bytes(2) + struct.pack(">2I", 7, 0x15) + bytes(100)
     yield EntryPoint(
         "tablespaces", BYTES,
         on_disk(lambda path: database_files.read_tablespaces(path, {"t.ibd": [(0, 0, 16384)]}, "mariadb")),
-        (header,), own, (f"{room}.parse_tablespace_header", f"{room}.read_tablespaces"), weight=0.3,
+        (header,), own, weight=0.3,
     )  # fmt: skip
     yield EntryPoint(
         "page list", BYTES, lambda case: list(database_files.pages_in([case[:50], case[50:]])),
-        (b"12,4\n12,5\n9,77777\n",), (), (f"{room}.pages_in",),
+        (b"12,4\n12,5\n9,77777\n",), (),
     )  # fmt: skip
 
 

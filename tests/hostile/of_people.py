@@ -96,28 +96,19 @@ def entries() -> list[EntryPoint]:
 
 def _settings() -> Iterator[EntryPoint]:
     own = (EnvironmentFileError,)
-    room = "environments"
     yield EntryPoint(
         "an environment file", BYTES, _loaded, (DEV.encode(),), own,
-        (
-            *(f"{room}.yaml_text.{name}" for name in ("read_document", "_check_shape", "_composed_by")),
-            f"{room}.schema.load_environment",
-        ),
         _faults_are_lines, 0.3,
     )  # fmt: skip
     yield EntryPoint(
         "settings", DOCUMENT, lambda case: Environment.parse(case, "environments/dev.yaml"), (yaml.safe_load(DEV),), own,
-        (f"{room}.settings.Environment.parse", f"{room}.settings._rules_that_are_broken_too", f"{room}.settings._good_settings",
-         f"{room}.settings._error_of"),
         _faults_are_lines, 0.6,
     )  # fmt: skip
     yield EntryPoint(
         "an unquoted word", TEXT, plain_value, ("12", "1.5e3", "no", "012", "2026-11-21", "yes", ".inf"), (),
-        (f"{room}.yaml_text.plain_value",),
     )  # fmt: skip
     yield EntryPoint(
         "a moment", DOCUMENT, moment, ("2026-11-27T06:00", "2026-11-27T06:00+01:00"), (ValueError,),
-        ("peaker_contract.field_types.moment",),
     )  # fmt: skip
 
 
@@ -128,29 +119,23 @@ def _loaded(case: bytes) -> Any:
 
 def _documents() -> Iterator[EntryPoint]:
     yield EntryPoint(
-        "a Command document", DOCUMENT, check_document, (DOCUMENT_OF_SSM,), (InvalidDocument,),
-        ("ssm_documents.schema.check_document",), _shell_quotes_all, 0.6,
+        "a Command document", DOCUMENT, check_document, (DOCUMENT_OF_SSM,), (InvalidDocument,), _shell_quotes_all, 0.6,
     )  # fmt: skip
     yield EntryPoint(
-        "environments of a checkout", BYTES, _files_of_checkout, (DEV.encode(),), (),
-        ("peaker_cli.deployment._environment_file",), weight=0.2,
+        "environments of a checkout", BYTES, _files_of_checkout, (DEV.encode(),), (), weight=0.2,
     )  # fmt: skip
     yield EntryPoint(
         "AWS's date", TEXT, _dated, ("Sun, 22 Nov 2026 20:50:00 GMT", "22 Nov 2026 20:50:00 +0100"), (),
-        ("peaker_cli.aws_time.AwsClock._note",),
     )  # fmt: skip
     yield EntryPoint(
         "a deployed cluster's settings, for a backtest", JSON_TEXT, _deployed_settings,
-        (orders().model_dump(mode="json"),), (BadInput,), ("peaker_cli.backtest.live_load._settings",),
+        (orders().model_dump(mode="json"),), (BadInput,),
     )  # fmt: skip
     yield EntryPoint(
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
-        ("peaker_cli.doctor.gather_account._passed", "peaker_cli.doctor.gather_account._resources"),
     )  # fmt: skip
     yield EntryPoint(
         "a key's policy", JSON_TEXT, data_key.services_let_in, (KEY_POLICY,), (AwsCallRejected,),
-        ("peaker_cli.doctor.data_key.services_let_in", "peaker_cli.doctor.data_key._let_in",
-         "peaker_cli.doctor.data_key.read_data_key"),
     )  # fmt: skip
 
 
@@ -173,7 +158,6 @@ def _files_of_checkout(case: bytes) -> Any:
 
 def _loads() -> Iterator[EntryPoint]:
     own = (BadInput,)
-    room = "peaker_backtest"
     examples = (
         CSV.encode(),
         OTHER_CSV.encode(),
@@ -181,12 +165,12 @@ def _loads() -> Iterator[EntryPoint]:
     )
     yield EntryPoint(
         "a load file, table", BYTES, lambda case: _read_load(case, Choices(time_zone="Europe/Berlin")),
-        examples, own, (f"{room}.load_input.parse_load", f"{room}.rows._cells"),
+        examples, own,
         _load_is_a_load, 1.5,
     )  # fmt: skip
     yield EntryPoint(
         "a load file, JSON", JSON_TEXT, lambda case: _read_load(case.encode("utf-8", "replace"), Choices()),
-        (METRIC_DATA, STATISTICS), own, (f"{room}.rows.json_rows",), _load_is_a_load, 1.5,
+        (METRIC_DATA, STATISTICS), own, _load_is_a_load, 1.5,
     )  # fmt: skip
     yield EntryPoint(
         "a time zone",
@@ -194,22 +178,20 @@ def _loads() -> Iterator[EntryPoint]:
         time_zone,
         ("Europe/Berlin", "+02:00", "UTC"),
         own,
-        (f"{room}.times.time_zone",),
     )
 
 
 def _live_loads() -> Iterator[EntryPoint]:
-    room = "peaker_cli.backtest.live_load"
     yield EntryPoint(
         "a metric on the command line", WORDS,
         lambda case: live_load.MetricOptions(*(case[:2] + ["Reads"] * 2)[:2], tuple(case[2:])).over(None),
         (["Shop", "Reads", "Cluster=orders"], ["AWS/RDS", "ReadIOPS", "DBInstanceIdentifier=a=b", "Zone=1"]),
-        (BadInput,), (f"{room}.MetricOptions.over",),
+        (BadInput,),
     )  # fmt: skip
     yield EntryPoint(
         "a metric's points, for a backtest", DOCUMENT, _read_live,
         ({"times": [5.0 * number for number in range(40)], "values": [100.0 + number for number in range(40)]},),
-        (BadInput, AwsCallRejected), (f"{room}.read_live_load",), _load_is_a_load,
+        (BadInput, AwsCallRejected), _load_is_a_load,
     )  # fmt: skip
 
 
@@ -238,11 +220,9 @@ def _read_load(case: bytes, choices: Choices) -> Any:
 def _commands() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "what volumes promise", WORDS, parse_volumes, (["3000:125", "nvme1n1=3000:125", ":125"],), (BadParameter,),
-        ("peaker_cli.storage.promises.parse_volumes",),
     )  # fmt: skip
     yield EntryPoint(
         "what an instance promises", TEXT, parse_instance, ("11800:594",), (BadParameter,),
-        ("peaker_cli.storage.promises.parse_instance",),
     )  # fmt: skip
     load = str(folder() / "load.csv")
     Path(load).write_text(CSV, encoding="utf-8")
@@ -259,7 +239,7 @@ def _commands() -> Iterator[EntryPoint]:
             ["receipt", RUN_ID, "--env", "prod", "--profile", "p"],
             ["register-base", "orders", BASE, "--env", "prod"],
         ),
-        (), ("peaker_cli.app.main",), _terminal_is_safe, 0.12,
+        (), _terminal_is_safe, 0.12,
     )  # fmt: skip
 
 
@@ -297,28 +277,22 @@ def _typed(words: Sequence[str]) -> str:
 def _shown() -> Iterator[EntryPoint]:
     own = (ControlPlaneError,)
     receipts = (a_receipt(), proof(), a_receipt(outcome="rolled_back", failure=FAILURE, notes=["a note"]))
-    room = "peaker_cli.runs.receipt_command"
     yield EntryPoint(
-        "a receipt on the terminal", DOCUMENT, lambda case: _printed(receipt_panel(case)), receipts, own,
-        (f"{room}.receipt_panel",), _terminal_is_safe, 0.4,
+        "a receipt on the terminal", DOCUMENT, lambda case: _printed(receipt_panel(case)), receipts, own, _terminal_is_safe, 0.4,
     )  # fmt: skip
     yield EntryPoint(
-        "receipts of a month", DOCUMENT, _month, (plan_month.simulated(1).receipts[:3],), own,
-        ("peaker_cli.month.stretches.stretches_of",), _terminal_is_safe, 0.3,
+        "receipts of a month", DOCUMENT, _month, (plan_month.simulated(1).receipts[:3],), own, _terminal_is_safe, 0.3,
     )  # fmt: skip
     yield EntryPoint(
-        "a status on the terminal", DOCUMENT, _status, ({"report": REPORT, "names": ["orders", "reason", "why"]},), own,
-        ("peaker_cli.status.document._is_readable",), _terminal_is_safe, 0.3,
+        "a status on the terminal", DOCUMENT, _status, ({"report": REPORT, "names": ["orders", "reason", "why"]},), own, _terminal_is_safe, 0.3,
     )  # fmt: skip
     yield EntryPoint(
-        "steps of a base replica", DOCUMENT, _steps, (STEPS,), own,
-        ("peaker_cli.base_replica.prepare_base.base_steps", "peaker_cli.doctor.host_look.host_steps"), _terminal_is_safe, 0.5,
+        "steps of a base replica", DOCUMENT, _steps, (STEPS,), own, _terminal_is_safe, 0.5,
     )  # fmt: skip
     yield EntryPoint(
         "an execution's output", JSON_TEXT, _described, ({"outcome": "refused", "error": "E", "reason": "r"},), own,
-        ("peaker_cli.control_plane._described",),
     )  # fmt: skip
-    yield EntryPoint("text on a terminal", TEXT, plain, ("a reason", "orders"), (), ("peaker_cli.plain_text.plain",), _terminal_is_safe)  # fmt: skip
+    yield EntryPoint("text on a terminal", TEXT, plain, ("a reason", "orders"), (), _terminal_is_safe)  # fmt: skip
 
 
 def _month(case: Any) -> str:

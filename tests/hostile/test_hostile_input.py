@@ -20,14 +20,14 @@ def test_every_entry_point_has_a_name_of_its_own() -> None:
 def test_hostile_input_is_taken_or_refused_by_name(entry: EntryPoint) -> None:
     """In bounded time, with nothing of it left where a shell, a statement, a page or a terminal would obey it."""
     campaign.forget_canary()
-    tally = campaign.run_entry(entry, SEED, max(2, round(CASES * entry.weight)), by_hypothesis=False)
+    tally = campaign.run_entry(entry, SEED, max(2, round(CASES * entry.weight)))
     assert not tally.complaints, "\n".join(map(str, tally.complaints))
     assert not campaign.shell_was_run()
 
 
 def test_a_parser_that_raises_what_it_does_not_list_is_a_complaint() -> None:
     entry = ENTRIES["health peers"]
-    careless = EntryPoint("careless", entry.form, lambda case: 1 / 0, entry.examples, (ValueError,), ())
+    careless = EntryPoint("careless", entry.form, lambda case: 1 / 0, entry.examples, (ValueError,))
     why, _ = campaign.complaint_of(careless, "[]")
     assert why is not None
     assert why.startswith("ZeroDivisionError")
@@ -40,7 +40,7 @@ def test_a_parser_that_never_ends_is_a_complaint(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(campaign, "SECONDS_AT_MOST", 0.05)
     entry = ENTRIES["health peers"]
-    why, _ = campaign.complaint_of(EntryPoint("slow", entry.form, forever, entry.examples, (), ()), "[]")
+    why, _ = campaign.complaint_of(EntryPoint("slow", entry.form, forever, entry.examples, ()), "[]")
     assert why is not None
     assert "of the processor" in why
 

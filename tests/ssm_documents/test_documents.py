@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker.domain.host_results import FENCED_DOCUMENTS
-from peaker.domain.replicas.agent import require_set_parameters
+from peaker.domain.host_results import FENCED_DOCUMENTS, require_set_parameters
 from peaker_host import cli
 from peaker_host.machine.errors import InvalidArgument
 from peaker_host.warm.reading_orders import READING_ORDERS

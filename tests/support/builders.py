@@ -21,7 +21,7 @@ from peaker.usecases.run.held_lease import holder_of
 
 from lab.application_load import APPLICATION_LOAD
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.tags import (
+from peaker_contract.names import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     LOAD_TAG,

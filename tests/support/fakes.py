@@ -14,17 +14,18 @@ from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
+from peaker.domain.host_results import OLDEST_AGENT, Agent
 from peaker.domain.instants import to_iso
 from peaker.domain.limits.account_limits import Quota
-from peaker.domain.prices.price_list import EbsPrices, FetchedPrices, Quote
+from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.replicas.inventory import (
     CapacityReservation,
     CommandOutcome,
     CommandStatus,
     Instance,
+    InstancePromise,
     InstanceSpec,
     Snapshot,
     TargetHealth,
@@ -37,7 +38,6 @@ from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.ports.bundle import Ports
 
 from peaker_contract.cluster import ClusterSettings
@@ -52,7 +52,7 @@ from peaker_contract.errors import (
     VolumeVanished,
 )
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import Account
 from sim.table import MemoryTable
 from sim.workflows.virtual_time import VirtualTime

@@ -18,7 +18,7 @@ from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import RUN_ID, data_volumes_of, instance, leased, with_cluster
 from tests.support.fakes import NOON, FakePorts
 

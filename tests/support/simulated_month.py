@@ -16,8 +16,7 @@ from peaker.domain.document.plan import LeadTimeEstimate, Price, ScaleOutPlan
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.ledger import RunPart, RunRow
-from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.runs.ledger import RunPart, RunReplica, RunRow
 from peaker_cli.month.bill import BaseReplica, Month, bill
 from peaker_cli.month.stretches import parked_times, stretches_of
 

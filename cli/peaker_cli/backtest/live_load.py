@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from peaker.adapters.cloudwatch.metrics import SHORTEST_PERIOD_SECONDS, CloudWatchLoadHistory
-from peaker.domain.contract import misfits
+from peaker.domain.decoding import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.issued import LoadPoints
 from peaker.domain.prices.price_table import PriceTable

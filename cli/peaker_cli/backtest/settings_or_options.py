@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.service.draining import QUIET_SECONDS
+from peaker.domain.service.retirement import QUIET_SECONDS
 from peaker_backtest.scenario import OWN_USD_A_MONTH_DNS, Options
 
 from peaker_cli.backtest.live_load import Deployed

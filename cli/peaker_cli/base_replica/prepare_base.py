@@ -21,9 +21,8 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.s3.host_package import S3HostPackage
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
-from peaker.domain.host_results import failure_text, last_json_line
+from peaker.domain.host_results import OLDEST_AGENT, Agent, failure_text, last_json_line
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.agent import OLDEST_AGENT, Agent
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
@@ -41,8 +40,7 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
-from peaker_contract.names import named
-from peaker_contract.tags import VOLUME_TAG
+from peaker_contract.names import VOLUME_TAG, named
 
 EPILOG = (
     "Examples: peaker prepare-base orders i-0123456789abcdef0 --env prod; "

@@ -18,7 +18,7 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import echo
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
-from peaker_contract.tags import (
+from peaker_contract.names import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     LOAD_TAG,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from peaker.domain.limits.account_use import AccountUse
+from peaker.domain.limits.account_limits import AccountUse
 from peaker.domain.planning.checks.account_quotas import EBS_STORAGE, Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume
 from peaker.domain.planning.plan_refusals import taken_devices

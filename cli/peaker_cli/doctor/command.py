@@ -32,7 +32,7 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.tags import ROLE_TAG
+from peaker_contract.names import ROLE_TAG
 
 EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor orders --env prod --json"
 _STYLES = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.REFUSE: "red", Verdict.UNKNOWN: "magenta"}

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
-from peaker.domain.document.check import Check
+from peaker.domain.document.plan import Check
 from peaker.domain.reading import Unknown
 
 from peaker_cli.aws_failures import is_about_access, one_line

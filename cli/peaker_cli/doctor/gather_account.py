@@ -12,7 +12,7 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.service_quotas import AwsServiceQuotas
 from peaker.domain.decoding import parsed_json, understood
-from peaker.domain.limits.account_use import AccountUse
+from peaker.domain.limits.account_limits import AccountUse
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 from peaker.usecases.plan.account_use import Sources, ask_account

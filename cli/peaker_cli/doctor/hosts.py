@@ -17,7 +17,7 @@ from peaker.domain.replicas.inventory import Instance
 from peaker_cli.base_replica.prepare_base import BaseStep
 from peaker_cli.doctor.finding import PERMISSION_REMEDY, Area, Finding, NotTold, Verdict
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.tags import (
+from peaker_contract.names import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     LOAD_TAG,

@@ -23,7 +23,7 @@ from peaker_cli.month.bill import BaseReplica, Month
 from peaker_cli.month.stretches import parked_times, stretches_of
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.tags import LOAD_TAG, ROLE_TAG
+from peaker_contract.names import LOAD_TAG, ROLE_TAG
 
 # A replica that runs on the first of the month may have been built so much earlier.
 _LOOKS_BACK = timedelta(days=62)

@@ -11,7 +11,7 @@ from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 
-from peaker_contract.tags import OWNER_TAG
+from peaker_contract.names import OWNER_TAG
 
 _NAMED = 5
 

@@ -9,16 +9,14 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.document.build_price import price_of_build
-from peaker.domain.document.plan import ScaleOutPlan
+from peaker.domain.document.plan import ScaleOutPlan, price_of_build
 from peaker.domain.instants import from_iso, seconds_between
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.batch import Member
-from peaker.domain.runs.ledger import RunRow, StepRow
+from peaker.domain.runs.ledger import RunReplica, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
-from peaker.domain.runs.run_memory import RunReplica
 from rich.console import RenderableType
 from rich.table import Table
 

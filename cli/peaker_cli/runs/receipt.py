@@ -13,7 +13,7 @@ from rich.text import Text
 from peaker_cli.durations import duration
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
-from peaker_contract.way_into_service import serving_state
+from peaker_contract.catalogue import serving_state
 
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 

@@ -20,8 +20,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.instants import from_iso
-from peaker.domain.prices.price_list import FetchedPrices
-from peaker.domain.prices.price_table import PriceTable
+from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.batch import Batch

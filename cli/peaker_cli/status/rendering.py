@@ -113,8 +113,8 @@ def progress_line(progress: RunProgress | Unknown, now: datetime) -> str:
     if progress.between:
         return f"{progress.step} is over, the next step begins"
     line = f"{progress.step} for {since}"
-    if progress.beside:
-        line += f", beside {', '.join(progress.beside)}"
+    if progress.concurrent:
+        line += f", beside {', '.join(progress.concurrent)}"
     if progress.prewarm is not None:
         line += f": {prewarm_line(progress.prewarm)}"
     return line

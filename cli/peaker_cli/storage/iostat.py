@@ -1,4 +1,4 @@
-"""`peaker iostat`: what limits the storage, from the output of iostat -x of any version."""
+"""`peaker iostat` names the limit of each device, from the output of iostat -x."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.storage.device_load import IostatReport, since_boot_left_out
 from peaker.domain.storage.io_diagnosis import diagnose
-from peaker.domain.storage.io_findings import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict
-from peaker.domain.storage.iostat_columns import IostatFormatError
-from peaker.domain.storage.iostat_text import read_iostat
+from peaker.domain.storage.io_findings import (
+    ADVICE,
+    ANY_DEVICE,
+    DeviceDiagnosis,
+    IostatReport,
+    Limits,
+    Verdict,
+    since_boot_left_out,
+)
+from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
 from rich.table import Table
 from rich.text import Text
 
@@ -60,8 +66,8 @@ def iostat_command(
 ) -> None:
     """Say what limits each device (IOPS, bandwidth, queue, neighbours, instance, application), and why.
 
-    Reads the text of old and new versions, also cut out with grep or copied from a page, and JSON. %util is shown
-    and decides nothing; svctm is used where the input has it.
+    Reads text with its headings, of old and new versions, and JSON. %util is shown and decides nothing; svctm is used
+    where the input has it.
     """
     limits = Limits(volumes=parse_volumes(volume or ()), instance=parse_instance(instance))
     try:
@@ -70,8 +76,6 @@ def iostat_command(
         raise _failure(f"{_called(source)}:{error.line}: {error.message}") from error
     reports = found.reports
     kept = reports if keep_first else since_boot_left_out(reports)
-    for note in found.notes:
-        say(f"{_called(source)}: {note}")
     _refuse_unknown_devices(source, kept, device or (), limits)
     if found.damage is not None:
         say(

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.storage.device_load import DeviceLoad, IostatReport
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_diagnosis import against_plan, diagnose
 from peaker.domain.storage.io_findings import (
     ADVICE,
     DeviceDiagnosis,
+    DeviceLoad,
     Finding,
+    IostatReport,
     Limits,
     PlanComparison,
     Verdict,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import typer
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_findings import ANY_DEVICE, VolumePromise
 
 

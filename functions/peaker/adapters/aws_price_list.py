@@ -13,7 +13,7 @@ from typing import Any
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.decoding import parsed_json, understood
-from peaker.domain.prices.price_list import EbsPrices, Quote
+from peaker.domain.prices.price_table import EbsPrices, Quote
 from peaker_contract.errors import AwsCallRejected
 
 SERVICE = "AmazonEC2"

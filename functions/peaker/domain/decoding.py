@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 # What reading a text or an object that is not as it should be may raise. RecursionError: JSON nested without end.
 MISFITS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _LONGEST_REASON = 300
@@ -57,3 +59,22 @@ def _finite(word: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{word[:40]} is beyond any number")
     return number
+
+
+_MOST_NAMED, _LONGEST_NAME = 20, 120
+
+
+class Contract(BaseModel):
+    """Base of what crosses a boundary of ours: immutable, and an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def misfits(error: ValidationError) -> str:
+    """`field.inner: what is wrong; ...`, without the address of pydantic's manual."""
+    found = [
+        f"{'.'.join(str(part)[:_LONGEST_NAME] for part in one['loc']) or 'document'}: {one['msg'][:_LONGEST_NAME]}"
+        for one in error.errors()
+    ]
+    more = [f"and {len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+    return "; ".join([*found[:_MOST_NAMED], *more])

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from peaker.domain.replicas.inventory import (
         CapacityReservation,
         Instance,
+        InstancePromise,
         InstanceSpec,
         Snapshot,
         Volume,
         VolumeSpec,
     )
     from peaker.domain.storage.block_list import BlockRuns
-    from peaker.domain.storage.instance_promise import InstancePromise
     from peaker_contract.cluster import ClusterSettings
 
 

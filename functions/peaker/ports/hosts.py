@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from peaker.domain.replicas.agent import Agent
+    from peaker.domain.host_results import Agent
     from peaker.domain.replicas.inventory import CommandOutcome
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from peaker.domain.prices.price_list import FetchedPrices, Quote
+    from peaker.domain.prices.price_table import FetchedPrices, Quote
     from peaker.domain.reading import Unknown
 
 

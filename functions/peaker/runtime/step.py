@@ -53,7 +53,7 @@ def step(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> H
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         with (
-            told(),
+            errors_with_remedy(),
             _parsed(event, model) as given,
             logger.append_context_keys(function=use_case.__name__, **_identity(given)),
         ):
@@ -67,7 +67,7 @@ def unrecorded(use_case: Callable[[Ports, ModelT], Summary], model: type[ModelT]
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         with (
-            told(),
+            errors_with_remedy(),
             _parsed(event, model) as given,
             logger.append_context_keys(function=use_case.__name__, **_identity(given)),
         ):
@@ -79,7 +79,7 @@ def unrecorded(use_case: Callable[[Ports, ModelT], Summary], model: type[ModelT]
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def errors_with_remedy() -> Iterator[None]:
     """Every error leaves with its remedy, because its message is all that a person sees of it in Step Functions.
 
     What is not an error of the domain is a defect; it leaves as UnexpectedError, its traceback in the log.

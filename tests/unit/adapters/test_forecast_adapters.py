@@ -25,9 +25,9 @@ from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.runs.batch import Member
-from peaker.domain.runs.copied_bytes import CopiedBytes
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import Holder, RunPart, RunRow
+from peaker.domain.runs.past_runs import CopiedBytes
 
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from peaker.domain.limits.account_use import STANDARD, STORAGE, AccountUse, QuotaUse, X
+from peaker.domain.limits.account_limits import STANDARD, STORAGE, AccountUse, QuotaUse, X
 from peaker.domain.prices.fetched_prices import price_table
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown

@@ -6,7 +6,7 @@ import pytest
 from peaker_cli.base_replica.register_base import register_base, why_not_base
 from peaker_cli.failures import ControlPlaneError
 
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG
 from tests.support.builders import BASE, instance, orders
 from tests.support.fakes import FakeEndpoint
 

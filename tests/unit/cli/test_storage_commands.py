@@ -15,8 +15,6 @@ from peaker_host.machine.errors import DeviceInUse
 from peaker_host.prove.knee_steps import KneeSettings
 from typer.testing import CliRunner
 
-from tests.support.sysstat_json import lacking_row, of_12_2_0, row
-
 RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
 QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"
 NVME = "/dev/nvme1n1"
@@ -78,15 +76,6 @@ def test_iostat_reads_standard_input_and_gives_a_document() -> None:
     assert device["headline"] == "queueing"
     assert device["phases"][0]["also"] == ["IOPS-limited"]
     assert device["phases"][0]["evidence"]["svctm ms"] == 0.94
-
-
-def test_iostat_says_what_it_mended_and_which_device_is_unknown() -> None:
-    document = of_12_2_0([row(kib_per_s=95_872.0), lacking_row("nvme2n1")])
-    result = run(app, ["iostat", "-", "--json", "--device", "nvme1n1", "--keep-first"], input=document)
-    assert result.exit_code == 0, result.stderr
-    assert [one["device"] for one in json.loads(result.stdout)["devices"]] == ["nvme1n1"]
-    assert "the row of nvme2n1 has no queue (aqu-sz): unknown in 1 of 1 reports" in result.stderr
-    assert "amounts came in sectors" in result.stderr
 
 
 def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> None:

@@ -19,16 +19,14 @@ from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.runs.batch import Member, batch_of
-from peaker.domain.runs.copied_bytes import CopiedBytes
-from peaker.domain.runs.ledger import RunRow, StepRow
+from peaker.domain.runs.ledger import RunRow, StepRow, VolumeRates
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
-from peaker.domain.runs.past_runs import PastSteps, rate_of_all
-from peaker.domain.runs.run_memory import VolumeRates
+from peaker.domain.runs.past_runs import CopiedBytes, PastSteps, rate_of_all
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.ports.ledger import Ledger
+from peaker_contract.catalogue import states_of
 from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.steps import Method, Part
-from peaker_contract.way_into_service import states_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

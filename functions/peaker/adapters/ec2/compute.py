@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstanceSpec
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstancePromise, InstanceSpec
 from peaker_contract.errors import ResourceNotFound
-from peaker_contract.tags import (
+from peaker_contract.names import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     OWNER_TAG,

@@ -19,7 +19,7 @@ from peaker_contract.errors import (
     VolumeFailed,
     VolumeVanished,
 )
-from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

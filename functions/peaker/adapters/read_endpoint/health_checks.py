@@ -22,8 +22,7 @@ from peaker_contract.metrics import (
     Metric,
     namespace,
 )
-from peaker_contract.names import replica_alarm_prefix
-from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG
+from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, replica_alarm_prefix
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import domain_error, error_code, translated
-from peaker.domain.contract import misfits
+from peaker.domain.decoding import misfits
 from peaker.domain.runs.execution_input import unknown_cluster
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsUnavailable, InvalidRequest, UnknownCluster

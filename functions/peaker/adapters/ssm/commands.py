@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.domain.decoding import understood
-from peaker.domain.replicas.agent import Agent
+from peaker.domain.host_results import Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker_contract import names
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.prices.price_list import FetchedPrices
+from peaker.domain.prices.price_table import FetchedPrices
 from peaker.domain.reading import Unknown
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.names import prices_parameter

@@ -7,11 +7,31 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.document.check import Check
-from peaker.domain.prices.price_list import HOURS_PER_MONTH
-from peaker.domain.runs.ledger import RunPart
-from peaker.domain.storage.serve_when import ServeWhen
+from peaker.domain.runs.ledger import Placement, RunPart, RunRow
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.load_settings import HOURS_PER_MONTH
+from peaker_contract.storage_settings import ServeWhen
+
+Verdict = Literal["pass", "warn", "refuse", "unknown"]
+Number = float | int | None
+
+
+class Check(BaseModel):
+    """One check. `remedy` is empty where nothing has to be done."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    verdict: Verdict
+    detail: str
+    remedy: str = ""
+    numbers: dict[str, Number] = {}
+
+    @property
+    def refuses(self) -> bool:
+        """A run that began all the same would fail or do harm."""
+        return self.verdict == "refuse"
+
 
 RefusalCode = Literal[
     "ceiling",
@@ -347,3 +367,11 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
 def as_document(plan: ScaleOutPlan) -> dict[str, Any]:
     """The plan as JSON values."""
     return plan.model_dump(mode="json")
+
+
+def price_of_build(run: RunRow) -> Price | None:
+    """What the replica of the run costs: at the price of the type that had room. None for a run without a plan."""
+    plan, placement = run.part(ScaleOutPlan), run.part(Placement)
+    if plan is None or placement is None or placement.instance_type is None:
+        return None if plan is None else plan.price
+    return plan.price_with(placement.instance_type)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from peaker.domain.document.check import Check
-from peaker.domain.document.plan import PlannedType, Price
+from peaker.domain.document.plan import Check, PlannedType, Price
 from peaker.domain.prices.price_table import PriceTable, usd
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker_contract.cluster import ClusterSettings
 
 Promises = Mapping[str, InstancePromise | Unknown]

@@ -27,8 +27,8 @@ from peaker.domain.runs.past_runs import (
     return_seconds,
     usable_speeds,
 )
+from peaker_contract.catalogue import parts_of
 from peaker_contract.steps import Method, Part
-from peaker_contract.way_into_service import parts_of
 
 MIB = 1024 * 1024
 # From the shortage to the start of the run; no step of it.

@@ -29,13 +29,13 @@ from peaker.domain.planning.plan_refusals import (
     source_unknown,
     unequal_layout,
 )
-from peaker.domain.prices.price_list import HOURS_PER_MONTH
 from peaker.domain.prices.price_table import PriceTable, total, usd, volumes_hourly
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import LeaseRow
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.load_settings import HOURS_PER_MONTH
 from peaker_contract.storage_settings import VolumeSettings
 
 

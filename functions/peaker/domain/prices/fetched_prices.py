@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from peaker.domain.instants import require_utc
-from peaker.domain.prices.price_list import EbsPrices, FetchedPrices, Quote
-from peaker.domain.prices.price_table import SHIPPED_EBS, SHIPPED_SOURCE, PriceTable
+from peaker.domain.prices.price_table import (
+    SHIPPED_EBS,
+    SHIPPED_SOURCE,
+    EbsPrices,
+    FetchedPrices,
+    PriceTable,
+    Quote,
+)
 from peaker.domain.reading import Unknown
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
+from peaker_contract.load_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 
 REFRESHED_AFTER = timedelta(days=7)
 # Older ones are still used, and it is said: three refreshes have failed.

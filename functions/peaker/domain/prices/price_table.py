@@ -1,6 +1,6 @@
 """Unit prices in USD and where they come from. What is not known is Unknown, never 0 and never another region's figure.
 
-The shipped table is that of us-east-1 and serves no other region. Instances: peaker_contract/limit_settings.py.
+The shipped table is that of us-east-1 and serves no other region. Instances: peaker_contract/load_settings.py.
 EBS: the EBS pricing page's examples; gp3 throughput is the least certain figure.
 Initialization: example 12 of that page, in "a region that charges".
 """
@@ -10,10 +10,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.prices.price_list import HOURS_PER_MONTH, EbsPrices
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.inventory import Volume
-from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
+from peaker_contract.load_settings import HOURS_PER_MONTH, INSTANCE_HOURLY_USD, SHIPPED_REGION
+
+
+class EbsPrices(BaseModel):
+    """USD per unit; None where it is not known. Months have 730 hours."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    gp3_gib_month: float | None = None
+    gp3_iops_month: float | None = None
+    gp3_mib_per_s_month: float | None = None
+    io2_gib_month: float | None = None
+    io2_iops_month: float | None = None
+    io2_iops_month_above_32000: float | None = None
+    io2_iops_month_above_64000: float | None = None
+    snapshot_gib_month: float | None = None
+    initialization_per_gib_per_mib_per_s: float | None = None
+
+
+class Quote(BaseModel):
+    """One answer of the Price List API: USD, None where it has no price or several."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    instance_hourly_usd: dict[str, float | None]
+    ebs: EbsPrices
+
+
+class FetchedPrices(BaseModel):
+    """What the environment's parameter holds. `fetched_at` is None before the first success.
+
+    `failure` is why the newest try failed, at `failed_at`; a success takes both away.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    region: str
+    fetched_at: AwareDatetime | None = None
+    instance_hourly_usd: dict[str, float | None] = {}
+    ebs: EbsPrices = EbsPrices()
+    failed_at: AwareDatetime | None = None
+    failure: str | None = None
+
 
 # IOPS of io2 are sold in tiers (EBS pricing page).
 _IO2_TIERS = (32_000, 64_000)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG
 
 
 class ReplicaState(StrEnum):

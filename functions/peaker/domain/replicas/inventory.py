@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from peaker_contract.tags import VOLUME_TAG
+from peaker_contract.names import VOLUME_TAG
 
 
 @dataclass(frozen=True)
@@ -167,3 +167,19 @@ class CommandOutcome:
 
 
 Numbers = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePromise:
+    """An instance type's promise covers all its volumes: always (baseline), and at best (30 minutes a day).
+
+    `architectures` and `bandwidth_weightings` (ways to share bandwidth between network and volumes) are EC2's words.
+    """
+
+    baseline_iops: float | None = None
+    baseline_mib_per_s: float | None = None
+    maximum_iops: float | None = None
+    maximum_mib_per_s: float | None = None
+    memory_mib: float | None = None
+    architectures: tuple[str, ...] = ()
+    bandwidth_weightings: tuple[str, ...] = ()

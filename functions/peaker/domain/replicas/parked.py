@@ -6,7 +6,7 @@ from datetime import datetime
 
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 
 # A replica that is not there after this long will not be in time for the peak that asked for it: no run waits longer.
 CATCH_UP_WITHIN_SECONDS = 6 * 3600

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import StepRow
+from peaker_contract.catalogue import parts_of, states_of
 from peaker_contract.steps import Method, Part
-from peaker_contract.way_into_service import parts_of, states_of
 
 
 class PartOutcome(BaseModel):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from peaker.domain.document.plan import PlannedCall, ScaleOutPlan
-from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.catalogue import FUNCTIONS, states_passed
 from peaker_contract.permissions import SEND_COMMAND, UNDONE_BY, changes
 from peaker_contract.steps import FunctionDefinition, Method, Step
-from peaker_contract.way_into_service import states_passed
 
 # What a run passes on its way besides the states of its method.
 _RECORDS = frozenset({"RecordReceipt", "RecordMember", "ReleaseLease"})

@@ -16,7 +16,7 @@ from peaker.domain.report.plan_outcome import PlanOutcome, plan_outcome
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, RunRow, StepRow
-from peaker_contract.way_into_service import serving_state
+from peaker_contract.catalogue import serving_state
 
 SCHEMA_VERSION = 1
 

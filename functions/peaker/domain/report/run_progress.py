@@ -14,13 +14,13 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, remaining_seconds
-from peaker.domain.storage.serve_when import ServeWhen
+from peaker_contract.catalogue import concurrent_states, states_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Part
-from peaker_contract.way_into_service import states_beside_others, states_of
+from peaker_contract.storage_settings import ServeWhen
 
 # Branches that run side by side; the step that started last is not the only one at work.
-_SIDE_BY_SIDE = states_beside_others()
+_SIDE_BY_SIDE = concurrent_states()
 _START, _REPORT = states_of(Part.HYDRATION)
 _RECOVERY = states_of(Part.RECOVERY)
 
@@ -51,7 +51,7 @@ class RunProgress:
     step: str
     since: datetime
     between: bool = False
-    beside: tuple[str, ...] = ()
+    concurrent: tuple[str, ...] = ()
     prewarm: PrewarmState | None = None
 
 
@@ -72,10 +72,10 @@ def run_progress(
         return prewarm
     open_rows = [row for row in rows if row.finished_at is None]
     if newest.step in _SIDE_BY_SIDE:
-        beside = [row for row in open_rows if row.step in _SIDE_BY_SIDE]
-        if beside:
+        others = [row for row in open_rows if row.step in _SIDE_BY_SIDE]
+        if others:
             return RunProgress(
-                beside[-1].step, beside[-1].started_at, beside=tuple(row.step for row in beside[:-1])
+                others[-1].step, others[-1].started_at, concurrent=tuple(row.step for row in others[:-1])
             )
     if newest.finished_at is None:
         return RunProgress(newest.step, newest.started_at)

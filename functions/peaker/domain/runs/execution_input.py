@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from peaker.domain.contract import Contract
+from peaker.domain.decoding import Contract
 from peaker.domain.instants import from_iso
 from peaker_contract.errors import InvalidRequest
 from peaker_contract.field_types import ClusterName

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from peaker.domain.contract import Contract
-from peaker.domain.decoding import parsed_json
+from peaker.domain.decoding import Contract, parsed_json
 from peaker_contract.errors import with_remedy
 
 # A cause may be cut at 32,768 characters, behind its errorMessage: then it is no JSON any more.

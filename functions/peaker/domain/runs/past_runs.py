@@ -7,9 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from peaker.domain.runs.copied_bytes import CopiedBytes
+from peaker_contract.catalogue import states_of
 from peaker_contract.steps import Method, Part
-from peaker_contract.way_into_service import states_of
+
+
+@dataclass(frozen=True)
+class CopiedBytes:
+    """What one past set copied: bytes, in how many seconds, and how long after the snapshots it was incremental to.
+
+    `since_seconds` is None for a full copy.
+    """
+
+    seconds: float
+    copied_bytes: float
+    since_seconds: float | None = None
+
 
 # Older runs say little of a cluster as it is.
 MOST_RUNS = 10

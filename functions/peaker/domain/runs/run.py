@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from peaker.domain.contract import Contract
+from peaker.domain.decoding import Contract
 from peaker.domain.instants import require_utc
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.failure import Failure

@@ -16,9 +16,9 @@ from enum import StrEnum
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.runs.ledger import LeaseRow, ResourceKind, RunPart, RunRow
+from peaker.domain.replicas.inventory import Instance
+from peaker.domain.runs.ledger import LeaseRow, ResourceKind, ResourceRow, RunPart, RunReplica, RunRow
 from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
-from peaker.domain.runs.run_memory import RunReplica
 
 # The longest execution (prewarm included) ends after three and a half days: what is not listed then is
 # over.
@@ -31,7 +31,7 @@ SETTLED_AFTER = timedelta(minutes=10)
 LOOKS_WITHOUT_PAUSE = 5
 LONGEST_PAUSE = timedelta(hours=1)
 _FIRST_PAUSE = timedelta(minutes=6)
-# Operations that execute a workflow; a first snapshot set is tended by tend_snapshots.
+# Operations that execute a workflow; maintain_snapshots takes a first snapshot set.
 WORKFLOWS = frozenset({"scale_out", "scale_in"})
 _RUNNING = frozenset({"pending", "running"})
 # Only a run at work leaves a row so: without one there is nothing to wait for.
@@ -53,13 +53,13 @@ class Remedy(StrEnum):
     RETIRE = "retire"  # written off a while ago: it and all that its run made goes
 
 
-class TakenUp(RunPart):
+class UndoAttempts(RunPart):
     """The number of attempts at a run's leftover, and the time of the last one.
 
     `failed` of the looks ended in an error, not in waiting; the last `alike` of them had the same answer, `waiting`.
     """
 
-    ledger_name = "taken_up"
+    ledger_name = "undo_attempts"
 
     first_at: datetime
     last_at: datetime
@@ -87,7 +87,7 @@ class OwnedThing:
 
 
 @dataclass(frozen=True)
-class ClusterSight:
+class ClusterObservation:
     """A cluster as ledger, cloud and executions have it at one time.
 
     `states` are EC2's words by instance id, `terminated` for what it does not know any more. `registered` are the
@@ -112,7 +112,7 @@ class ClusterSight:
     things: tuple[OwnedThing, ...] = ()
     kept_snapshots: frozenset[str] = frozenset()
     runs: Mapping[str, RunRow] = field(default_factory=dict)
-    sweep: TakenUp | None = None
+    sweep: UndoAttempts | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class SightJudgement:
+class LeftoverDecision:
     """`leftovers` are due, `paused` resisted and are tried again later, `untouchable` is what Peaker may not touch.
 
     `held` says what may be no leftover at all, and why.
@@ -144,27 +144,27 @@ class SightJudgement:
         return "; ".join((*said, *self.paused, *self.held, *self.untouchable)) or "nothing is left over"
 
 
-def judge_sight(sight: ClusterSight) -> SightJudgement:
+def decide_leftovers(observed: ClusterObservation) -> LeftoverDecision:
     """Decides the leftovers to take up in this cluster now. While a run is at work, only its own end is
     looked for (I6).
     """
-    if sight.lease is not None:
-        return _judge_lease(sight, sight.lease)
-    ends = [_judge_unfinished(sight, one) for one in sight.unfinished]
-    busy = frozenset().union(*(_runs_in_hand(one.run) for one in sight.unfinished))
-    found = [*_replicas_left(sight, busy), *_things_left(sight, busy)]
+    if observed.lease is not None:
+        return _judge_lease(observed, observed.lease)
+    ends = [_judge_unfinished(observed, one) for one in observed.unfinished]
+    busy = frozenset().union(*(_runs_in_hand(one.run) for one in observed.unfinished))
+    found = [*_replicas_left(observed, busy), *_things_left(observed, busy)]
     paused = [one for one in ends if isinstance(one, str)]
-    if found and (again := _not_due(sight.sweep, sight.at)):
+    if found and (again := _not_due(observed.sweep, observed.at)):
         paused, found = [*paused, again], []
-    return SightJudgement(
+    return LeftoverDecision(
         leftovers=tuple(one for one in (*ends, *found) if isinstance(one, Leftover)),
         paused=tuple(paused),
         held=tuple(one.why for one in ends if isinstance(one, Unknown)),
-        untouchable=tuple(_untouchable(sight, busy)),
+        untouchable=tuple(_untouchable(observed, busy)),
     )
 
 
-def next_look(taken: TakenUp) -> datetime:
+def next_look(taken: UndoAttempts) -> datetime:
     """Returns the time when a leftover that was taken up before is due again."""
     more = taken.alike - LOOKS_WITHOUT_PAUSE
     if more <= 0:
@@ -173,25 +173,25 @@ def next_look(taken: TakenUp) -> datetime:
     return taken.last_at + min(LONGEST_PAUSE, pause)
 
 
-def _judge_lease(sight: ClusterSight, lease: LeaseRow) -> SightJudgement:
+def _judge_lease(observed: ClusterObservation, lease: LeaseRow) -> LeftoverDecision:
     """A lease is held by nobody when its execution has ended and no roll_back is at work on it."""
     if lease.operation not in WORKFLOWS:
-        return SightJudgement(held=(f"{lease.run_id}: {lease.operation} is at work for a moment",))
-    why = _ended(sight, lease.run_id, sight.lease_execution)
+        return LeftoverDecision(held=(f"{lease.run_id}: {lease.operation} is at work for a moment",))
+    why = _ended(observed, lease.run_id, observed.lease_execution)
     if isinstance(why, Unknown):
-        return SightJudgement(held=(why.why,))
-    return SightJudgement(leftovers=(Leftover(Remedy.END_RUN, lease.run_id, why),))
+        return LeftoverDecision(held=(why.why,))
+    return LeftoverDecision(leftovers=(Leftover(Remedy.END_RUN, lease.run_id, why),))
 
 
-def _judge_unfinished(sight: ClusterSight, one: UnfinishedRun) -> Leftover | str | Unknown:
+def _judge_unfinished(observed: ClusterObservation, one: UnfinishedRun) -> Leftover | str | Unknown:
     """A sentence where it is left and not due yet; Unknown where somebody may be at work on it."""
-    why = _ended(sight, one.run.run_id, one.execution, one.run.started_at)
+    why = _ended(observed, one.run.run_id, one.execution, one.run.started_at)
     if isinstance(why, Unknown):
         return why
-    return _not_due(one.run.part(TakenUp), sight.at) or Leftover(Remedy.END_RUN, one.run.run_id, why)
+    return _not_due(one.run.part(UndoAttempts), observed.at) or Leftover(Remedy.END_RUN, one.run.run_id, why)
 
 
-def _not_due(taken: TakenUp | None, at: datetime) -> str | None:
+def _not_due(taken: UndoAttempts | None, at: datetime) -> str | None:
     """Returns the time of the next attempt at a resisting leftover, as a sentence; None when it is due now."""
     if taken is None or at >= next_look(taken):
         return None
@@ -199,18 +199,21 @@ def _not_due(taken: TakenUp | None, at: datetime) -> str | None:
 
 
 def _ended(
-    sight: ClusterSight, run_id: str, execution: RunExecution | Unknown, began_at: datetime | None = None
+    observed: ClusterObservation,
+    run_id: str,
+    execution: RunExecution | Unknown,
+    began_at: datetime | None = None,
 ) -> str | Unknown:
     """Returns the reason why the run is not at work any more; Unknown, with a reason, where it may be."""
     if isinstance(execution, Unknown):
-        if began_at is not None and sight.at - began_at > LONGEST_EXECUTION:
+        if began_at is not None and observed.at - began_at > LONGEST_EXECUTION:
             return f"it began {began_at:%d %b %H:%M}, longer ago than an execution may last"
         return Unknown(f"{run_id}: {execution.why}")
     if execution.ended_at is None:
         return Unknown(f"{run_id}: its execution is {execution.status}")
-    if execution.name in sight.rolled_back and sight.at - execution.ended_at < ROLL_BACK_TIME:
+    if execution.name in observed.rolled_back and observed.at - execution.ended_at < ROLL_BACK_TIME:
         return Unknown(f"{run_id}: roll_back is at work on it")
-    left = EVENT_GRACE - (sight.at - execution.ended_at)
+    left = EVENT_GRACE - (observed.at - execution.ended_at)
     if left > timedelta(0):
         return Unknown(f"{run_id}: {execution.text}; its event has {left.total_seconds():.0f} s more")
     return f"{execution.text} without an undo"
@@ -222,29 +225,29 @@ def _runs_in_hand(run: RunRow) -> frozenset[str]:
     return frozenset({run.run_id} if replica is None else {run.run_id, replica.builder})
 
 
-def _replicas_left(sight: ClusterSight, busy: frozenset[str]) -> Iterator[Leftover]:
-    for instance_id, row in sorted(sight.rows.items()):
-        settled = seconds_between(row.changed_at, sight.at) >= SETTLED_AFTER.total_seconds()
+def _replicas_left(observed: ClusterObservation, busy: frozenset[str]) -> Iterator[Leftover]:
+    for instance_id, row in sorted(observed.rows.items()):
+        settled = seconds_between(row.changed_at, observed.at) >= SETTLED_AFTER.total_seconds()
         if row.run_id in busy or not (settled or row.state in _IN_HAND):
             continue
-        found = _replica_left(sight, row)
+        found = _replica_left(observed, row)
         if found is not None:
             remedy, why = found
             yield Leftover(remedy, row.run_id, why, instance_id)
 
 
-def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
-    state = sight.states.get(row.instance_id, "terminated")
-    known = not isinstance(sight.registered, Unknown)
-    registered = not isinstance(sight.registered, Unknown) and row.instance_id in sight.registered
+def _replica_left(observed: ClusterObservation, row: ReplicaRow) -> tuple[Remedy, str] | None:
+    state = observed.states.get(row.instance_id, "terminated")
+    known = not isinstance(observed.registered, Unknown)
+    registered = not isinstance(observed.registered, Unknown) and row.instance_id in observed.registered
     match row.state:
         case ReplicaState.RETIRED:
-            stays = registered and row.instance_id not in sight.leaving
+            stays = registered and row.instance_id not in observed.leaving
             return (Remedy.CLEAR, "it is retired, and the endpoint still has it") if stays else None
         case _ if state in _ENDED:
             return Remedy.CLEAR, f"the ledger says {row.state.value}, and its instance is {state}"
-        case _ if row.instance_id in sight.lost_volumes:
-            return _written_off(sight, row)
+        case _ if row.instance_id in observed.lost_volumes:
+            return _written_off(observed, row)
         case ReplicaState.PARKED if row.parking is not None and row.parking.incomplete_since is not None:
             return Remedy.PARK, "a volume that was missing is attached to it again"
         case ReplicaState.PARKED if registered or state in _RUNNING:
@@ -260,49 +263,49 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
         case ReplicaState.IN_SERVICE if known and not registered and state == "running":
             return Remedy.REJOIN, "it serves by the ledger, and the endpoint does not have it"
         case ReplicaState.IN_SERVICE if known and state == "running":
-            return _doubted(sight, row)
+            return _doubted(observed, row)
         case _:
             return None
 
 
-def _doubted(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
+def _doubted(observed: ClusterObservation, row: ReplicaRow) -> tuple[Remedy, str] | None:
     """Returns the remedy for a host that may have booted anew with its database down. Lag ends by itself, and
     so may a stall.
 
     Where none is healthy the cause is none of theirs, and who sends reads to all of them needs every one.
     """
     since = row.unhealthy_since
-    if row.instance_id not in sight.unhealthy:
+    if row.instance_id not in observed.unhealthy:
         return None if since is None else (Remedy.TRUST, "it is not unhealthy alone any more")
     if since is None:
         return Remedy.DOUBT, "it is unhealthy while others are healthy"
-    if seconds_between(since, sight.at) < SETTLED_AFTER.total_seconds():
+    if seconds_between(since, observed.at) < SETTLED_AFTER.total_seconds():
         return None
     return Remedy.REJOIN, f"it is unhealthy since {since:%H:%M}, and others are healthy"
 
 
-def _written_off(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
+def _written_off(observed: ClusterObservation, row: ReplicaRow) -> tuple[Remedy, str] | None:
     """Noted first: who detached a volume for a moment finds the replica as it was."""
-    why = f"{', '.join(sight.lost_volumes[row.instance_id])} of it is attached to it no more"
+    why = f"{', '.join(observed.lost_volumes[row.instance_id])} of it is attached to it no more"
     since = row.changed_at if row.state is ReplicaState.DRAINING else None
     if row.state is ReplicaState.PARKED and row.parking is not None:
         since = row.parking.incomplete_since
     if since is None:
         return Remedy.WRITE_OFF, why
-    if seconds_between(since, sight.at) < SETTLED_AFTER.total_seconds():
+    if seconds_between(since, observed.at) < SETTLED_AFTER.total_seconds():
         return None
     return Remedy.RETIRE, why
 
 
-def _things_left(sight: ClusterSight, busy: frozenset[str]) -> Iterator[Leftover]:
+def _things_left(observed: ClusterObservation, busy: frozenset[str]) -> Iterator[Leftover]:
     """One leftover for each run, whatever is left of it."""
     seen: set[str] = set()
-    for thing in sight.things:
-        run = sight.runs.get(thing.run_id)
-        if run is None or thing.run_id in busy | seen or not _closed_long_ago(run, sight.at):
+    for thing in observed.things:
+        run = observed.runs.get(thing.run_id)
+        if run is None or thing.run_id in busy | seen or not _closed_long_ago(run, observed.at):
             continue
-        standing = [row.instance_id for row in _standing(sight, thing.run_id)]
-        if thing.resource_id in sight.kept_snapshots or thing.resource_id in standing:
+        standing = [row.instance_id for row in _standing(observed, thing.run_id)]
+        if thing.resource_id in observed.kept_snapshots or thing.resource_id in standing:
             continue
         if thing.kind is ResourceKind.INSTANCE and standing:
             why = f"{thing.run_id} built {', '.join(standing)}, and this one too"
@@ -321,17 +324,32 @@ def _closed_long_ago(run: RunRow, at: datetime) -> bool:
     )
 
 
-def _standing(sight: ClusterSight, run_id: str) -> list[ReplicaRow]:
+def _standing(observed: ClusterObservation, run_id: str) -> list[ReplicaRow]:
     """The replicas of that run that are not retired."""
     return [
-        row for row in sight.rows.values() if row.run_id == run_id and row.state is not ReplicaState.RETIRED
+        row
+        for row in observed.rows.values()
+        if row.run_id == run_id and row.state is not ReplicaState.RETIRED
     ]
 
 
-def _untouchable(sight: ClusterSight, busy: frozenset[str]) -> Iterator[str]:
-    for thing in sight.things:
-        if thing.run_id not in sight.runs and thing.run_id not in busy:
+def _untouchable(observed: ClusterObservation, busy: frozenset[str]) -> Iterator[str]:
+    for thing in observed.things:
+        if thing.run_id not in observed.runs and thing.run_id not in busy:
             yield (
                 f"{thing.kind.value} {thing.resource_id} says run {thing.run_id or 'none'}, which the ledger does not "
                 "know: it is left alone (I1)"
             )
+
+
+def attempt_of(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:
+    """Returns the launch of an instance by its id, or by the ClientToken where the answer was lost; None for an
+    instance that no launch of the run made."""
+    lost = [row for row in rows if row.resource_id is None]
+    by_id = [row for row in rows if row.resource_id == instance.instance_id]
+    by_token = [row for row in lost if row.details.get("client_token") in _tokens(instance)]
+    return next(iter((*by_id, *by_token)), None)
+
+
+def _tokens(instance: Instance) -> tuple[str, ...]:
+    return () if instance.client_token is None else (instance.client_token,)

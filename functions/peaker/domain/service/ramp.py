@@ -35,8 +35,8 @@ class RampAction(StrEnum):
 class Ramp(RunPart):
     """A ramp's state between two calls.
 
-    `share_since` is when the present share was set, `since` that or the end of the last comparison. `told` is the share
-    that the endpoint was told last: the newcomers of a batch have one share, the smallest that one of them has come to.
+    `share_since` is when the present share was set, `since` that or the end of the last comparison. `endpoint_share` is
+    what the endpoint was given last: the newcomers of a batch share one, the smallest that one of them has come to.
     """
 
     ledger_name = "ramp"
@@ -48,7 +48,7 @@ class Ramp(RunPart):
     backs: int = 0
     holds: int = 0
     promoted: bool = False
-    told: float | None = None
+    endpoint_share: float | None = None
     history: tuple[dict[str, Any], ...] = ()
 
 

@@ -11,15 +11,14 @@ from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.domain.runs.ledger import StepRow
-from peaker_contract.catalogue import state_of
 from peaker_contract.cluster import ClusterSettings
 
 # The steps whose numbers are the proof.
-VERIFIED = state_of("verify_storage")
-DONOR_PREPARED = state_of("prepare_donor")
-DATABASE_STARTED = state_of("start_database")
-REPLICATION_STARTED = state_of("start_replication")
-CAUGHT_UP = state_of("wait_for_catch_up")
+VERIFIED = "VerifyStorage"
+DONOR_PREPARED = "PrepareDonor"
+DATABASE_STARTED = "StartDatabase"
+REPLICATION_STARTED = "StartReplication"
+CAUGHT_UP = "WaitForCatchUp"
 # Lag samples in a row that must be within the gate: one may be of a pause in the source's writes.
 LAG_SAMPLES = 3
 
@@ -39,7 +38,7 @@ BOOT_STEPS = (VERIFIED, DATABASE_STARTED)
 
 
 @dataclass(frozen=True)
-class AtTheDoor:
+class LiveState:
     """The replica's state right before the registration.
 
     `mounts` says by the names of the proven volumes what is wrong with their mounts, nothing where all is as proven.
@@ -58,7 +57,7 @@ def mounts_of(names: Collection[str], checked: MountsChecked) -> dict[str, str]:
 
 
 def changes_since_proof(
-    own_steps: Mapping[str, StepRow], volumes: Mapping[str, str], door: AtTheDoor
+    own_steps: Mapping[str, StepRow], volumes: Mapping[str, str], live: LiveState
 ) -> list[str]:
     """Lists the changes since the proof, one sentence each; empty when nothing has changed.
 
@@ -67,10 +66,10 @@ def changes_since_proof(
     id at which the run that built it attached them.
     """
     return [
-        *source_changes(own_steps, door.source),
-        *_boot_changes(own_steps, door),
-        *_volume_changes(volumes, door),
-        *(f"volume {name}: {problem}" for name, problem in sorted(door.mounts.items()) if problem),
+        *source_changes(own_steps, live.source),
+        *_boot_changes(own_steps, live),
+        *_volume_changes(volumes, live),
+        *(f"volume {name}: {problem}" for name, problem in sorted(live.mounts.items()) if problem),
     ]
 
 
@@ -98,10 +97,10 @@ def source_changes(steps: Mapping[str, StepRow], source: Instance | Unknown) -> 
     ]
 
 
-def _boot_changes(steps: Mapping[str, StepRow], door: AtTheDoor) -> list[str]:
-    if door.replica.state != "running":
-        return [f"its instance is {door.replica.state}"]
-    now = to_iso(door.replica.launched_at)
+def _boot_changes(steps: Mapping[str, StepRow], live: LiveState) -> list[str]:
+    if live.replica.state != "running":
+        return [f"its instance is {live.replica.state}"]
+    now = to_iso(live.replica.launched_at)
     before = {step: _numbers(steps, step).get("launched_at") for step in BOOT_STEPS}
     return [
         f"its instance was started again at {now}, after {step} (started {launched_at})"
@@ -110,8 +109,8 @@ def _boot_changes(steps: Mapping[str, StepRow], door: AtTheDoor) -> list[str]:
     ]
 
 
-def _volume_changes(volumes: Mapping[str, str], door: AtTheDoor) -> list[str]:
-    there = {one.volume_id: one for one in door.volumes if one.attachment_state == "attached"}
+def _volume_changes(volumes: Mapping[str, str], live: LiveState) -> list[str]:
+    there = {one.volume_id: one for one in live.volumes if one.attachment_state == "attached"}
     changes = []
     for volume_id, device in volumes.items():
         found = there.get(volume_id)

@@ -14,8 +14,31 @@ from peaker.domain.replicas.donor import Verdict
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth
 from peaker.domain.replicas.parked import why_expired
+from peaker.domain.runs.ledger import RunPart
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
+
+QUIET_SECONDS = 120.0
+
+
+class Quiet(RunPart):
+    """Since when every sample has found no client, and how many client statements had run by then (None: unknown)."""
+
+    ledger_name = "quiet"
+
+    since: datetime
+    client_statements: int | None
+
+    def seconds(self, now: datetime) -> float:
+        return seconds_between(self.since, now)
+
+
+def quiet_after(before: Quiet | None, sample: DrainReport, now: datetime) -> Quiet:
+    """The quiet that goes on with this sample, or begins anew with it because somebody is or was there."""
+    if before is None or not sample.is_idle or sample.client_statements != before.client_statements:
+        return Quiet(since=now, client_statements=sample.client_statements)
+    return before
+
 
 _REMOVABLE = frozenset(
     {ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaState.PARKED, ReplicaState.BUILDING}

@@ -19,7 +19,7 @@ MOST_AT_ONCE = 97
 
 
 @dataclass(frozen=True)
-class Spare:
+class RemovableReplicas:
     """How many replicas in service may go now, which bound says so, and the figures of all bounds."""
 
     count: int
@@ -28,7 +28,7 @@ class Spare:
 
 
 @dataclass(frozen=True)
-class Wish:
+class RemovalRequest:
     """What the start asks for: so many, by hand; or all that is to spare, with the `surplus` that the forecast shows.
 
     An alarm saw a surplus moments ago, so that an unknown one is a surplus of one; a schedule saw nothing (I4).
@@ -47,7 +47,9 @@ class IdleReplicas:
     choice: RetirementChoice
 
 
-def replicas_to_spare(fleet: FleetState, settings: ClusterSettings, load: LoadEvidence, wish: Wish) -> Spare:
+def removable_replicas(
+    fleet: FleetState, settings: ClusterSettings, load: LoadEvidence, request: RemovalRequest
+) -> RemovableReplicas:
     """The least of: what is asked for, and what serves above the floor (I3), the forecast's need and the load's (I8).
 
     What is unknown spares none (I4). Counted is who serves and is not on its way out already.
@@ -57,13 +59,13 @@ def replicas_to_spare(fleet: FleetState, settings: ClusterSettings, load: LoadEv
         "above_floor": (staying - settings.min_replicas, f"min_replicas is {settings.min_replicas} (I3)"),
         "above_forecast": _above_forecast(staying, load.required_replicas),
         "above_load": _above_load(staying, load.measured, settings.capacity_per_replica),
-        "asked_for": _asked_for(wish),
+        "asked_for": _asked_for(request),
         "at_once": (MOST_AT_ONCE, f"{MOST_AT_ONCE} go at once at most"),
     }
     bound, why = min(bounds.values(), key=lambda one: one[0])
     count = max(0, bound)
     numbers = {name: number for name, (number, _) in bounds.items()}
-    return Spare(
+    return RemovableReplicas(
         count,
         f"{count} of {staying} in service may go: {why}",
         {"serving": staying, "to_spare": count, **numbers},
@@ -83,13 +85,13 @@ def _above_load(staying: int, measured: Reading, capacity: float) -> tuple[int, 
     return staying - needed, f"the measured load {measured.value:g} takes {needed} of {capacity:g} each (I8)"
 
 
-def _asked_for(wish: Wish) -> tuple[int, str]:
-    if wish.count is not None:
-        return wish.count, f"{wish.count} asked for"
-    if isinstance(wish.surplus, Known):
-        return int(wish.surplus.value), f"the forecast has {wish.surplus.value:g} to spare"
-    unknown = "not published" if wish.surplus is None else describe(wish.surplus)
-    if wish.saw_surplus:
+def _asked_for(request: RemovalRequest) -> tuple[int, str]:
+    if request.count is not None:
+        return request.count, f"{request.count} asked for"
+    if isinstance(request.surplus, Known):
+        return int(request.surplus.value), f"the forecast has {request.surplus.value:g} to spare"
+    unknown = "not published" if request.surplus is None else describe(request.surplus)
+    if request.saw_surplus:
         return 1, f"the surplus is {unknown}; an alarm saw one"
     return 0, f"the surplus is {unknown}; what is unknown is held (I4)"
 

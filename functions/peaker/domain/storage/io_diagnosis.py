@@ -10,10 +10,11 @@ from dataclasses import replace
 from itertools import groupby
 from statistics import median
 
-from peaker.domain.storage.device_load import DeviceLoad, IostatReport
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_findings import (
     DeviceDiagnosis,
+    DeviceLoad,
+    IostatReport,
     Limits,
     Phase,
     PlanComparison,

@@ -21,9 +21,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from peaker.domain.storage.device_load import CpuShares, DeviceLoad, IostatReport
-from peaker.domain.storage.instance_promise import InstancePromise
-from peaker.domain.storage.io_findings import ExceededTime, Finding, Verdict, VolumePromise
+from peaker.domain.replicas.inventory import InstancePromise
+from peaker.domain.storage.io_findings import (
+    CpuShares,
+    DeviceLoad,
+    ExceededTime,
+    Finding,
+    IostatReport,
+    Verdict,
+    VolumePromise,
+)
 
 SMALL_REQUEST_KIB = 25.0
 LARGE_REQUEST_KIB = 50.0

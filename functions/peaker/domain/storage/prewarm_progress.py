@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from peaker.domain.host_results import PrewarmReport
-from peaker.domain.storage.serve_when import ServeWhen
+from peaker_contract.storage_settings import ServeWhen
 
 # A poll costs one command and about 12 of the 25,000 events of an execution. A hundredth of the time that has
 # passed keeps two days under that limit also where the remaining time is never known, and is noticed 1 % late at most.

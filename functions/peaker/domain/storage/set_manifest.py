@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from peaker.domain.contract import misfits
+from peaker.domain.decoding import misfits
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.errors import HostCommandFailed
 

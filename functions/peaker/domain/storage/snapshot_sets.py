@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.copied_bytes import CopiedBytes
+from peaker.domain.runs.past_runs import CopiedBytes
 
 GIB = 1024.0**3
 # A snapshot that is younger may not be in every list of EC2 yet.

@@ -8,10 +8,16 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from peaker.domain.storage.device_load import DeviceLoad, IostatReport
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_diagnosis import against_plan, diagnose
-from peaker.domain.storage.io_findings import ExceededTime, Limits, Verdict, VolumePromise
+from peaker.domain.storage.io_findings import (
+    DeviceLoad,
+    ExceededTime,
+    IostatReport,
+    Limits,
+    Verdict,
+    VolumePromise,
+)
 
 _US_PER_S = 1_000_000
 _NO_RATE = 1e15

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 from peaker.domain.host_results import StorageAssembled, typed
-from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.ledger import DonorServer, ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import DonorServer
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from peaker.domain.host_results import require_parameters
 from peaker.domain.instants import seconds_between
-from peaker.domain.replicas.agent import require_parameters
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports

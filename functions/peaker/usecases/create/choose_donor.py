@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas import donor as rules
+from peaker.domain.runs.ledger import Donor, Source
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.run.held_lease import holder_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
+from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Donor
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.held_lease import holder_of
@@ -21,7 +20,7 @@ from peaker_contract.errors import (
     SnapshotsPending,
     Throttled,
 )
-from peaker_contract.tags import DONOR_TAG
+from peaker_contract.names import DONOR_TAG
 
 
 def create_snapshots(ports: Ports, step: StepInput) -> Summary:

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 from peaker.domain.document.plan import PlannedVolume
 from peaker.domain.replicas.inventory import Volume, VolumeSpec
-from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.ledger import Placement, ResourceKind, VolumeRates
 from peaker.domain.runs.run import StepInput, Summary, client_token
-from peaker.domain.runs.run_memory import Placement, VolumeRates
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import made_id, plan_of_run, settled
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
-from peaker_contract.tags import VOLUME_TAG
+from peaker_contract.names import VOLUME_TAG
 
 
 def create_volumes(ports: Ports, step: StepInput) -> Summary:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
-from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
+from peaker.domain.runs.ledger import Placement, ResourceKind, ResourceRow, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import StepInput, Summary, client_token
-from peaker.domain.runs.run_memory import Placement, RunReplica
-from peaker.domain.service.launch_attempts import attempt_of
+from peaker.domain.service.leftovers import attempt_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import GROUP_REFUSED
 from peaker.usecases.run.held_lease import holder_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.host_results import DonorPrepared, typed
 from peaker.domain.runs.batch import Batch
+from peaker.domain.runs.ledger import Donor, DonorServer
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Donor, DonorServer
 from peaker.domain.storage.set_manifest import SINGLE, SetManifest, stacks_of, why_not_as_planned
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor

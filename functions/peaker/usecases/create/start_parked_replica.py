@@ -7,8 +7,8 @@ from dataclasses import replace
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.parked import parked_seconds, why_not_returned
+from peaker.domain.runs.ledger import RunReplica, Source
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet

@@ -11,8 +11,8 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.batch import Batch, Member
+from peaker.domain.runs.ledger import RunReplica
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import (
     UNANSWERED_AT_MOST,
     WORSE_AT_MOST,
@@ -110,7 +110,7 @@ def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, w
     share = _share_together(ports, step, settings, ramp)
     ports.ledger.require_lease(holder_of(step))
     ports.endpoint.set_share(settings, share)
-    ports.ledger.settle(holder_of(step), ramp.model_copy(update={"told": share}))
+    ports.ledger.settle(holder_of(step), ramp.model_copy(update={"endpoint_share": share}))
     raise RampInProgress(f"share {share:g}: {why}")
 
 
@@ -135,7 +135,7 @@ def _share_together(ports: Ports, step: StepInput, settings: ClusterSettings, ra
 def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp) -> Ramp:
     share = share_now(settings.ramp, ramp)
     together = _share_together(ports, step, settings, ramp)
-    if together != (share if ramp.told is None else ramp.told):
+    if together != (share if ramp.endpoint_share is None else ramp.endpoint_share):
         now = ports.clock.now()
         again = ramp.model_copy(update={"since": now, "share_since": now})
         return _set(ports, step, settings, again, "the newcomers of the batch have one share")

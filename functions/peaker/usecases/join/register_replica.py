@@ -6,16 +6,16 @@ from peaker.domain.host_results import MountsChecked, typed
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.service.registration import AtTheDoor, changes_since_proof, missing_proofs, mounts_of
+from peaker.domain.service.registration import LiveState, changes_since_proof, missing_proofs, mounts_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id
+from peaker_contract.catalogue import states_passed
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import RegistrationRefused, ReplicaChanged
 from peaker_contract.steps import Method
-from peaker_contract.way_into_service import states_passed
 
 TARGET_ROW = "read-endpoint"
 
@@ -58,13 +58,13 @@ def _changes(ports: Ports, step: StepInput, settings: ClusterSettings, instance_
     ]
     attached = {str(row.details["volume_id"]): str(row.details["device"]) for row in attachments}
     looked = run_host_command(ports, step, "check_mounts", instance_id, {"RunId": builder})
-    door = AtTheDoor(
+    live = LiveState(
         source=source_of(ports, settings),
         replica=ports.compute.instance(instance_id),
         volumes=tuple(ports.storage.volumes_of_instance(instance_id)),
         mounts=mounts_of([row.name for row in attachments], typed("check_mounts", MountsChecked, looked)),
     )
-    return changes_since_proof(own_steps, attached, door)
+    return changes_since_proof(own_steps, attached, live)
 
 
 def _proofs(ports: Ports, run_id: str) -> dict[str, StepRow]:

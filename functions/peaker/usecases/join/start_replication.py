@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from peaker.domain.reading import Unknown
+from peaker.domain.runs.ledger import Source
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Source
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import shared

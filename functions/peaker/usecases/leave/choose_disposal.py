@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from peaker.domain.document.disposal import Disposal
+from peaker.domain.runs.ledger import RunReplica
 from peaker.domain.runs.run import StepInput
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from peaker.domain.replicas.fleet import FleetState, ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import Removal, RunReplica
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Removal, RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.run.batch_members import shared_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.host_results import DrainReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.service.draining import QUIET_SECONDS, Quiet, quiet_after
+from peaker.domain.service.retirement import QUIET_SECONDS, Quiet, quiet_after
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_not_needed
 from peaker.usecases.run.held_lease import holder_of

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from peaker.domain.reading import describe
 from peaker.domain.replicas.fleet import FleetState, Replica
-from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.ledger import ResourceKind, RunReplica, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import (
     LoadEvidence,
     guard_lifetime,

@@ -8,8 +8,8 @@ from peaker.domain.document.disposal import Disposal
 from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import to_iso
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import DatabaseStop, RunReplica
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
 from peaker.domain.service.parking import parked_until, why_not_worth_parking
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.choose_disposal import choose_disposal

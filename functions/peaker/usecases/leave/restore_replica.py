@@ -11,9 +11,8 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, RunReplica, Waking, of_kind
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica, Waking
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.join.await_healthy import require_healthy, require_registered

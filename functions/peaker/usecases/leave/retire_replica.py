@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import RunReplica
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.lost_volumes import lost_volumes

@@ -15,11 +15,16 @@ from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.batch import Batch, Member, member_run_id
 from peaker.domain.runs.execution_input import Trigger
-from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.ledger import Removal, RunReplica, RunRow
 from peaker.domain.runs.run import SelectStep, Summary
-from peaker.domain.runs.run_memory import Removal, RunReplica
 from peaker.domain.service.retirement import LoadEvidence, RetirementChoice, guard_lifetime
-from peaker.domain.service.surplus import IdleReplicas, Spare, Wish, choose_idle_replicas, replicas_to_spare
+from peaker.domain.service.surplus import (
+    IdleReplicas,
+    RemovableReplicas,
+    RemovalRequest,
+    choose_idle_replicas,
+    removable_replicas,
+)
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.plan.cluster_prices import cluster_prices
@@ -30,7 +35,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoIdleReplica, ResourceNotFound
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG
+from peaker_contract.names import CLUSTER_TAG
 
 
 class PlannedRemoval(Summary):
@@ -94,12 +99,12 @@ def idle_replicas(
     count: int = 1,
     wanted: str | None = None,
     hourly_usd: Mapping[str, float | None] | None = None,
-) -> tuple[Spare, IdleReplicas]:
+) -> tuple[RemovableReplicas, IdleReplicas]:
     """How many may go, and which; an automatic start leaves those alone whose minimum lifetime is not over.
 
     Where none would go one is put to the guard all the same, which says everything that forbids it.
     """
-    spare = replicas_to_spare(fleet, settings, load, _wish(ports, settings, trigger, count))
+    spare = removable_replicas(fleet, settings, load, _removal_request(ports, settings, trigger, count))
     young: dict[str, str] = {}
     if trigger.kind != "manual":
         now, ours = ports.clock.now(), [one for one in fleet.staying if not one.is_base]
@@ -111,11 +116,11 @@ def idle_replicas(
     return spare, idle
 
 
-def _wish(ports: Ports, settings: ClusterSettings, trigger: Trigger, count: int) -> Wish:
+def _removal_request(ports: Ports, settings: ClusterSettings, trigger: Trigger, count: int) -> RemovalRequest:
     if trigger.kind == "manual":
-        return Wish(count=count)
+        return RemovalRequest(count=count)
     surplus = ports.readings.published(settings, Metric.REPLICA_SURPLUS, ports.clock.now())
-    return Wish(surplus=surplus, saw_surplus=trigger.kind == "alarm")
+    return RemovalRequest(surplus=surplus, saw_surplus=trigger.kind == "alarm")
 
 
 def _first_choice(ports: Ports, step: SelectStep, fleet: FleetState, idle: IdleReplicas) -> Removal | None:

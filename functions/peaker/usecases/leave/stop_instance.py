@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.runs.ledger import Holder
 from peaker.ports.bundle import Ports
 from peaker_contract.errors import NotOwned
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 
 
 def stop_owned_instance(ports: Ports, holder: Holder, instance_id: str, builder: str) -> None:

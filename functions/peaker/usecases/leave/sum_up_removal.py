@@ -8,9 +8,8 @@ from typing import Literal
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.batch import Batch, Member, outcome_of_removal
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.ledger import RunReplica, RunRow
 from peaker.domain.runs.run import Outcome, StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows
 

@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from peaker.domain.limits.account_limits import INITIALIZATION_RATE_QUOTA, Quota, RegionRate, region_rate
-from peaker.domain.limits.account_use import (
+from peaker.domain.limits.account_limits import (
     GIB_PER_TIB,
+    INITIALIZATION_RATE_QUOTA,
     IOPS,
     STORAGE,
     AccountUse,
+    Quota,
     QuotaUse,
+    RegionRate,
+    region_rate,
     vcpu_quota,
     vcpus_in_use,
     volume_quotas,

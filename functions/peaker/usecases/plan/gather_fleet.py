@@ -10,12 +10,12 @@ from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.batch import Batch
-from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.runs.ledger import RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError
-from peaker_contract.tags import ROLE_TAG
+from peaker_contract.names import ROLE_TAG
 
 _LEAVING = {"shutting-down", "terminated"}
 

@@ -12,9 +12,8 @@ from peaker.domain.planning.lead_time import MIB, LeadTimeInputs, VolumeToHydrat
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.replicas.inventory import InstancePromise, Snapshot
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy, newest_completed
 from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings

@@ -21,9 +21,8 @@ from peaker.domain.runs.batch import (
     outcome_of,
 )
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
+from peaker.domain.runs.ledger import Donor, Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
-from peaker.domain.runs.run_memory import Donor
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.check_shortage import missing_replicas
 from peaker.usecases.plan.decide_plan import decide_plan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from peaker.domain.document.check import Check
-from peaker.domain.document.plan import ScaleOutPlan
+from peaker.domain.document.plan import Check, ScaleOutPlan
 from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume, iops_per_gib, look_at_bandwidth
@@ -15,8 +14,8 @@ from peaker.domain.planning.checks.headroom import (
 )
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.usecases.plan.plan_facts import PlanFacts
 
 

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from peaker.domain.limits.account_limits import RegionRate
-from peaker.domain.limits.account_use import AccountUse
+from peaker.domain.limits.account_limits import AccountUse, RegionRate
 from peaker.domain.planning.capacity_order import Promises
 from peaker.domain.planning.lead_time import LeadTimeInputs
 from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import StepInput
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region

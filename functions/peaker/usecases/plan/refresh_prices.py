@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.prices.fetched_prices import fetched, kept, why_due
-from peaker.domain.prices.price_list import FetchedPrices
+from peaker.domain.prices.price_table import FetchedPrices
 from peaker.domain.reading import Unknown
 from peaker.ports.bundle import Ports
 from peaker_contract.errors import PeakerError, Retryable

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from peaker.domain.runs.batch import Batch, Member
-from peaker.domain.runs.ledger import PartT, RunRow
+from peaker.domain.runs.ledger import Donor, PartT, RunRow
 from peaker.domain.runs.run import StepInput
-from peaker.domain.runs.run_memory import Donor
 from peaker.ports.bundle import Ports
 from peaker_contract.errors import LedgerInconsistent, NoDonor
-from peaker_contract.tags import ROLE_TAG
+from peaker_contract.names import ROLE_TAG
 
 
 def shared_run(step: StepInput) -> str:

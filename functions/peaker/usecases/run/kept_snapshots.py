@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
-from peaker.domain.runs.run_memory import Donor
+from peaker.domain.runs.ledger import Donor, Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports.bundle import Ports
 from peaker_contract.errors import AwsCallRejected, NotOwned
-from peaker_contract.tags import OWNER_TAG
+from peaker_contract.names import OWNER_TAG
 
 
 def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceRow]) -> SnapshotSet | None:

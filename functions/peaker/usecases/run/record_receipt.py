@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from peaker.domain.document.build_price import price_of_build
-from peaker.domain.document.plan import Price, ScaleOutPlan
+from peaker.domain.document.plan import Price, ScaleOutPlan, price_of_build
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
 from peaker.domain.runs.batch import Batch, Member, state_after
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
@@ -45,7 +43,7 @@ class Recorded(Summary):
 def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     """A scale-out whose replica serves keeps its snapshot set for the next one; what is needless goes (I7).
 
-    A snapshot that EC2 does not give away fails nothing: its set has a row, and later runs and `tend_snapshots` try
+    A snapshot that EC2 does not give away fails nothing: its set has a row, and later runs and `maintain_snapshots` try
     again. What a member of a batch made is kept or gone; the snapshot set is the batch's, and so is the row of its
     first member, which ends with the batch.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
-from peaker_contract.tags import (
+from peaker_contract.names import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     LOAD_TAG,

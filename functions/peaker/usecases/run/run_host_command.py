@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from peaker.domain.host_results import FENCED, failure_text, last_json_line, parse_success
-from peaker.domain.replicas.agent import require_set_parameters
+from peaker.domain.host_results import (
+    FENCED,
+    failure_text,
+    last_json_line,
+    parse_success,
+    require_set_parameters,
+)
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Numbers
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput

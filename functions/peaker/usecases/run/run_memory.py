@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
-from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, find
+from peaker.domain.runs.ledger import Donor, PartT, ResourceKind, ResourceRow, RunReplica, RunRow, find
 from peaker.domain.runs.run import StepInput
-from peaker.domain.runs.run_memory import Donor, RunReplica
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared
 from peaker_contract.errors import LedgerInconsistent

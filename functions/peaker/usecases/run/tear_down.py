@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.inventory import Snapshot, TargetState, Volume
-from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
-from peaker.domain.runs.run_memory import EndpointExit
-from peaker.domain.service.launch_attempts import attempt_of
+from peaker.domain.runs.ledger import EndpointExit, Holder, ResourceKind, ResourceRow, ResourceState, of_kind
+from peaker.domain.service.leftovers import attempt_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import why_unseen
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, NotOwned, ResourceNotFound
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
 

@@ -19,19 +19,19 @@ from peaker.domain.runs.ledger import SWEEP, ResourceKind, RunRow
 from peaker.domain.runs.run import Summary
 from peaker.domain.service.leftovers import (
     WORKFLOWS,
-    ClusterSight,
+    ClusterObservation,
     OwnedThing,
-    TakenUp,
+    UndoAttempts,
     UnfinishedRun,
-    judge_sight,
+    decide_leftovers,
 )
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.run.kept_snapshots import kept_ids
-from peaker.usecases.undo.take_up import take_up
+from peaker.usecases.undo.process_leftovers import process_leftovers
 from peaker_contract.errors import LedgerInconsistent, PeakerError, ResourceNotFound
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import RUN_TAG
+from peaker_contract.names import RUN_TAG
 
 _OUT_OF_SERVICE = frozenset({ReplicaState.DRAINING, ReplicaState.PARKED})
 
@@ -66,9 +66,9 @@ class _Endpoint:
 def sweep_orphans(ports: Ports, name: str) -> ClusterSwept:
     """Does the next step of every leftover of one cluster. Raises PeakerError where AWS or the ledger refuses."""
     unfinished = ports.ledger.unfinished_runs(name)
-    judgement = judge_sight(_look(ports, name, unfinished))
-    done = take_up(ports, name, judgement.leftovers)
-    since = [taken.first_at for run in unfinished if (taken := run.part(TakenUp)) is not None]
+    judgement = decide_leftovers(_look(ports, name, unfinished))
+    done = process_leftovers(ports, name, judgement.leftovers)
+    since = [taken.first_at for run in unfinished if (taken := run.part(UndoAttempts)) is not None]
     return ClusterSwept(
         text="; ".join((*done.said, *judgement.paused, *judgement.held, *judgement.untouchable))
         or judgement.text,
@@ -79,14 +79,14 @@ def sweep_orphans(ports: Ports, name: str) -> ClusterSwept:
     )
 
 
-def _look(ports: Ports, name: str, unfinished: Sequence[RunRow]) -> ClusterSight:
+def _look(ports: Ports, name: str, unfinished: Sequence[RunRow]) -> ClusterObservation:
     now = ports.clock.now()
     lease = ports.lease.current(name, now)
     rows = ports.ledger.replicas(name)
     things = tuple(_owned_things(ports, name))
     sweeps = [run for run in unfinished if run.operation == SWEEP]
     endpoint = _endpoint(ports, name)
-    return ClusterSight(
+    return ClusterObservation(
         cluster=name,
         at=now,
         lease=lease,
@@ -106,7 +106,7 @@ def _look(ports: Ports, name: str, unfinished: Sequence[RunRow]) -> ClusterSight
         things=things,
         kept_snapshots=kept_ids(ports, name),
         runs=_runs(ports, {one.run_id for one in things}),
-        sweep=sweeps[-1].part(TakenUp) if sweeps else None,
+        sweep=sweeps[-1].part(UndoAttempts) if sweeps else None,
     )
 
 

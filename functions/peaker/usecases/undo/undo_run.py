@@ -8,9 +8,8 @@ from typing import Literal
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.ledger import RunReplica, RunRow
 from peaker.domain.runs.run import FailedStep, Summary
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.service.registration import source_changes
 from peaker.domain.service.standing import Standing, standing_of

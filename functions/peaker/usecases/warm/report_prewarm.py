@@ -15,12 +15,12 @@ from peaker.domain.storage.prewarm_progress import (
     remaining_seconds,
     second_look_seconds,
 )
-from peaker.domain.storage.serve_when import ServeWhen
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import build_of_run, host_id
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
+from peaker_contract.storage_settings import ServeWhen
 
 # Until an engine has run for so long its rate says little about the rest.
 TRUSTED_AFTER_SECONDS = 60

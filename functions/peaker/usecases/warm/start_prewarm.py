@@ -7,9 +7,8 @@ from functools import partial
 
 from peaker.domain.document.plan import PlannedPrewarm
 from peaker.domain.reading import Unknown
-from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.ledger import BlockList, ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import BlockList
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run

@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.host_results import StorageProof, typed
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.replicas.inventory import Numbers
+from peaker.domain.replicas.inventory import InstancePromise, Numbers
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.domain.storage.storage_judgement import judge_loads, together_against_plan
 from peaker.domain.storage.storage_looks import (
     Look,

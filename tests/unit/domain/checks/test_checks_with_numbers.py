@@ -20,7 +20,7 @@ from peaker.domain.planning.checks.headroom import (
 )
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 
 # 1 Gbit/s in MiB/s; EC2 names no IOPS for the type of the article.
 ONE_GBIT = InstancePromise(baseline_mib_per_s=119.21)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from peaker.domain.document.check import Check
-from peaker.domain.limits.account_limits import Quota
-from peaker.domain.limits.account_use import (
+from peaker.domain.document.plan import Check
+from peaker.domain.limits.account_limits import (
     HIGH_MEMORY,
     IOPS,
     STANDARD,
     STORAGE,
     AccountUse,
+    Quota,
     QuotaUse,
     X,
     vcpu_quota,

@@ -15,8 +15,7 @@ from peaker.domain.planning.lead_time import (
     predict_lead_time,
     predict_return,
 )
-from peaker.domain.runs.copied_bytes import CopiedBytes
-from peaker.domain.runs.past_runs import PastSteps, rate_of_all, replay_seconds
+from peaker.domain.runs.past_runs import CopiedBytes, PastSteps, rate_of_all, replay_seconds
 
 GIB = 1024 * MIB
 

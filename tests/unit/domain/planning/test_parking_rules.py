@@ -23,9 +23,9 @@ from peaker.domain.runs.past_runs import PastSteps, measured_return_speed
 from peaker.domain.service.parking import decide_disposal, parked_until, why_not_worth_parking
 from peaker.usecases.forecast.forecast_load import return_lead_time
 
+from peaker_contract.catalogue import parts_of
+from peaker_contract.names import OWNER_TAG
 from peaker_contract.steps import Method
-from peaker_contract.tags import OWNER_TAG
-from peaker_contract.way_into_service import parts_of
 from tests.support.builders import figures_of_parking, fleet_with, orders, parked, replica
 from tests.support.fakes import NOON
 

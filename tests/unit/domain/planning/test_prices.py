@@ -9,9 +9,8 @@ import pytest
 from peaker.domain.document.plan import Price, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.prices.fetched_prices import fetched, kept, price_table, why_due
-from peaker.domain.prices.price_list import EbsPrices, FetchedPrices
-from peaker.domain.prices.price_list import Quote as PriceQuote
-from peaker.domain.prices.price_table import PriceTable
+from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, PriceTable
+from peaker.domain.prices.price_table import Quote as PriceQuote
 from peaker.domain.reading import Known, Unknown
 
 from tests.support.builders import fleet_with, orders, replica

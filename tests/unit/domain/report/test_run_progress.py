@@ -70,7 +70,7 @@ def test_branches_side_by_side_are_all_named() -> None:
     )
     assert progress.step == "AwaitSnapshots"
     both = doing(step("AwaitSnapshots", 1), step("InstallOnReplica", 2))
-    assert (both.step, both.beside) == ("InstallOnReplica", ("AwaitSnapshots",))
+    assert (both.step, both.concurrent) == ("InstallOnReplica", ("AwaitSnapshots",))
 
 
 def test_a_prewarm_between_two_polls_is_still_at_work() -> None:

@@ -19,7 +19,7 @@ from peaker.domain.service.retirement import (
     guard_removal,
 )
 
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import SOURCE, fleet_with, instance, orders, replica
 from tests.support.fakes import NOON
 

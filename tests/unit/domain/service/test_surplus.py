@@ -13,14 +13,20 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.retirement import LoadEvidence, guard_load, guard_removal
-from peaker.domain.service.surplus import MOST_AT_ONCE, Spare, Wish, choose_idle_replicas, replicas_to_spare
+from peaker.domain.service.surplus import (
+    MOST_AT_ONCE,
+    RemovableReplicas,
+    RemovalRequest,
+    choose_idle_replicas,
+    removable_replicas,
+)
 
 from tests.support.builders import fleet_with, orders, replica
 from tests.support.fakes import NOON
 
 BASE = replica("i-00000000000000b01")
 LOW = LoadEvidence(Known(50.0), Known(1.0))
-ALL = Wish(surplus=Known(9.0))
+ALL = RemovalRequest(surplus=Known(9.0))
 
 
 def peaks(count: int, **more: object) -> list[Replica]:
@@ -29,8 +35,10 @@ def peaks(count: int, **more: object) -> list[Replica]:
     ]  # type: ignore[arg-type]
 
 
-def spared(fleet: FleetState, load: LoadEvidence = LOW, wish: Wish = ALL, **changes: object) -> Spare:
-    return replicas_to_spare(fleet, orders(**changes), load, wish)
+def spared(
+    fleet: FleetState, load: LoadEvidence = LOW, request: RemovalRequest = ALL, **changes: object
+) -> RemovableReplicas:
+    return removable_replicas(fleet, orders(**changes), load, request)
 
 
 def test_what_no_bound_needs_may_go_together() -> None:
@@ -40,23 +48,23 @@ def test_what_no_bound_needs_may_go_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "wish", "count", "reason"),
+    ("load", "request", "count", "reason"),
     [
         (LoadEvidence(Known(50.0), Known(3.0)), ALL, 1, "the forecast needs 3 (I8)"),
         (LoadEvidence(Known(201.0), Known(1.0)), ALL, 1, "the measured load 201 takes 3 of 100 each (I8)"),
-        (LOW, Wish(surplus=Known(2.0)), 2, "the forecast has 2 to spare"),
-        (LOW, Wish(count=2), 2, "2 asked for"),
-        (LOW, Wish(surplus=Unknown("stale"), saw_surplus=True), 1, "an alarm saw one"),
-        (LOW, Wish(surplus=Unknown("stale")), 0, "unknown (stale); what is unknown is held (I4)"),
+        (LOW, RemovalRequest(surplus=Known(2.0)), 2, "the forecast has 2 to spare"),
+        (LOW, RemovalRequest(count=2), 2, "2 asked for"),
+        (LOW, RemovalRequest(surplus=Unknown("stale"), saw_surplus=True), 1, "an alarm saw one"),
+        (LOW, RemovalRequest(surplus=Unknown("stale")), 0, "unknown (stale); what is unknown is held (I4)"),
         (LoadEvidence(Unknown("no points"), Known(1.0)), ALL, 0, "what is unknown is held (I4)"),
         (LoadEvidence(Known(50.0), Unknown("no check")), ALL, 0, "what is unknown is held (I4)"),
         (LoadEvidence(Known(900.0), Known(1.0)), ALL, 0, "takes 4 of 100 each"),
     ],
 )
 def test_each_bound_holds_as_many_as_it_needs(
-    load: LoadEvidence, wish: Wish, count: int, reason: str
+    load: LoadEvidence, request: RemovalRequest, count: int, reason: str
 ) -> None:
-    spare = spared(fleet_with(BASE, *peaks(3)), load, wish)
+    spare = spared(fleet_with(BASE, *peaks(3)), load, request)
     assert spare.count == count
     assert reason in spare.reason
 
@@ -79,7 +87,7 @@ def test_any_fleet_keeps_what_floor_forecast_and_load_need_whoever_has_gone_befo
     fleet = fleet_with(BASE, *_any_peaks(chance))
     settings = orders(min_replicas=chance.randint(1, 3), max_replicas=20)
     load = LoadEvidence(Known(chance.uniform(0, 900)), Known(float(chance.randint(0, 6))))
-    spare = replicas_to_spare(fleet, settings, load, ALL)
+    spare = removable_replicas(fleet, settings, load, ALL)
     chosen = choose_idle_replicas(fleet, spare.count).replicas
     ours = [one for one in fleet.staying if not one.is_base]
     assert sum(not one.is_parked for one in chosen) == min(spare.count, len(ours))
@@ -162,6 +170,6 @@ def test_the_one_that_is_asked_for_by_name_goes_alone() -> None:
 def test_no_more_go_at_once_than_one_transaction_can_look_at() -> None:
     many = peaks(MOST_AT_ONCE + 5)
     assert (
-        spared(fleet_with(BASE, *many), max_replicas=100, wish=Wish(surplus=Known(500.0))).count
+        spared(fleet_with(BASE, *many), max_replicas=100, request=RemovalRequest(surplus=Known(500.0))).count
         == MOST_AT_ONCE
     )

@@ -6,18 +6,20 @@ from dataclasses import replace
 
 import pytest
 from iostat_fixtures import FOLDER, NAMES, diagnosed, recorded, report
-from peaker.domain.storage.device_load import CpuShares, DeviceLoad, IostatReport
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_diagnosis import against_plan, diagnose
 from peaker.domain.storage.io_findings import (
     ANY_DEVICE,
+    CpuShares,
+    DeviceLoad,
     ExceededTime,
     Finding,
+    IostatReport,
     Limits,
     Verdict,
     VolumePromise,
 )
-from peaker.domain.storage.iostat_text import parse_iostat
+from peaker.domain.storage.iostat_text import read_iostat
 
 PIOPS_1000 = Limits({ANY_DEVICE: VolumePromise(iops=1000)})
 PIOPS_2000 = Limits({ANY_DEVICE: VolumePromise(iops=2000)})
@@ -58,7 +60,7 @@ def test_a_standard_volume_under_5_threads_already_waits_40_ms_at_127_per_s() ->
 
 def test_twice_the_threads_at_the_same_rate_is_said_to_be_the_limit() -> None:
     text = "".join((FOLDER / f"ebs-standard-{n}-threads.txt").read_text() for n in (5, 10))
-    (found,) = diagnose(parse_iostat(text))
+    (found,) = diagnose(read_iostat(text).reports)
     assert (
         "no longer grows: 128/s with 5.1 outstanding, 120/s with 10.5" in found.reports[1].findings[0].reason
     )
@@ -87,16 +89,16 @@ def test_a_2000_iops_volume_queues_more_than_30_and_is_to_be_striped(threads: in
 
 def test_50_threads_get_no_more_from_a_2000_iops_volume_than_20() -> None:
     text = "".join((FOLDER / f"ebs-piops-2000-{n}-threads.txt").read_text() for n in (20, 50))
-    (found,) = diagnose(parse_iostat(text))
+    (found,) = diagnose(read_iostat(text).reports)
     assert found.reports[1].verdict is Verdict.IOPS_LIMITED
     assert Verdict.QUEUEING in found.reports[1].verdicts
 
 
 def test_a_volume_with_small_reads_at_15_ms_is_at_its_edge() -> None:
-    found = diagnosed("ebs-mixed-one-line", "sdg").reports[0]
+    found = diagnosed("ebs-mixed", "sdg").reports[0]
     assert found.verdict is Verdict.IOPS_LIMITED
     assert "at its edge" in found.findings[0].reason
-    assert diagnosed("ebs-mixed-one-line", "sda1").headline is Verdict.IDLE
+    assert diagnosed("ebs-mixed", "sda1").headline is Verdict.IDLE
 
 
 def test_a_small_file_in_the_host_s_memory_is_read_as_fast_as_asked() -> None:

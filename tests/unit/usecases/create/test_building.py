@@ -12,9 +12,8 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, Source, VolumeRates, of_kind
 from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, PrewarmStep, StepInput
-from peaker.domain.runs.run_memory import Donor, Source, VolumeRates
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
@@ -36,7 +35,7 @@ from peaker.usecases.run.validate_request import validate_request
 from peaker.usecases.warm.report_prewarm import report_prewarm
 
 from peaker_contract import errors
-from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import (
     BASE,
     RUN_ID,

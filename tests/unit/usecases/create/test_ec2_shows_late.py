@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
-from peaker.domain.runs.run_memory import Donor
+from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceRow, of_kind
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
@@ -17,7 +16,7 @@ from peaker.usecases.run import lost_answers
 from peaker.usecases.run.held_lease import holder_of
 
 from peaker_contract import errors
-from peaker_contract.tags import VOLUME_TAG
+from peaker_contract.names import VOLUME_TAG
 from tests.support.builders import RUN_ID, leased
 from tests.support.fakes import FakePorts
 

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.document.build_price import price_of_build
-from peaker.domain.document.plan import ScaleOutPlan
-from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.document.plan import ScaleOutPlan, price_of_build
+from peaker.domain.replicas.inventory import InstancePromise
+from peaker.domain.runs.ledger import Placement, ResourceKind, of_kind
 from peaker.domain.runs.run import PlanStep
-from peaker.domain.runs.run_memory import Placement
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out

@@ -10,7 +10,7 @@ from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, StepInput, client_token
-from peaker.domain.service.launch_attempts import attempt_of
+from peaker.domain.service.leftovers import attempt_of
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out

@@ -11,8 +11,8 @@ from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
+from peaker.domain.runs.ledger import Donor
 from peaker.domain.runs.run import PlanStep
-from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.set_manifest import SetManifest, why_not_as_planned
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
@@ -26,7 +26,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import keep_set
 
 from peaker_contract import errors
-from peaker_contract.tags import VOLUME_TAG
+from peaker_contract.names import VOLUME_TAG
 from tests.support.builders import (
     BASE,
     RUN_ID,

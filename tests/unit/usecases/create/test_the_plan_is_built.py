@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from peaker.domain.replicas.inventory import InstanceSpec, TargetState
+from peaker.domain.runs.ledger import Donor
 from peaker.domain.runs.run import PrewarmStep, StepInput
-from peaker.domain.runs.run_memory import Donor
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes

@@ -23,7 +23,7 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsUnavailable, UnknownCluster
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG
 from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.forecast_fakes import FakeForecastRecords

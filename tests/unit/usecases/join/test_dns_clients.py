@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.replicas.inventory import TargetState
-from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.ledger import ResourceKind, RunReplica
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import SelectStep, StepInput
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
@@ -19,7 +18,7 @@ from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.tear_down import TearDown, remove_targets
 
 from peaker_contract import errors
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import answers, clients, step, with_peak

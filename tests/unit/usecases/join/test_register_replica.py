@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from peaker.domain.instants import to_iso
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
-from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.ledger import ResourceKind, RunReplica, Source
 from peaker.domain.runs.run import StepInput
-from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from peaker.domain.runs.run_memory import RunReplica, Source
+from peaker.domain.runs.ledger import RunReplica, Source
 from peaker.usecases.join.wait_for_catch_up import wait_for_catch_up
 from peaker.usecases.run.held_lease import holder_of, lease_end
 

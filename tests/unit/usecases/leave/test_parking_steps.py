@@ -39,7 +39,7 @@ from peaker.usecases.undo.undo_run import undo_run
 from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, RUN_ID, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak

@@ -11,8 +11,8 @@ from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import RunReplica
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave import retire_replica as retiring
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
@@ -28,7 +28,7 @@ from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
-from peaker_contract.tags import LOAD_TAG
+from peaker_contract.names import LOAD_TAG
 from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak

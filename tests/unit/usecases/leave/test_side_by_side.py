@@ -11,9 +11,8 @@ from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.batch import Batch, Member, outcome_of_removal, state_after
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.ledger import ResourceKind, RunReplica
 from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep, StepInput
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
@@ -25,7 +24,7 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.undo_removal import undo_removal
 
 from peaker_contract import errors
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import instance, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, clients, step, with_peak

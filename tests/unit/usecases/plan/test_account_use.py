@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.document.check import Check
-from peaker.domain.document.plan import ScaleOutPlan
+from peaker.domain.document.plan import Check, ScaleOutPlan
 from peaker.domain.replicas.inventory import CapacityReservation
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
@@ -18,7 +17,7 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
 from peaker_contract.errors import AwsCallRejected, PeakerError, Throttled
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
 

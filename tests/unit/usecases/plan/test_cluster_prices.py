@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import pytest
-from peaker.domain.prices.price_list import EbsPrices, FetchedPrices
+from peaker.domain.prices.price_table import EbsPrices, FetchedPrices
 from peaker.domain.reading import Known, Unknown
 from peaker.usecases.plan.cluster_prices import cluster_prices, prices_for_plan
 from peaker.usecases.plan.refresh_prices import refresh_prices

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.replicas.inventory import InstancePromise, Snapshot
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import SnapshotHistory, lead_time_inputs
 

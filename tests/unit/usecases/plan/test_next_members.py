@@ -16,7 +16,7 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import RUN_ID, instance, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 

@@ -11,8 +11,8 @@ import pytest
 from peaker.domain.document.plan import Option, ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.runs.run import ExecutionRequest, PlanStep
-from peaker.domain.storage.instance_promise import InstancePromise
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.validate_request import validate_request

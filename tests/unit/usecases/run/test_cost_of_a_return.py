@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.runs.ledger import Holder
+from peaker.domain.runs.ledger import Holder, RunReplica
 from peaker.domain.runs.run import PlanStep, RecordStep
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt

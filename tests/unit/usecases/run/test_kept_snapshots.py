@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from peaker.domain.planning.lead_time import predict_lead_time
-from peaker.domain.runs.copied_bytes import CopiedBytes
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
-from peaker.domain.runs.past_runs import PastSteps
+from peaker.domain.runs.past_runs import CopiedBytes, PastSteps
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor
@@ -26,7 +25,7 @@ from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import AwsCallRejected, Throttled, UndoInProgress
-from peaker_contract.tags import DONOR_TAG, OWNER_TAG
+from peaker_contract.names import DONOR_TAG, OWNER_TAG
 from tests.support.builders import BASE, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 

@@ -15,7 +15,7 @@ from peaker.usecases.run.tear_down import TearDown, remove_targets, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import AwsCallRejected, NotOwned, UndoInProgress
-from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import (
     BASE,
     RUN_ID,

@@ -8,9 +8,8 @@ import pytest
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, find
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, find
 from peaker.domain.runs.run import FailedStep, StepInput
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.stop_instance import stop_owned_instance

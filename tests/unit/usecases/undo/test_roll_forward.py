@@ -6,9 +6,8 @@ import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import FailedStep, RecordStep, StepInput
-from peaker.domain.runs.run_memory import Donor, RunReplica
 from peaker.domain.service.ramp import Ramp
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.run.held_lease import holder_of, lease_end
@@ -16,7 +15,7 @@ from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.undo.undo_run import Undone, undo_run
 
 from peaker_contract import errors
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, RUN_ID, instance, leased, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
 

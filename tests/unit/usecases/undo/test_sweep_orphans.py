@@ -11,10 +11,9 @@ from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.ledger import ResourceKind, ResourceState
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica
 from peaker.domain.runs.run import FailedStep, RecordStep, RequestedStep
 from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
-from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.leftovers import LOOKS_WITHOUT_PAUSE, ROLL_BACK_TIME, SETTLED_AFTER
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import LEASE_TIME, holder_of
@@ -23,7 +22,7 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 
 from peaker_contract.errors import AwsCallRejected, LeaseHeld, LeaseLost, Throttled
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import (
     BASE,
     RUN_ID,

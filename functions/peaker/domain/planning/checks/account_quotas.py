@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.document.check import Check, Number, Verdict
-from peaker.domain.limits.account_limits import Quota
-from peaker.domain.limits.account_use import (
+from peaker.domain.document.plan import Check, Number, Verdict
+from peaker.domain.limits.account_limits import (
     GIB_PER_TIB,
     IOPS,
     STORAGE,
     AccountUse,
+    Quota,
     QuotaUse,
     vcpu_quota,
 )

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from peaker.domain.document.check import Check
-from peaker.domain.prices.price_list import HOURS_PER_MONTH
+from peaker.domain.document.plan import Check
 from peaker.domain.prices.price_table import PriceTable, total
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.storage.instance_promise import InstancePromise
+from peaker.domain.replicas.inventory import InstancePromise
+from peaker_contract.load_settings import HOURS_PER_MONTH
 from peaker_contract.storage_settings import (
     GP3_IOPS,
     GP3_MIB_PER_S,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from peaker.domain.document.check import Check, Number
+from peaker.domain.document.plan import Check, Number
 from peaker.domain.limits.account_limits import LEAST_RATE, RegionRate
 from peaker.domain.reading import Reading, Unknown
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.document.plan import ScaleOutPlan
-from peaker.domain.limits.account_use import GIB_PER_TIB, IOPS, STORAGE, vcpu_quota, vcpus_of
+from peaker.domain.limits.account_limits import GIB_PER_TIB, IOPS, STORAGE, vcpu_quota, vcpus_of
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.ledger import RunRow
-from peaker_contract.tags import RUN_TAG
+from peaker_contract.names import RUN_TAG
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""TendSnapshots: the first snapshot set of a cluster that is observed, and the end of sets that nobody needs.
+"""MaintainSnapshots: the first snapshot set of a cluster that is observed, and the end of sets that nobody needs.
 
 Scheduled, without an execution. A cluster's lease is held for the seconds of one call: a set is begun by one look and
 kept by a later one, which finds it by its tags. Nothing is begun while a run is at work, and a run that begins in
@@ -22,13 +22,14 @@ from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import (
     FIRST_SNAPSHOTS,
     PRUNE_SNAPSHOTS,
+    Donor,
+    FirstSetSize,
     Holder,
     ResourceKind,
     RunRow,
     of_kind,
 )
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.first_snapshots import FirstSet, decide_first_set
 from peaker.domain.storage.snapshot_sets import SnapshotSet, deleted_outside, surplus_sets
 from peaker.ports.bundle import Ports
@@ -48,20 +49,20 @@ from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotYet, PeakerError, SnapshotFailed
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, RUN_TAG
+from peaker_contract.names import CLUSTER_TAG, RUN_TAG
 
 _FIRST = "first-snapshots-"
 _AT_WORK = "running"
 _NOT_DEPLOYED = "the cluster is not in the settings any more"
 
 
-class SnapshotsTended(Summary):
+class SnapshotsMaintained(Summary):
     """`clusters` says what was found of each, also of those that are not in the settings any more."""
 
     clusters: dict[str, str]
 
 
-def tend_snapshots(ports: Ports) -> SnapshotsTended:
+def maintain_snapshots(ports: Ports) -> SnapshotsMaintained:
     """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
     names = ports.clusters.names()
     ours = ports.storage.snapshots_of_environment()
@@ -73,7 +74,7 @@ def tend_snapshots(ports: Ports) -> SnapshotsTended:
         except PeakerError as error:
             found[name] = f"{type(error).__name__}: {error}"
     text = "; ".join(f"{name}: {what}" for name, what in found.items()) or "there is no cluster"
-    return SnapshotsTended(text=text, clusters=found)
+    return SnapshotsMaintained(text=text, clusters=found)
 
 
 def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:

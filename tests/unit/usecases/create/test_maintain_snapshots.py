@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.prices.price_list import EbsPrices
+from peaker.domain.prices.price_table import EbsPrices
 from peaker.domain.replicas.inventory import Snapshot, TargetState
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, RecordStep
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
-from peaker.usecases.create.tend_snapshots import tend_snapshots
+from peaker.usecases.create.maintain_snapshots import maintain_snapshots
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
@@ -20,7 +20,7 @@ from peaker.usecases.run.record_receipt import record_receipt
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import Throttled
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, DONOR_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import CLUSTER_TAG, DONOR_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import BASE, RUN_ID, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 
@@ -39,7 +39,7 @@ def world(observing: float | None = 1.0, **settings: Any) -> FakePorts:
 
 def looked(ports: FakePorts) -> str:
     ports.rows.let_late_calls_end("orders")  # the look before was an hour ago
-    return tend_snapshots(ports).clusters["orders"]
+    return maintain_snapshots(ports).clusters["orders"]
 
 
 def completed(ports: FakePorts) -> FakePorts:
@@ -225,7 +225,7 @@ def test_each_cluster_is_looked_at_whatever_another_says() -> None:
     ports = world()
     broken: ClusterSettings = orders(name="billing", **NOT_YET)
     ports.clusters.by_name["billing"] = broken
-    found = tend_snapshots(ports).clusters
+    found = maintain_snapshots(ports).clusters
     assert found["orders"].startswith(FIRST)
     assert "the source is unknown" in found["billing"]
 
@@ -236,7 +236,7 @@ def test_a_cluster_that_is_not_deployed_any_more_leaves_nothing() -> None:
     assert "the cluster is not in the settings any more" in looked(ports)
     assert ports.storage.snapshots == {}
     assert ports.ledger.snapshot_sets("orders") == []
-    assert tend_snapshots(ports).clusters == {}
+    assert maintain_snapshots(ports).clusters == {}
 
 
 def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:

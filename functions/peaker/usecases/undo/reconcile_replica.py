@@ -9,11 +9,9 @@ from typing import assert_never
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import Holder, ResourceKind, of_kind
+from peaker.domain.runs.ledger import Holder, ResourceKind, RunReplica, of_kind
 from peaker.domain.runs.run import FailedStep
-from peaker.domain.runs.run_memory import RunReplica
-from peaker.domain.service.launch_attempts import attempt_of
-from peaker.domain.service.leftovers import Leftover, Remedy
+from peaker.domain.service.leftovers import Leftover, Remedy, attempt_of
 from peaker.domain.service.retirement import why_needed
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, require_removable
@@ -25,10 +23,10 @@ from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotOwned, ResourceNotFound, RetirementRefused, UndoInProgress
-from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 
 
-def put_in_line(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+def reconcile_replica(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     """One step of it; raises UndoInProgress or another NotYet error until it is done, NotOwned where I1 forbids it."""
     match leftover.remedy:
         case Remedy.REJOIN:

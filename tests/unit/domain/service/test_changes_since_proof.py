@@ -11,7 +11,7 @@ from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import StepRow
-from peaker.domain.service.registration import AtTheDoor, changes_since_proof
+from peaker.domain.service.registration import LiveState, changes_since_proof
 
 from tests.support.builders import SOURCE, data_volumes_of, instance
 from tests.support.fakes import NOON
@@ -20,7 +20,7 @@ NEW = "i-000000000000c0002"
 VOLUMES = {"vol-data-0002": "/dev/sdf", "vol-log-0002": "/dev/sdg"}
 THE_SOURCE = instance(SOURCE, "source")
 REPLICA = instance(NEW)
-DOOR = AtTheDoor(source=THE_SOURCE, replica=REPLICA, volumes=tuple(data_volumes_of(NEW)))
+DOOR = LiveState(source=THE_SOURCE, replica=REPLICA, volumes=tuple(data_volumes_of(NEW)))
 LAUNCHED = to_iso(REPLICA.launched_at)
 
 

@@ -13,16 +13,16 @@ from functools import partial
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import SWEEP, Holder, RunRow
-from peaker.domain.service.leftovers import Leftover, Remedy, TakenUp
+from peaker.domain.service.leftovers import Leftover, Remedy, UndoAttempts
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import ShortLeases
 from peaker.usecases.undo.end_run import end_run
-from peaker.usecases.undo.put_in_line import put_in_line
+from peaker.usecases.undo.reconcile_replica import reconcile_replica
 from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent, NotYet, PeakerError, Retryable
 
 
 @dataclass(frozen=True)
-class TakenUpNow:
+class ProcessedLeftovers:
     """The result of taking leftovers up: a message for each, the number that are done, and the runs recorded
     as ended.
     """
@@ -39,14 +39,14 @@ class _Step:
     failed: bool = False
 
 
-def take_up(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) -> TakenUpNow:
+def process_leftovers(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) -> ProcessedLeftovers:
     """One step of each. Raises nothing for a leftover that resists: it is said, and tried again by a later look."""
     runs = [one for one in leftovers if one.remedy is Remedy.END_RUN]
     others = [one for one in leftovers if one.remedy is not Remedy.END_RUN]
     leases = ShortLeases(ports, cluster)
     steps = [_end_run(ports, leases, one) for one in runs]
     steps += _put_all_in_line(ports, cluster, leases, others) if others or _open_sweep(ports, cluster) else []
-    return TakenUpNow(
+    return ProcessedLeftovers(
         said=tuple(step.said for step in steps),
         ended=sum(step.ended for step in steps),
         ended_runs=tuple(one.run_id for one, step in zip(runs, steps, strict=False) if step.ended),
@@ -82,7 +82,7 @@ def _put_all_in_line(
             if not leftovers:
                 return [_close(ports, holder)]
             steps = [
-                _one_step(one.instance_id or one.run_id, partial(put_in_line, ports, holder, one))
+                _one_step(one.instance_id or one.run_id, partial(reconcile_replica, ports, holder, one))
                 for one in leftovers
             ]
             failed, waiting = any(step.failed for step in steps), "; ".join(step.said for step in steps)
@@ -105,8 +105,8 @@ def _one_step(of: str, act: Callable[[], str]) -> _Step:
 
 
 def _note(ports: Ports, holder: Holder, run: RunRow, step: _Step) -> None:
-    now, before = ports.clock.now(), run.part(TakenUp)
-    noted = TakenUp(first_at=now, last_at=now, failed=int(step.failed), waiting=step.said[:1000])
+    now, before = ports.clock.now(), run.part(UndoAttempts)
+    noted = UndoAttempts(first_at=now, last_at=now, failed=int(step.failed), waiting=step.said[:1000])
     if before is not None:
         alike = before.alike + 1 if before.waiting == noted.waiting else 1
         looks, failed = before.looks + 1, before.failed + int(step.failed)
@@ -116,7 +116,7 @@ def _note(ports: Ports, holder: Holder, run: RunRow, step: _Step) -> None:
 
 
 def _failures(run: RunRow) -> int:
-    taken = run.part(TakenUp)
+    taken = run.part(UndoAttempts)
     return 0 if taken is None else taken.failed
 
 
@@ -135,7 +135,7 @@ def _known(ports: Ports, run_id: str) -> RunRow | None:
 
 def _close(ports: Ports, holder: Holder) -> _Step:
     now, run = ports.clock.now(), ports.ledger.run(holder.run_id)
-    taken = run.part(TakenUp)
+    taken = run.part(UndoAttempts)
     receipt = assemble_receipt(
         replace(run, outcome="succeeded"),
         ports.ledger.steps(run.run_id),
