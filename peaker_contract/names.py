@@ -1,4 +1,4 @@
-"""Names of AWS resources that one part of Peaker makes and another one looks up."""
+"""Names and tags of AWS resources that one part of Peaker makes and another one looks up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function may be allowed to do on AWS, by name, and by which calls each right changes anything there.
+"""Rights of functions on AWS, by name, and the calls by which each right changes anything there.
 
 Peaker's own records are left out of the calls: its ledger, its metrics, its prices. A test compares them with roles.
 """

@@ -1,4 +1,4 @@
-"""What others wrote is decoded or refused by name: a misfit never becomes an error that nobody listed. Pure."""
+"""Documents of others are decoded or refused by name: a misfit never becomes an error that nobody listed. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_REASON = 300
 
 @contextmanager
 def understood(refusal: type[Exception], what: str) -> Iterator[None]:
-    """Around what reads `what`: a misfit is raised as `refusal`, which names it. Domain errors pass."""
+    """Raises a misfit in the block as `refusal`, which names `what`. Domain errors pass."""
     try:
         yield
     except MISFITS as misfit:
@@ -65,7 +65,7 @@ _MOST_NAMED, _LONGEST_NAME = 20, 120
 
 
 class Contract(BaseModel):
-    """Base of what crosses a boundary of ours: immutable, and an unknown field is an error."""
+    """Base of documents that cross a boundary of ours: immutable, and an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

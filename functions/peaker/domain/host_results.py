@@ -1,4 +1,4 @@
-"""What a host command prints: the last line of its output is one JSON object."""
+"""Results of host commands: the last line of an output is one JSON object; and the SSM agent that runs them."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class DonorPrepared(HostResult):
 
 
 class StorageAssembled(HostResult):
-    """What is to be said of an image that fits."""
+    """Notes about an image that fits."""
 
     image: list[str] = []
 
 
 class PrewarmReport(HostResult):
-    """How far the engine is; rate and remaining time are None while they are not known."""
+    """The prewarm engine's progress; rate and remaining time are None while they are not known."""
 
     state: Literal["running", "done", "failed", "dead"]
     blocks_done: Count | None = None
@@ -118,13 +118,13 @@ class MountedVolume(BaseModel):
 
 
 class MountsChecked(HostResult):
-    """What the host has mounted where the proof was made."""
+    """The mounts of the volumes that were proven."""
 
     mounts: list[MountedVolume]
 
 
 class ServiceReport(HostResult):
-    """How the server answered its clients in a window; `measurable` is false without statement statistics."""
+    """The server's answers to its clients in a window; `measurable` is false without statement statistics."""
 
     queries: Count
     errors: Count
@@ -133,7 +133,7 @@ class ServiceReport(HostResult):
 
 
 class HealthReport(HostResult):
-    """What a replica's health responder answers; `kept_by_floor` means that it serves although it lags.
+    """The answer of a replica's health responder; `kept_by_floor` means that it serves although it lags.
 
     `reads_per_second` are the clients' statements since the last report, None where the host could not know them;
     `reads_unknown` is why.
@@ -149,7 +149,7 @@ class HealthReport(HostResult):
 
 
 class DrainReport(HostResult):
-    """Who is still on the replica right now, and how many statements clients have run since it started."""
+    """Clients that are on the replica now, and the statements that clients have run since it started."""
 
     connections: int = Field(ge=0)
     transactions: int = Field(ge=0)
@@ -157,7 +157,7 @@ class DrainReport(HostResult):
 
     @property
     def is_idle(self) -> bool:
-        """Nobody is on it at this moment."""
+        """Tells whether no client is on it at this moment."""
         return self.connections == 0 and self.transactions == 0
 
 

@@ -1,4 +1,4 @@
-"""What the forecast reads and remembers, without numpy: functions that only pass it on start faster."""
+"""Load points, issued forecasts and the check state, without numpy: functions that only pass them on start faster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LoadPoints:
 
 @dataclass(frozen=True)
 class IssuedForecast:
-    """What was said at `issued_at_seconds` about the load at `target_seconds` (the end of a step)."""
+    """A forecast that was issued at `issued_at_seconds` of the load at `target_seconds` (the end of a step)."""
 
     issued_at_seconds: float
     target_seconds: float
@@ -28,7 +28,7 @@ class IssuedForecast:
 
 @dataclass(frozen=True)
 class CheckState:
-    """What earlier checks leave behind.
+    """The state that a check keeps for the next one.
 
     Low checks in a row; when the last level shift was seen; when the cluster was first checked; which instance
     was the source, and when another one took its place. In how many looks in a row each replica took few reads, of

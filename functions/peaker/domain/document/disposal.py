@@ -1,4 +1,4 @@
-"""What becomes of a replica that leaves the endpoint, with the figures of both ways. Pure."""
+"""The disposal of a replica that leaves the endpoint, with the figures of parking and of rebuilding. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ParkPolicy = Literal["auto", "never", "always"]
 
 
 class ParkingFigures(BaseModel):
-    """What parking and rebuilding take, in seconds to service, and cost, in USD; None where no price is known.
+    """Seconds to service and USD of parking and of rebuilding; None where no price is known.
 
     `return_seconds` is for a replica that has just stopped; each hour of standing adds `catch_up_per_hour` seconds.
     """
@@ -42,7 +42,7 @@ class ParkingFigures(BaseModel):
 
 
 class Disposal(RunPart):
-    """What becomes of a replica that leaves the endpoint, why, and the figures of both ways."""
+    """The decision to park or retire a replica that leaves the endpoint, its reason, and the figures."""
 
     ledger_name = "disposal"
 

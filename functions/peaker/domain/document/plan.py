@@ -1,4 +1,4 @@
-"""The plan of a scale-out, as it is shown and as it is kept. What is planned: plan_decision. Pure."""
+"""The plan of a scale-out, as it is shown and kept, and the checks in it; `plan_decision` makes it. Pure."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ class ScaleOutPlan(RunPart):
     lifted: tuple[str, ...] = ()
 
     def of_member(self, number: int) -> ScaleOutPlan:
-        """What one member is built or returned by: a plan of its own."""
+        """Returns the plan by which one member is built or returned."""
         own = dict(self.members[number - 1])
         del own["number"]
         return self.model_copy(update={**own, "count": 1, "members": (), "batch_price": None})
@@ -322,7 +322,7 @@ class ScaleOutPlan(RunPart):
         return tuple(one.instance_type for one in self.types if one.why_not is None) or (self.instance_type,)
 
     def price_with(self, instance_type: str) -> Price:
-        """What the replica costs if it was launched with that type of the plan."""
+        """Returns the price of the replica if it was launched with that type of the plan."""
         found = next((one for one in self.types if one.instance_type == instance_type), None)
         if found is None or instance_type == self.instance_type:
             return self.price
@@ -348,7 +348,7 @@ def _comes_back(method: Method | None) -> str | None:
 
 
 def planned_build(settings: ClusterSettings) -> PlannedBuild:
-    """What these settings say about building."""
+    """Returns the build that these settings ask for."""
     prewarm = settings.prewarm
     return PlannedBuild(
         subnets=settings.subnets,
@@ -370,7 +370,7 @@ def as_document(plan: ScaleOutPlan) -> dict[str, Any]:
 
 
 def price_of_build(run: RunRow) -> Price | None:
-    """What the replica of the run costs: at the price of the type that had room. None for a run without a plan."""
+    """Returns the price of the run's replica, with the type that had room. None for a run without a plan."""
     plan, placement = run.part(ScaleOutPlan), run.part(Placement)
     if plan is None or placement is None or placement.instance_type is None:
         return None if plan is None else plan.price

@@ -1,4 +1,4 @@
-"""The quotas of AWS that a plan looks at, with their sources. Pure."""
+"""Quotas of AWS that a plan checks, with their sources, and the account's use of them. Pure."""
 
 from __future__ import annotations
 

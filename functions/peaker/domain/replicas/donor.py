@@ -90,12 +90,12 @@ def choose_donor(
     settings: ClusterSettings,
     planned: str | None = None,
 ) -> DonorChoice:
-    """The donor for a plan by these settings; `planned`: the one of which the run has its snapshots already."""
+    """Chooses the donor of a plan by these settings; `planned` is that of the snapshots that the run has already."""
     return donor_by(fleet, DonorTerms(settings.volumes, settings.gates.lag_seconds, planned))
 
 
 def donor_by(fleet: FleetState, terms: DonorTerms) -> DonorChoice:
-    """The planned one while it may be; else the healthy replica that is known to lag least, unknown lag last.
+    """Chooses the planned donor while it is eligible; else the healthy replica with the least lag, unknown lag last.
 
     Lag is measured again by PrepareDonor right before the snapshot; here it only ranks.
     """

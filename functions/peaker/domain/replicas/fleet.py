@@ -84,7 +84,7 @@ class Replica:
 
     @property
     def is_base(self) -> bool:
-        """Base load replicas are permanent. Whatever is not tagged as peak load counts as base."""
+        """Tells whether the replica is permanent base load: all that is not tagged as peak load."""
         return self.instance.tags.get(LOAD_TAG) != "peak"
 
     @property
@@ -94,7 +94,7 @@ class Replica:
 
     @property
     def is_registered(self) -> bool:
-        """In the serving group, or nobody can say whether it is."""
+        """Tells whether the replica is in the serving group, or may be: its health is unknown."""
         return isinstance(self.health, Unknown) or self.health.state in REGISTERED
 
     @property
@@ -103,7 +103,7 @@ class Replica:
 
     @property
     def is_standing(self) -> bool:
-        """Being made, in service or on its way out, as the ledger has it."""
+        """Tells whether the replica is building, in service or draining by the ledger."""
         return self.ledger_row is not None and self.ledger_row.state in _STANDING
 
     @property
@@ -112,12 +112,12 @@ class Replica:
 
     @property
     def is_draining(self) -> bool:
-        """On its way out of service, as the ledger has it."""
+        """Tells whether the replica is draining by the ledger."""
         return self.ledger_row is not None and self.ledger_row.state is ReplicaState.DRAINING
 
     @property
     def is_parked(self) -> bool:
-        """Stopped with its warm volumes, as the ledger has it."""
+        """Tells whether the replica is stopped with its warm volumes by the ledger."""
         return self.ledger_row is not None and self.ledger_row.state is ReplicaState.PARKED
 
     @property
@@ -129,7 +129,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class FleetState:
-    """All that is known of a cluster's fleet at one time. A source that was not found is Unknown.
+    """A cluster's source and replicas at one time. A source that was not found is Unknown.
 
     `at_work` are the ids of the replicas that the run which holds the lease builds or returns.
     """
@@ -146,7 +146,7 @@ class FleetState:
 
     @property
     def staying(self) -> tuple[Replica, ...]:
-        """Those that serve and are not on their way out: one that drains by the ledger may be gone the next moment."""
+        """Replicas that serve and do not drain by the ledger, of which one may be gone the next moment."""
         return tuple(one for one in self.serving if not one.is_draining)
 
     @property
@@ -180,14 +180,16 @@ class FleetState:
         return (*built, *self.returning)
 
     def back_before(self, instance_id: str) -> int:
-        """How many that drain go back before this one when replicas are needed: those that run, in the order of their
-        ids. Each looks by itself, so that an order which all of them know keeps them from going back together."""
+        """Counts the draining replicas that return to service before this one, in the order of their ids.
+
+        Each decides by itself, so that an order which all of them know keeps them from returning together.
+        """
         draining = (one for one in self.replicas if one.is_draining and one.instance.state == "running")
         return sum(one.instance_id < instance_id for one in draining)
 
     @property
     def under_ceiling(self) -> tuple[Replica, ...]:
-        """All that `max_replicas` counts: who is registered, healthy or not, and what Peaker made and did not park.
+        """Replicas that `max_replicas` counts: registered ones, healthy or not, and Peaker's that are not parked.
 
         Each of them may serve the next moment without any run; unknown health is not absence (I4).
         """

@@ -1,4 +1,4 @@
-"""What EC2 and the read endpoint say exists, in our words."""
+"""Instances, volumes, snapshots and targets as EC2 and the read endpoint list them, and the specs to make them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Snapshot:
 
 
 class TargetState(StrEnum):
-    """What the read endpoint thinks of a target; absent means that it is not registered."""
+    """A target's state at the read endpoint; absent means that it is not registered."""
 
     INITIAL = "initial"
     HEALTHY = "healthy"
@@ -91,7 +91,7 @@ class TargetHealth:
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """What to launch.
+    """The instance to launch.
 
     With `capacity_reservation_group_arn` it runs in room of the group's reservations where they have some for it.
     """
@@ -119,7 +119,7 @@ class CapacityReservation:
 
 @dataclass(frozen=True)
 class VolumeSpec:
-    """What volume to make, from which snapshot; rates in MiB/s. Without a snapshot it is empty, and encrypted under
+    """The volume to make, and its snapshot; rates in MiB/s. Without a snapshot it is empty, and encrypted under
     `kms_key_id` where that is given; one of a snapshot is as its snapshot."""
 
     snapshot_id: str | None

@@ -1,4 +1,4 @@
-"""Which parked replicas can come back, and which are not worth their volumes any more. Pure."""
+"""Parked replicas that can return, and those that are not worth their volumes any more. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def why_not_returned(replica: Replica, environment: str, now: datetime) -> str |
 
 
 def _standing(replica: Replica, environment: str) -> Parking | str:
-    """How it stands, or why it is not there to be started: stopped, whole, and this environment's."""
+    """Returns its parking, or why it cannot be started: it must be stopped, whole, and this environment's."""
     row, tags = replica.ledger_row, replica.instance.tags
     if row is None or row.parking is None or not replica.is_parked:
         return "is not parked"

@@ -1,4 +1,4 @@
-"""What a look at all responders of a cluster comes to. Pure."""
+"""Figures of a check of all health responders of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Answers = Mapping[str, HealthReport | Unknown]
 
 
 def summarize(answers: Answers, draining: Answers | Unknown) -> CheckFigures:
-    """Count who serves, who serves only because the floor keeps it, and who said nothing.
+    """Counts the replicas that serve, those that the floor keeps in service, and those that did not report.
 
     `draining` are no capacity, but the clients that stayed with them are load; Unknown where nobody can say who drains.
     """

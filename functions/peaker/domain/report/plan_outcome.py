@@ -1,4 +1,4 @@
-"""What a replica's plan said of its lead time against what came of it, part by part. Pure."""
+"""The lead time that a replica's plan predicted against the measured one, part by part. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receipt of a run: what happened when, with which numbers, what was made, what it cost. Pure."""
+"""The receipt of a run: its steps with their numbers, its resources, its outcome and its cost. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReceiptStep(ReceiptPart):
 
 
 class ReceiptResource(ReceiptPart):
-    """One thing that the run made, or had in hand, and what became of it."""
+    """One resource that the run made or worked on, and its state."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""What a run is doing now, from the steps that the ledger has of it. Pure."""
+"""The progress of a run, from its steps in the ledger. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from peaker.domain.runs.execution_input import ExecutionInput
 from peaker_contract.errors import LedgerInconsistent
 
 FIRST_SNAPSHOTS, PRUNE_SNAPSHOTS, SWEEP = "first_snapshots", "prune_snapshots", "sweep"
-# What scheduled functions do under the lease: it takes seconds, so that a run waits for its end.
+# Operations of scheduled functions under the lease: they take seconds, so that a run waits for their end.
 SHORT_OPERATIONS = frozenset({FIRST_SNAPSHOTS, PRUNE_SNAPSHOTS, SWEEP})
 # By its row a run is not at its end: nothing was recorded yet, or an undo that resisted.
 UNFINISHED_OUTCOMES = frozenset({"running", "undo_incomplete"})
@@ -43,7 +43,7 @@ class ResourceState(StrEnum):
 
 @dataclass(frozen=True)
 class ResourceRow:
-    """One thing of a run. `resource_id` is None until AWS's answer is known."""
+    """One resource of a run. `resource_id` is None until AWS's answer is known."""
 
     number: int
     kind: ResourceKind
@@ -72,7 +72,7 @@ class StepRow:
 
 
 class RunPart(BaseModel):
-    """Base of what a step settles for later ones: its plan, its donor, how far it has come.
+    """Base of the documents that a step settles for later ones: a plan, a donor, a ramp's state.
 
     Each part is one attribute of the run's row, `ledger_name`, written whole and without a read before it: branches
     that run side by side write different parts and cannot lose each other's.
@@ -137,7 +137,7 @@ class LeaseRow:
 
 @dataclass(frozen=True)
 class Holder:
-    """Proof of a lease that every write of a run carries; a write whose token is not the lease's fails (I6).
+    """The holder of a lease, which every write of a run names; a write whose token is not the lease's fails (I6).
 
     A member of a batch writes into its own rows under the lease of `batch`. With a `member_token` a write fails, too,
     once the member was fenced: the others go on meanwhile.
@@ -175,7 +175,7 @@ class Donor(RunPart):
 
 
 class DonorServer(RunPart):
-    """What the donor's copies need of the image, by fact, as the host package says it."""
+    """Facts about the donor's server that an image must fit, as the host package names them."""
 
     ledger_name = "donor_server"
 

@@ -61,7 +61,7 @@ def apply_speed(steps: Mapping[str, StepRow]) -> float | None:
 
 
 def return_speed(waited: StepRow | None) -> float | None:
-    """The same of a parked replica that came back: it lacked its first lag when it was first waited for.
+    """Seconds of binary log that a returned replica replayed per second, from its lag at the first wait and the wait.
 
     None where it had caught up by then.
     """

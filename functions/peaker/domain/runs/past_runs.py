@@ -1,4 +1,4 @@
-"""What past runs of a cluster took, and which past durations say something of a part of the lead time. Pure."""
+"""Durations of a cluster's past runs, by part of the lead time. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peaker_contract.steps import Method, Part
 
 @dataclass(frozen=True)
 class CopiedBytes:
-    """What one past set copied: bytes, in how many seconds, and how long after the snapshots it was incremental to.
+    """Bytes that a past snapshot set copied, in how many seconds, and how long after the set before it.
 
     `since_seconds` is None for a full copy.
     """
@@ -71,7 +71,7 @@ def _by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> li
 
 
 def reading_seconds(past: PastSteps, total_bytes: float, paid_mib_per_s: float) -> list[float]:
-    """What each past prewarm at this initialization rate, 0 for none, would have taken for `total_bytes`.
+    """Seconds that each past prewarm at this initialization rate, 0 for none, would have taken for `total_bytes`.
 
     A prewarm whose rate is not known counts at any rate.
     """
@@ -87,7 +87,7 @@ def reading_seconds(past: PastSteps, total_bytes: float, paid_mib_per_s: float) 
 
 
 def copy_seconds(past: PastSteps, copied_bytes: float, overhead_seconds: float) -> list[float]:
-    """What each past snapshot set would have taken for `copied_bytes`: its overhead, and its bytes in proportion."""
+    """Seconds that each past snapshot set would have taken for `copied_bytes`: overhead, and bytes in proportion."""
     return [
         min(one.seconds, overhead_seconds)
         + max(0.0, one.seconds - overhead_seconds) * copied_bytes / one.copied_bytes

@@ -1,4 +1,4 @@
-"""Runs: their ids, and what each step is given."""
+"""Ids of runs, and the input and the summary of each step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExecutionRequest(Contract):
 
 
 class StoppedExecution(BaseModel):
-    """An execution that ended, as EventBridge tells of it (detail of the status change).
+    """An execution that ended, by the detail of EventBridge's status change event.
 
     `input` is None where input and output together were too long for the event (`inputDetails.included` is false).
     """
@@ -68,7 +68,7 @@ class StepInput(Contract):
 
 
 class RequestedStep(StepInput):
-    """AcquireLease: the request itself comes along.
+    """AcquireLease gets the request itself.
 
     `fence` asks for a new token; with `unfinished_only` a run that has ended meanwhile gets none, as one has whose
     stopped execution somebody redrives.
@@ -80,8 +80,8 @@ class RequestedStep(StepInput):
 
 
 class PrewarmStep(StepInput):
-    """ReportPrewarm: until what the workflow waits, the blocks with which a database may start or all that the replica
-    needs to serve; and how often the workflow has started the engine.
+    """ReportPrewarm gets the blocks that the workflow waits for, those of a database's start or all that serving needs,
+    and how often the workflow has started the engine.
     """
 
     until: Literal["database", "serving"]
@@ -95,7 +95,7 @@ class HostStep(StepInput):
 
 
 class FailedStep(StepInput):
-    """A compensation: what failed comes along."""
+    """A compensation gets the failure that it undoes."""
 
     failure: Failure
 
@@ -113,7 +113,7 @@ Outcome = Literal[
 
 
 class RecordStep(StepInput):
-    """RecordReceipt: how the run ended, what failed or refused if something did, and what then kept the undo."""
+    """RecordReceipt gets the outcome, the failure or refusal if there was one, and the failure of its undo."""
 
     outcome: Outcome
     failure: Failure | None = None
@@ -132,7 +132,7 @@ class SelectStep(StepInput):
 
 
 class SurplusStep(StepInput):
-    """CheckSurplus: what started the execution."""
+    """CheckSurplus gets the trigger of the execution."""
 
     trigger: Trigger = Trigger()
 
@@ -151,7 +151,7 @@ class PlanStep(StepInput):
 
 
 class RoundStep(StepInput):
-    """NextMembers: which round of the batch is asked for, 0 for the first."""
+    """NextMembers gets the round of the batch, 0 for the first."""
 
     round: int
 

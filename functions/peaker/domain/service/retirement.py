@@ -1,4 +1,4 @@
-"""Which replica goes, and whether it may (I1 to I4, I8)."""
+"""Retirement chooses the replica that leaves service, and decides whether it may (I1 to I4, I8)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Quiet(RunPart):
 
 
 def quiet_after(before: Quiet | None, sample: DrainReport, now: datetime) -> Quiet:
-    """The quiet that goes on with this sample, or begins anew with it because somebody is or was there."""
+    """Returns the quiet that goes on with this sample, or a new one because a client is or was connected."""
     if before is None or not sample.is_idle or sample.client_statements != before.client_statements:
         return Quiet(since=now, client_statements=sample.client_statements)
     return before
@@ -306,7 +306,7 @@ def _load_reasons(load: LoadEvidence, remaining: int, settings: ClusterSettings)
 
 
 def activity_since(statements_before: int | None, sample: DrainReport) -> str | None:
-    """What clients did since the drain ended, as a sentence; None when nothing. An unread counter is not zero (I4)."""
+    """Returns the clients' activity since the drain as a sentence; None without any. An unread counter is not zero (I4)."""
     if sample.connections or sample.transactions:
         return f"{sample.connections} client connections, {sample.transactions} transactions after the drain"
     if statements_before is None or sample.client_statements is None:

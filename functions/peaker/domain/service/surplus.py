@@ -1,4 +1,4 @@
-"""How many replicas may leave service now, and which go together. Pure."""
+"""Surplus counts the replicas that may leave service now, and chooses those that go together. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_AT_ONCE = 97
 
 @dataclass(frozen=True)
 class RemovableReplicas:
-    """How many replicas in service may go now, which bound says so, and the figures of all bounds."""
+    """The number of replicas in service that may go now, the bound that sets it, and the figures of all bounds."""
 
     count: int
     reason: str
@@ -29,7 +29,7 @@ class RemovableReplicas:
 
 @dataclass(frozen=True)
 class RemovalRequest:
-    """What the start asks for: so many, by hand; or all that is to spare, with the `surplus` that the forecast shows.
+    """A start's request: a count, by hand; or all that may go, with the `surplus` that the forecast shows.
 
     An alarm saw a surplus moments ago, so that an unknown one is a surplus of one; a schedule saw nothing (I4).
     """

@@ -1,4 +1,4 @@
-"""A storage proof in several looks: what follows one that did not say warm. Pure.
+"""Looks of a storage proof: the next one after a verdict that was not warm. Pure.
 
 Hours of prewarm stand behind a proof, so that one look of a noisy minute does not throw them away (I4 still holds:
 only `warm` passes). The receipt shows every look.
