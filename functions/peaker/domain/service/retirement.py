@@ -306,7 +306,7 @@ def _load_reasons(load: LoadEvidence, remaining: int, settings: ClusterSettings)
 
 
 def activity_since(statements_before: int | None, sample: DrainReport) -> str | None:
-    """Returns the clients' activity since the drain as a sentence; None without any. An unread counter is not zero (I4)."""
+    """Returns the clients' activity since the drain, as a sentence; None without any. An unread count is not 0 (I4)."""
     if sample.connections or sample.transactions:
         return f"{sample.connections} client connections, {sample.transactions} transactions after the drain"
     if statements_before is None or sample.client_statements is None:
