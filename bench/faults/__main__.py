@@ -109,17 +109,6 @@ def replay(parser: argparse.ArgumentParser, name: str) -> int:
     return 0 if result.passed else 1
 
 
-def every_state() -> Figures:
-    """The faults on the local cloud that `make test` leaves out because another test has one like them."""
-    command = [sys.executable, "-m", "pytest", "tests/statemachines", "-m", "every_state"]
-    done = subprocess.run(command, cwd=ROOT, check=False)
-    return {
-        "faults on the local cloud in states that another test stands for": figures.exactly(
-            done.returncode, 0
-        )
-    }
-
-
 def forbidden_calls() -> Figures:
     """Every forbidden call of every role (tests/deployed); it lays down how many were tried and refused itself."""
     command = [sys.executable, "-m", "pytest", "tests/deployed", "-m", "every_state"]
@@ -153,7 +142,6 @@ PARTS: Mapping[str, Callable[[], Figures]] = {
     "sweep": sweep_looks,
     "model": every_order_of_events,
     "interleavings": interleavings,
-    "states": every_state,
     "refusals": forbidden_calls,
     "hostile": hostile_input,
 }

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from localcloud.extensions.cloudwatch.metric_store import metric_key
-from peaker_contract.catalogue import FUNCTIONS
-from peaker_contract.steps import Method
-from statemachines import structure
-from tests.statemachines.test_scale_out_faults import handler_of
 from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
-from tests.support.workflows import MACHINES
 
 FATAL = "AwsCallRejected"
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
@@ -217,13 +212,10 @@ class Meddler:
 MOMENTS = {"before-the-database-stops": "drain_replica", "before-the-instance-stops": "stop_database"}
 
 
-# Every other guard breaks before one of the two calls here, all before both in `make faults`.
+# bench/faults breaks all of them at every state.
 BREAKS_AT = [
-    (broken, moment)
-    if number % 2 == 0 and number // 2 % 2 == at
-    else pytest.param(broken, moment, marks=pytest.mark.every_state)
-    for number, broken in enumerate(BREAKS)
-    for at, moment in enumerate(MOMENTS)
+    ("owner-tag-removed", "before-the-database-stops"),
+    ("metric-vanished", "before-the-instance-stops"),
 ]
 
 
@@ -249,12 +241,7 @@ def test_a_guard_that_breaks_during_the_run_brings_the_replica_back(
 
 
 # The guards do not ask whether a replica is parked or retired.
-BROKEN_BEFORE = [
-    ("never", broken) if number else pytest.param("always", broken) for number, broken in enumerate(BREAKS)
-] + [
-    pytest.param("always" if number else "never", broken, marks=pytest.mark.every_state)
-    for number, broken in enumerate(BREAKS)
-]
+BROKEN_BEFORE = [("always" if number == 0 else "never", broken) for number, broken in enumerate(BREAKS)]
 
 
 @pytest.mark.parametrize(("mode", "broken"), BROKEN_BEFORE)
@@ -272,17 +259,8 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
     assert row_of(cloud, cluster, instance_id)["state"] == "in_service"
 
 
-# What counts as activity is decided by tests/unit/usecases/leave/test_parking_steps.py.
-@pytest.mark.parametrize(
-    "sample",
-    [
-        {"client_statements": 4712},
-        pytest.param({"connections": 1}, marks=pytest.mark.every_state),
-        pytest.param({"client_statements": None}, marks=pytest.mark.every_state),
-    ],
-    ids=str,
-)
-def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
+def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud) -> None:
+    sample = {"client_statements": 4712}
     cluster, instance_id = peak(cloud, retirement={"idle_seconds": 28_800, "park": "never"})
     # From the first look on at which it is drained; that one is put off.
     cloud.cloud.faults.add(
@@ -306,38 +284,19 @@ def test_a_forced_cut_says_how_many_connections_it_cut(cloud: WorkflowCloud) -> 
     assert_parked(cloud, cluster, instance_id)
 
 
-# -- a fault at every state -------------------------------------------------------------------------------------
-
-IN_TASKS = {
-    state.name: handler_of(state)
-    for workflow in ("scale_in", "remove_replica")
-    for state in structure.states(MACHINES[workflow])
-    if state.body["Type"] == "Task" and "FunctionName" in state.body["Arguments"]
-}
-# Before the lease; compensations; and what only the retiring way has (tests of their own: test_scale_in.py).
-IN_ELSEWHERE = {
-    "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease",
-    "RetireReplica", "FenceScaleIn", "UndoScaleIn", "RecordFailure", "ReleaseLeaseAfterFailure", "RecordReceipt",
-    "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo", "RecordRefusal", "ReleaseUnusedLease", "SumUpRemoval",
-    "FenceMember", "UndoRemoval", "RecordMember", "RecordMemberRefused", "RecordMemberUndone", "RecordMemberLeft",
-}  # fmt: skip
-IN_STEPS = [name for name in IN_TASKS if name not in IN_ELSEWHERE]
-IN_CASES = [(name, "before") for name in IN_STEPS] + [
-    (name, "after") for name in IN_STEPS if name not in {"ParkReplica", "SelectIdleReplicas"}
-]
+# -- faults -------------------------------------------------------------------------------------
 
 
-# Out of its groups, and on the way to its stop; `make faults` tries the others.
-IN_TRIED = {("DeregisterReplica", "after"), ("ParkReplica", "before")}
-IN_EVERY_STATE = [
-    case if case in IN_TRIED else pytest.param(*case, marks=pytest.mark.every_state) for case in IN_CASES
-]
-
-
-@pytest.mark.parametrize(("step", "when"), IN_EVERY_STATE)
-def test_a_fault_while_parking_brings_the_replica_back(cloud: WorkflowCloud, step: str, when: Any) -> None:
+# Out of its groups, and on the way to its stop; bench/faults tries every state.
+@pytest.mark.parametrize(
+    ("step", "function", "when"),
+    [("DeregisterReplica", "deregister_replica", "after"), ("ParkReplica", "park_replica", "before")],
+)
+def test_a_fault_while_parking_brings_the_replica_back(
+    cloud: WorkflowCloud, step: str, function: str, when: Any
+) -> None:
     cluster, instance_id = peak(cloud)
-    cloud.cloud.faults.add(f"lambda:{IN_TASKS[step]}", FATAL, "on purpose", when=when)
+    cloud.cloud.faults.add(f"lambda:{function}", FATAL, "on purpose", when=when)
     execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", FATAL), execution
     assert cloud.last_state(execution) == "ScaleInRolledBack"
@@ -345,15 +304,9 @@ def test_a_fault_while_parking_brings_the_replica_back(cloud: WorkflowCloud, ste
     assert_serving(cloud, cluster, instance_id)
 
 
-@pytest.mark.parametrize(
-    "fault", ["ec2:StopInstances", pytest.param("stop_database", marks=pytest.mark.every_state)]
-)
-def test_a_stop_that_fails_brings_the_replica_back(cloud: WorkflowCloud, fault: str) -> None:
+def test_a_stop_that_fails_brings_the_replica_back(cloud: WorkflowCloud) -> None:
     cluster, instance_id = peak(cloud)
-    if fault == "stop_database":
-        cloud.answers.fail("stop_database", "DatabaseStopFailed")
-    else:
-        cloud.cloud.faults.add(fault, "UnauthorizedOperation")
+    cloud.cloud.faults.add("ec2:StopInstances", "UnauthorizedOperation")
     execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert cloud.last_state(execution) == "ScaleInRolledBack", execution
     assert_serving(cloud, cluster, instance_id)
@@ -370,39 +323,17 @@ def test_a_fault_after_the_parking_leaves_it_parked_and_says_so(cloud: WorkflowC
     assert latest_receipt(cloud, cluster, "scale-in")["outcome"] == "rolled_forward"
 
 
-BACK_STATES = [
-    (step.state, one.name) for one in FUNCTIONS for step in one.steps if Method.RETURN in step.methods
-]
-BACK_CASES = [
-    *((step, handler, "before") for step, handler in BACK_STATES),
-    ("StartParkedReplica", "start_parked_replica", "after"),
-    ("RegisterReplica", "register_replica", "after"),
-]
-
-
-# Started and nothing more, and with its peers; `make faults` tries the others.
-BACK_TRIED = {
-    ("StartParkedReplica", "start_parked_replica", "after"),
-}  # fmt: skip
-BACK_EVERY_STATE = [
-    case if case in BACK_TRIED else pytest.param(*case, marks=pytest.mark.every_state) for case in BACK_CASES
-]
-
-
-@pytest.mark.parametrize(("step", "handler", "when"), BACK_EVERY_STATE)
-def test_a_fault_on_the_way_back_parks_it_again(
-    cloud: WorkflowCloud, step: str, handler: str, when: Any
-) -> None:
+def test_a_fault_on_the_way_back_parks_it_again(cloud: WorkflowCloud) -> None:
+    """bench/faults tries every state."""
     cluster, instance_id = parked(cloud)
-    cloud.cloud.faults.add(f"lambda:{handler}", FATAL, "on purpose", when=when)
+    cloud.cloud.faults.add("lambda:start_parked_replica", FATAL, "on purpose", when="after")
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", FATAL), execution
     assert cloud.last_state(execution) == "ScaleOutRolledBack"
     stands = assert_parked(cloud, cluster, instance_id)
-    if (step, when) != ("StartParkedReplica", "before"):
-        assert stands["failed_return"].endswith(f"{step}: {FATAL}")
+    assert stands["failed_return"].endswith(f"StartParkedReplica: {FATAL}")
     receipt = latest_receipt(cloud, cluster, "scale-out")
-    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", step)
+    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", "StartParkedReplica")
     assert receipt["kept_nothing_else"] is True
 
 
@@ -427,10 +358,3 @@ def test_purged_binary_logs_expire_it_and_the_next_scale_in_retires_it(cloud: Wo
     retired = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
     assert cloud.last_state(retired) == "ReplicaRetired", retired
     assert cloud.made_by_peaker(cluster) == []
-
-
-def test_every_state_of_parking_and_of_the_return_is_tried() -> None:
-    assert {name for name, _ in IN_CASES} | IN_ELSEWHERE == set(IN_TASKS)
-    branch = {"StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica"}
-    assert branch < {step for step, _, _ in BACK_CASES}
-    assert branch < set(MACHINES["add_replica"]["States"])

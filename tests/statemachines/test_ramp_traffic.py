@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 RAMP = {
@@ -43,34 +41,6 @@ def test_the_share_rises_step_by_step_and_the_receipt_has_every_window(cloud: Wo
     assert weights(cloud, cluster) == {cluster.target_group_arn: 1, cluster.warming_group_arn: 999}
     replica = new_replica(cloud, cluster)
     assert cloud.health(cluster)[replica] == cloud.warming_health(cluster)[replica] == "healthy"
-
-
-@pytest.mark.every_state
-def test_one_bad_window_sends_it_back_to_the_smallest_share_and_it_tries_again(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(ramp=RAMP)
-    # The newcomer is asked first in each window, the base replica second.
-    slow = {"mean_ms": 3.0}
-    cloud.answers.script("measure_service", {}, {}, slow, {})
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert cloud.last_state(execution) == "ReplicaInService"
-    windows = ramp_windows(cloud, cluster)
-    assert [window["share"] for window in windows] == [0.1, 0.5, 0.1, 0.5, 1.0]
-    assert [window["action"] for window in windows][:2] == ["advance", "back"]
-    assert "slower than its peers: mean 3.00 ms" in windows[1]["reason"]
-
-
-@pytest.mark.every_state
-def test_worse_than_its_peers_again_and_again_it_goes_and_nothing_remains(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(ramp=RAMP)
-    cloud.answers.script("measure_service", *([{"errors": 400}, {}] * 4))
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", "ReplicaWorseThanPeers")
-    assert "8.00% of its queries fail" in execution["cause"]
-    assert cloud.made_by_peaker(cluster) == []
-    assert cloud.health(cluster) == cloud.warming_health(cluster) == {cluster.base_id: "healthy"}
-    assert cloud.lease_is_free(cluster)
-    # What is left of the listener's weights sends the least through the warming group.
-    assert weights(cloud, cluster)[cluster.warming_group_arn] == 100
 
 
 def test_a_newcomer_that_cannot_be_compared_is_never_promoted(cloud: WorkflowCloud) -> None:

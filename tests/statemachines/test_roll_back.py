@@ -64,14 +64,11 @@ def peak_cluster(cloud: WorkflowCloud) -> tuple[Cluster, str]:
     return cluster, peak
 
 
-# With nothing made, and with all of it and among its peers. bench/faults stops at every state; `make faults` tries the
-# others here, too.
+# With nothing made, and with all of it and among its peers. bench/faults stops at every state.
 @pytest.mark.parametrize(
     ("handler", "waits_for"),
     [
         ("prepare_donor", "HostCommandRunning"),
-        pytest.param("attach_volumes", "VolumesAttaching", marks=pytest.mark.every_state),
-        pytest.param("verify_storage", "HostCommandRunning", marks=pytest.mark.every_state),
         ("await_healthy", "TargetNotHealthy"),
     ],
 )

@@ -275,16 +275,11 @@ HOST_FAILURES = [
     ("verify_storage", {"verdict": "not_warm"}, "StorageNotWarm", "VerifyStorage"),
     ("start_replication", {"sql_running": False}, "RegistrationRefused", "RegisterReplica"),
 ]
-# At states where a test above or another answer fails; the use cases' own tests have each answer.
-MORE_HOST_FAILURES = [
-    ("verify_storage", {"verdict": "unknown"}, "StorageNotWarm", "VerifyStorage"),
-    ("report_prewarm", {"state": "failed", "message": "I/O error"}, "PrewarmFailed", "Prewarm/ReportPrewarm"),
-]
 
 
 @pytest.mark.parametrize(
     ("document", "answer", "error", "step"),
-    [*HOST_FAILURES, *(pytest.param(*one, marks=pytest.mark.every_state) for one in MORE_HOST_FAILURES)],
+    HOST_FAILURES,
 )
 def test_a_replica_that_is_not_proven_is_taken_away_again(
     cloud: WorkflowCloud, document: str, answer: dict[str, Any], error: str, step: str

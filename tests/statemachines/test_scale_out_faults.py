@@ -1,62 +1,21 @@
-"""A fault at every task state of scale_out and of its member: nothing of the run remains (I9).
+"""Faults in scale_out and in its member: nothing of the run remains (I9).
 
 The serving fleet is as it was.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import pytest
 
 from localcloud.faults import Fault
 from peaker_contract.errors import AgentTooOld, HostCommandFailed
-from statemachines import structure
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
-from tests.support.workflows import MACHINES
 
 # An error that no state retries: the state fails at once.
 FATAL = "AwsCallRejected"
 ROLLED_BACK = "Rolled back: nothing of the run is left and the serving fleet is as it was. "
-# Compensations and what comes before the lease have tests of their own below; the way back of a parked replica has
-# them in test_parking_workflow.py.
-ELSEWHERE = {
-    "ValidateRequest", "PlanOnly", "CheckShortage", "AcquireLease",
-    "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
-    "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
-    "RecordRefusal", "ReleaseUnusedLease", "StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica",
-    "RecordReceipt", "RecordMember", "FenceMember", "UndoMember", "RecordMemberUndone", "RecordMemberLeft",
-}  # fmt: skip
-# States whose function makes something: the fault comes after the effect, too.
-EFFECTS = (
-    "CreateSnapshots", "LaunchReplica", "CreateVolumes", "AttachVolumes", "RegisterReplica",
-)  # fmt: skip
-
-
-def handler_of(state: structure.State) -> str:
-    function = str(state.body["Arguments"]["FunctionName"])
-    name = re.sub(r"^\$\{|Arn\}$", "", function)
-    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
-
-
-TASKS = {
-    state.name: handler_of(state)
-    for workflow in ("scale_out", "add_replica")
-    for state in structure.states(MACHINES[workflow])
-    if state.body["Type"] == "Task" and "FunctionName" in state.body["Arguments"]
-}
-CASES = [(name, "before") for name in TASKS if name not in ELSEWHERE and name != "InstallOnReplica"]
-CASES += [(name, "after") for name in EFFECTS]
-# One early, one in the middle, one with the replica among its peers, one after the effect. test_structure.py holds that
-# each state catches its error, bench/faults that each is undone; `make faults` tries the others here.
-TRIED = {
-    ("RampTraffic", "before"),
-    ("LaunchReplica", "after"),
-}
-EVERY_STATE = [
-    case if case in TRIED else pytest.param(*case, marks=pytest.mark.every_state) for case in CASES
-]
 
 
 def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
@@ -65,16 +24,16 @@ def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
     assert cloud.health(cluster) == {cluster.base_id: "healthy"}
 
 
-def test_every_task_state_is_tried() -> None:
-    assert set(CASES) >= TRIED
-    tried = {name for name, _ in CASES} | ELSEWHERE | {"InstallOnReplica"}
-    assert tried == set(TASKS)
-
-
-@pytest.mark.parametrize(("step", "when"), EVERY_STATE)
-def test_a_fault_leaves_nothing_behind(cloud: WorkflowCloud, step: str, when: str) -> None:
+# With the replica among its peers, and after an effect; bench/faults tries every state.
+@pytest.mark.parametrize(
+    ("step", "function", "when"),
+    [("RampTraffic", "ramp_traffic", "before"), ("LaunchReplica", "launch_replica", "after")],
+)
+def test_a_fault_leaves_nothing_behind(
+    cloud: WorkflowCloud, step: str, function: str, when: Literal["before", "after"]
+) -> None:
     cluster = cloud.cluster()
-    cloud.cloud.faults.add(f"lambda:{TASKS[step]}", FATAL, "on purpose", when=when)  # type: ignore[arg-type]
+    cloud.cloud.faults.add(f"lambda:{function}", FATAL, "on purpose", when=when)
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
     assert cloud.last_state(execution) == "ScaleOutRolledBack"
@@ -89,7 +48,6 @@ def test_a_fault_leaves_nothing_behind(cloud: WorkflowCloud, step: str, when: st
     ("document", "step"),
     [
         ("install_host_package", "InstallOnReplica"),
-        pytest.param("start_prewarm", "Prewarm/StartPrewarm", marks=pytest.mark.every_state),
     ],
 )
 def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
@@ -267,12 +225,9 @@ def test_starts_of_child_workflows_that_are_throttled_end_no_member(cloud: Workf
     assert len(cloud.runs(cluster)) == 1
 
 
-@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.every_state)])
-def test_what_fails_after_the_replica_is_in_service_takes_nothing_away(
-    cloud: WorkflowCloud, when: Literal["before", "after"]
-) -> None:
+def test_what_fails_after_the_replica_is_in_service_takes_nothing_away(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
-    cloud.cloud.faults.add("lambda:record_receipt", FATAL, "on purpose", when=when)
+    cloud.cloud.faults.add("lambda:record_receipt", FATAL, "on purpose")
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert cloud.last_state(execution) == "ReplicaInServiceAfterFailure"
     assert execution["cause"].startswith(
