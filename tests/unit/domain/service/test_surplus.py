@@ -36,9 +36,9 @@ def peaks(count: int, **more: object) -> list[Replica]:
 
 
 def spared(
-    fleet: FleetState, load: LoadEvidence = LOW, request: RemovalRequest = ALL, **changes: object
+    fleet: FleetState, load: LoadEvidence = LOW, asked: RemovalRequest = ALL, **changes: object
 ) -> RemovableReplicas:
-    return removable_replicas(fleet, orders(**changes), load, request)
+    return removable_replicas(fleet, orders(**changes), load, asked)
 
 
 def test_what_no_bound_needs_may_go_together() -> None:
@@ -48,7 +48,7 @@ def test_what_no_bound_needs_may_go_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "request", "count", "reason"),
+    ("load", "asked", "count", "reason"),
     [
         (LoadEvidence(Known(50.0), Known(3.0)), ALL, 1, "the forecast needs 3 (I8)"),
         (LoadEvidence(Known(201.0), Known(1.0)), ALL, 1, "the measured load 201 takes 3 of 100 each (I8)"),
@@ -62,9 +62,9 @@ def test_what_no_bound_needs_may_go_together() -> None:
     ],
 )
 def test_each_bound_holds_as_many_as_it_needs(
-    load: LoadEvidence, request: RemovalRequest, count: int, reason: str
+    load: LoadEvidence, asked: RemovalRequest, count: int, reason: str
 ) -> None:
-    spare = spared(fleet_with(BASE, *peaks(3)), load, request)
+    spare = spared(fleet_with(BASE, *peaks(3)), load, asked)
     assert spare.count == count
     assert reason in spare.reason
 
@@ -170,6 +170,6 @@ def test_the_one_that_is_asked_for_by_name_goes_alone() -> None:
 def test_no_more_go_at_once_than_one_transaction_can_look_at() -> None:
     many = peaks(MOST_AT_ONCE + 5)
     assert (
-        spared(fleet_with(BASE, *many), max_replicas=100, request=RemovalRequest(surplus=Known(500.0))).count
+        spared(fleet_with(BASE, *many), max_replicas=100, asked=RemovalRequest(surplus=Known(500.0))).count
         == MOST_AT_ONCE
     )
