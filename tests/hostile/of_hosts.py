@@ -302,101 +302,80 @@ def _parsed_words(words: list[str]) -> Any:
 
 
 def _files() -> Iterator[EntryPoint]:
-    read = ("peaker_host.machine.files.read_json",)
     own = (HostError,)
 
     def of(
-        name: str, call: Callable[[], Any], file: str, *examples: Any, covers: tuple[str, ...] = read, form: Form = JSON_TEXT,
+        name: str, call: Callable[[], Any], file: str, *examples: Any, form: Form = JSON_TEXT,
         after: Callable[[Any, Any], None] = told_plainly,
     ) -> EntryPoint:  # fmt: skip
         def given(case: str) -> Any:
             file_with(case, file)
             return call()
 
-        return EntryPoint(name, form, given, examples, own, covers, after)
+        return EntryPoint(name, form, given, examples, own, after)
 
     run = f"state/runs/{RUN}"
     settings = host_settings()
     path = file_with("", "host.json")
     yield of(
         "host.json", lambda: load_settings(path), "host.json", {"engine": "mariadb", "health_port": 9201},
-        covers=("peaker_host.machine.settings.load_settings",),
     )  # fmt: skip
     yield of("a file of ours", lambda: files.read_json(str(folder() / "own.json")), "own.json", {"a": 1})
     yield of(
         "health.json", lambda: policy.load_policy(settings), "health.json", POLICY,
-        covers=(*read, "peaker_host.health.policy.load_policy"),
     )  # fmt: skip
     yield of(
         "storage.json", lambda: manifest.present_manifest(settings), "state/storage.json", MANIFEST,
-        covers=(*read, "peaker_host.machine.manifest.present_manifest"),
     )  # fmt: skip
     yield of(
-        "blocks.json", lambda: block_list.of_run(settings, RUN), f"{run}/blocks.json", *BLOCK_LISTS,
-        covers=("peaker_host.blocks.block_list.load",), after=_ranges_ascend,
+        "blocks.json", lambda: block_list.of_run(settings, RUN), f"{run}/blocks.json", *BLOCK_LISTS, after=_ranges_ascend,
     )  # fmt: skip
     yield of(
         "live_blocks.json", lambda: live_blocks.kept_live_blocks(settings, RUN), f"{run}/live_blocks.json", LIVE_BLOCKS,
-        covers=(*read, "peaker_host.blocks.live_blocks.kept_live_blocks"),
     )  # fmt: skip
     yield of(
         "prewarm.json, told", lambda: control.report(settings, RUN), f"{run}/prewarm.json", PREWARM,
-        covers=(*read, "peaker_host.warm.control.report"),
     )  # fmt: skip
     yield of(
         "prewarm.json, gone on with",
         lambda: RunRecord(settings, PrewarmRequest(RUN, "used"), str),
         f"{run}/prewarm.json", PREWARM,
-        covers=(*read, "peaker_host.warm.record.RunRecord.__init__"),
     )  # fmt: skip
     yield of(
-        "prewarm.jsonl", lambda: logged_samples(str(folder() / run / "prewarm.jsonl")), f"{run}/prewarm.jsonl", SAMPLE_LOG,
-        covers=("peaker_host.warm.progress.logged_samples",), form=TEXT,
+        "prewarm.jsonl", lambda: logged_samples(str(folder() / run / "prewarm.jsonl")), f"{run}/prewarm.jsonl", SAMPLE_LOG, form=TEXT,
     )  # fmt: skip
     yield of(
         "mountinfo", lambda: mounts.read_mounts(str(folder() / "mountinfo")), "mountinfo",
-        "36 35 259:1 / /var/lib/mysql rw,noatime shared:1 - xfs /dev/nvme1n1 rw,attr2\n",
-        covers=("peaker_host.replicate.mounts.read_mounts",), form=TEXT,
+        "36 35 259:1 / /var/lib/mysql rw,noatime shared:1 - xfs /dev/nvme1n1 rw,attr2\n", form=TEXT,
     )  # fmt: skip
     yield of(
         "cold_probe.json", lambda: cold_probe.kept(settings, RUN), f"{run}/cold_probe.json",
-        {"vol-1": {"blocks": [1, 2], "await_ms": 3.5, "first_ms": 3.0, "within_ms": 0.7}}, covers=(*read, "peaker_host.blocks.cold_probe.kept"),
+        {"vol-1": {"blocks": [1, 2], "await_ms": 3.5, "first_ms": 3.0, "within_ms": 0.7}},
     )  # fmt: skip
     yield of(
         "donor-settings.json", _dump_settings_put_back, "state/donor-settings.json",
         {"set": {"innodb_buffer_pool_dump_pct": 100}, "was": {"innodb_buffer_pool_dump_pct": 25}},
-        {"set": {"innodb_buffer_pool_filename": "ib_buffer_pool"}, "was": {"innodb_buffer_pool_filename": "own"}},
-        covers=(*read, "peaker_host.database.page_list.restore_dump_settings"), after=_no_payload_in_statements,
+        {"set": {"innodb_buffer_pool_filename": "ib_buffer_pool"}, "was": {"innodb_buffer_pool_filename": "own"}}, after=_no_payload_in_statements,
     )  # fmt: skip
     yield of(
         "load-settings.json", _load_settings_put_back, "state/load-settings.json",
         {"set": {"innodb_io_capacity": 20000}, "was": {"innodb_io_capacity": 200}},
-        covers=(*read, "peaker_host.database.borrowed_variables.BorrowedVariables.give_back"),
         after=_no_payload_in_statements,
     )  # fmt: skip
     yield of(
         "replication.json",
         lambda: source_login.read_credentials(settings, server(LOGIN)),
         "replication.json", {"user": "repl", "password": "secret", "port": 3307},
-        covers=(
-            *read, "peaker_host.machine.replication_login.read_login", "peaker_host.replicate.source_login.read_credentials",
-        ),
     )  # fmt: skip
     yield of(
         "peaker-channel.json", _joined, "data/peaker-channel.json", CHANNEL,
-        covers=(
-            *read, "peaker_host.replicate.channel_record.read_record",
-            "peaker_host.replicate.channel_record.refuse_other_filters",
-        ),
         after=_no_payload_in_statements,
     )  # fmt: skip
     yield of(
         "mysqld-auto.cnf", lambda: identity.take_identity(settings, 7), "data/mysqld-auto.cnf", PERSISTED,
-        covers=("peaker_host.replicate.identity.without_own_variables",),
     )  # fmt: skip
     yield of(
-        "auto.cnf", lambda: identity.uuid_of_copy(settings), "data/auto.cnf", f"[auto]\nserver-uuid={UUID}\n",
-        covers=("peaker_host.machine.files.read_text",), form=TEXT,
+        "auto.cnf", lambda: identity.uuid_of_copy(settings), "data/auto.cnf", f"[auto]\nserver-uuid={UUID}\n", form=TEXT,
     )  # fmt: skip
 
 
@@ -447,60 +426,49 @@ def _databases() -> Iterator[EntryPoint]:
         "the client's output", TEXT, _asked_in_every_way, ('result\n{"x": 1}\n', "result\n{\\\\n\nName\tValue\na\tNULL\n"), own,
     )  # fmt: skip
 
-    def of(
-        name: str, call: Callable[[Any], Any], covered: str, *examples: Any, after: Any = told_plainly
-    ) -> EntryPoint:
+    def of(name: str, call: Callable[[Any], Any], *examples: Any, after: Any = told_plainly) -> EntryPoint:
         return EntryPoint(name, DOCUMENT, call, examples or (SERVER,), own, after)
 
     yield of(
         "statement counters",
         lambda case: read_counters(server(case)),
-        "database.client_statements.read_counters",
     )
     yield of(
         "client activity", lambda case: replication.client_activity(settings, answering(case)),
-        "replicate.replication.client_activity",
     )  # fmt: skip
     yield of(
         "identity",
         lambda case: identity.read_identity(server(case), settings),
-        "replicate.identity.read_identity",
     )
-    yield of(
-        "facts of a base", lambda case: base_checks.read_facts(server(case)), "donor.base_checks.read_facts"
-    )
+    yield of("facts of a base", lambda case: base_checks.read_facts(server(case)))
     yield of(
         "numbers of a base",
         lambda case: base_checks.server_numbers(server(case), "mysql"),
-        "donor.base_checks.server_numbers",
     )
-    yield of("checks of a base", _base_looked_at, "donor.base_checks.look_at_server")
+    yield of("checks of a base", _base_looked_at)
     for engine, example in (("mysql", SERVER), ("mariadb", MARIADB)):
         yield of(
-            f"health sample, {engine}", lambda case, engine=engine: _sampled(case, engine), "health.sample.take_sample",
+            f"health sample, {engine}", lambda case, engine=engine: _sampled(case, engine),
             example, after=_nothing_unknown_is_good,
         )  # fmt: skip
     yield of(
         "channels", lambda case: (channels.only_channel(server(case), "mysql"), channels.only_channel(server(case), "mariadb")),
-        "database.channels.only_channel",
     )  # fmt: skip
     yield of(
-        "login in the data directory", lambda case: _logged_in(settings, case), "replicate.source_login.read_credentials",
+        "login in the data directory", lambda case: _logged_in(settings, case),
         LOGIN, after=_one_option_a_line,
     )  # fmt: skip
     yield of(
         "position of the source", lambda case: source_login.ask_position(
             mariadb, answering(case), "10.0.0.1", source_login.Credentials("u", "p", 3306), str
-        ), "replicate.source_login.ask_position", LOGIN,
+        ), LOGIN,
     )  # fmt: skip
     yield of(
-        "binary log retention", lambda case: replication.source_binlog_expire_seconds(settings, answering(case), server(case)),
-        "replicate.replication.source_binlog_expire_seconds", {"json": FACTS, "rows": [{**STATUS, **LOGIN["rows"][0]}]},
+        "binary log retention", lambda case: replication.source_binlog_expire_seconds(settings, answering(case), server(case)), {"json": FACTS, "rows": [{**STATUS, **LOGIN["rows"][0]}]},
     )  # fmt: skip
-    yield of("data paths", _paths, "database.data_paths.refuse_outside", VARIABLES)
-    yield of("where variables come from", lambda case: identity._places(server(case), "mysql", ["server_id"]),
-             "replicate.identity._places", {"rows": [{"VARIABLE_NAME": "a", "VARIABLE_SOURCE": "b", "VARIABLE_PATH": "c"}]})  # fmt: skip
-    yield of("statements of the copy's channel", _mysql_statements, "replicate.replication.join_statements", LOGIN,
+    yield of("data paths", _paths, VARIABLES)
+    yield of("where variables come from", lambda case: identity._places(server(case), "mysql", ["server_id"]), {"rows": [{"VARIABLE_NAME": "a", "VARIABLE_SOURCE": "b", "VARIABLE_PATH": "c"}]})  # fmt: skip
+    yield of("statements of the copy's channel", _mysql_statements, LOGIN,
              after=_no_payload_in_statements)  # fmt: skip
 
 
