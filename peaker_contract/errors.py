@@ -26,8 +26,8 @@ class PeakerError(Exception):
 
 def with_remedy(message: str, remedy: str) -> str:
     """`message. remedy`"""
-    told = message.rstrip()
-    return f"{told}{'' if told.endswith(('.', '?', '!')) else '.'} {remedy}" if remedy else message
+    text = message.rstrip()
+    return f"{text}{'' if text.endswith(('.', '?', '!')) else '.'} {remedy}" if remedy else message
 
 
 class NotYet(PeakerError):

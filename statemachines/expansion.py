@@ -241,10 +241,10 @@ def _catch(name: str, state: Trying, scope: Scope) -> list[Asl]:
 
 def _fail(state: Fail) -> Asl:
     ending = state.fail
-    told = policies.cause(ending.tells, ending.says) if ending.tells else ending.cause
+    cause = policies.cause(ending.tells, ending.says) if ending.tells else ending.cause
     return {
         "Type": "Fail",
         "Comment": state.comment,
         "Error": ending.error or policies.ERROR_AS_IT_CAME,
-        "Cause": told,
+        "Cause": cause,
     }

@@ -65,11 +65,11 @@ def read_source(path: Path) -> Workflow:
     else:
         faults += _faults_of_scope(workflow, ())
     if faults:
-        raise WorkflowSourceError("\n".join(_told(source, fault, document) for fault in faults))
+        raise WorkflowSourceError("\n".join(_line_of(source, fault, document) for fault in faults))
     return workflow
 
 
-def _told(source: str, fault: Fault, document: Document) -> str:
+def _line_of(source: str, fault: Fault, document: Document) -> str:
     """`statemachines/scale_in.yaml:31: DrainReplica: waits_on: ...`"""
     known = (fault.at[:end] for end in range(len(fault.at), -1, -1))
     line = next((document.lines[at] for at in known if at in document.lines), 1)

@@ -157,7 +157,7 @@ def compiler_for(python: str) -> Compiler | None:
     for candidate in (sys.executable, shutil.which(f"python{python}")):
         if candidate is None:
             continue
-        told = subprocess.run(
+        answer = subprocess.run(
             [
                 candidate,
                 "-I",
@@ -168,8 +168,8 @@ def compiler_for(python: str) -> Compiler | None:
             text=True,
             check=False,
         )
-        version = told.stdout.strip()
-        if told.returncode == 0 and version.startswith(f"CPython {python}."):
+        version = answer.stdout.strip()
+        if answer.returncode == 0 and version.startswith(f"CPython {python}."):
             return Compiler(candidate, version)
     return None
 

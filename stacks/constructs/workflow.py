@@ -35,8 +35,8 @@ def checked_definition(name: str, callees: Collection[str]) -> tuple[str, set[st
     machine = expand(name)
     written = write_asl(name, machine)
     if problems := structure.problems(machine, callees):
-        told = (f"statemachines/{name}.yaml: {problem.removeprefix('machine.')}" for problem in problems)
-        raise WorkflowError("\n".join((*told, f"expanded: {written}")))
+        lines = (f"statemachines/{name}.yaml: {problem.removeprefix('machine.')}" for problem in problems)
+        raise WorkflowError("\n".join((*lines, f"expanded: {written}")))
     return as_text(machine), structure.placeholders(machine)
 
 

@@ -77,7 +77,7 @@ def boundary_document(deployment: Deployment) -> dict[str, Any]:
         _deny(NEVER),
         *_hosts_and_storage(deployment),
         *_commands(deployment),
-        *_elsewhere(deployment),
+        *_foreign_resources(deployment),
         *_keys(deployment),
     ]
     return {"Version": "2012-10-17", "Statement": statements}
@@ -119,8 +119,8 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def _commands(deployment: Deployment) -> list[dict[str, Any]]:
-    """I2: commands and snapshots are of this environment's hosts, never of a source; which documents, `_elsewhere`
-    says."""
+    """I2: commands and snapshots are of this environment's hosts, never of a source; `_foreign_resources` says which
+    documents."""
     hosts, sent = _anywhere("instance"), "ssm:resourceTag"
     return [
         _deny(
@@ -137,7 +137,7 @@ def _commands(deployment: Deployment) -> list[dict[str, Any]]:
     ]
 
 
-def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
+def _foreign_resources(deployment: Deployment) -> list[dict[str, Any]]:
     """Tables, settings, files, functions, workflows, alarms, targets, documents and roles of anybody else.
 
     One statement for all: an ARN of one service is none of another's.

@@ -143,7 +143,7 @@ class Ec2Storage:
             optional["SnapshotId"] = spec.snapshot_id
         elif spec.kms_key_id is not None:
             optional |= {"Encrypted": True, "KmsKeyId": spec.kms_key_id}
-        with translated("ec2:CreateVolume"), _told_when_vanished(spec):
+        with translated("ec2:CreateVolume"), _vanished_with_its_key(spec):
             answer = self._ec2.create_volume(
                 AvailabilityZone=spec.zone,
                 Size=spec.size_gib,
@@ -244,7 +244,7 @@ def _snapshot(raw: Any) -> Snapshot:
 
 
 @contextmanager
-def _told_when_vanished(spec: VolumeSpec) -> Iterator[None]:
+def _vanished_with_its_key(spec: VolumeSpec) -> Iterator[None]:
     """Names the key where an earlier call of the same token made a volume that is gone since (aws-ebs-csi-driver#3010).
 
     EC2 says that the token is of another resource, which sounds like a defect of ours.

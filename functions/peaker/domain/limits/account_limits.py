@@ -35,11 +35,11 @@ DEFAULT_REGION_RATE = RegionRate(5_000.0, f"AWS's default for a region ({_NAMED}
 LEAST_RATE, MOST_RATE = 100, 300
 
 
-def region_rate(told: Reading) -> RegionRate:
+def region_rate(quota: Reading) -> RegionRate:
     """The region's initialization rate with the quota that the account has; AWS's default where nobody tells it."""
-    if isinstance(told, Unknown):
-        return RegionRate(DEFAULT_REGION_RATE.mib_per_s, f"{DEFAULT_REGION_RATE.basis}; {told.why}")
-    return RegionRate(told.value, f"the account's quota ({_NAMED})")
+    if isinstance(quota, Unknown):
+        return RegionRate(DEFAULT_REGION_RATE.mib_per_s, f"{DEFAULT_REGION_RATE.basis}; {quota.why}")
+    return RegionRate(quota.value, f"the account's quota ({_NAMED})")
 
 
 GIB_PER_TIB = 1024.0
@@ -107,10 +107,10 @@ class AccountUse:
 
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
-        """All that nobody told."""
+        """Returns the readings that are unknown."""
         readings = [one for use in self.quotas.values() for one in (use.value, use.in_use)]
-        told = (*readings, self.vcpus)
-        return tuple(one for one in told if isinstance(one, Unknown))
+        all_readings = (*readings, self.vcpus)
+        return tuple(one for one in all_readings if isinstance(one, Unknown))
 
 
 def vcpus_of(instance_type: str, vcpus: Mapping[str, int] | Unknown) -> Reading:

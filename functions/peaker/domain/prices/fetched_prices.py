@@ -138,19 +138,19 @@ def _ebs(settings: ClusterSettings, ours: FetchedPrices | None, shipped: bool) -
 
 def _source(settings: ClusterSettings, ours: FetchedPrices | None, shipped: bool, now: datetime) -> str:
     """Where the prices of a plan come from, the instance's first."""
-    told = ["instance_hourly_usd in the settings"] if settings.instance_hourly_usd is not None else []
+    sources = ["instance_hourly_usd in the settings"] if settings.instance_hourly_usd is not None else []
     if ours is not None and ours.fetched_at is not None:
-        told.append(_fetched(ours, ours.fetched_at, now))
+        sources.append(_fetched(ours, ours.fetched_at, now))
         asked = ours.instance_hourly_usd.get(settings.instance_type)
         if shipped and asked is None and settings.instance_hourly_usd is None and _ships(settings, ours):
-            told.insert(0, SHIPPED_SOURCE)
+            sources.insert(0, SHIPPED_SOURCE)
         elif (
             shipped and settings.initialization_rate_mib_per_s and settings.initialization_usd_per_gib is None
         ):
-            told.append(f"the initialization rate by {SHIPPED_SOURCE}")
+            sources.append(f"the initialization rate by {SHIPPED_SOURCE}")
     elif shipped:
-        told.append(SHIPPED_SOURCE)
-    return "; ".join(told) or f"no source of prices for {settings.region}"
+        sources.append(SHIPPED_SOURCE)
+    return "; ".join(sources) or f"no source of prices for {settings.region}"
 
 
 def _ships(settings: ClusterSettings, ours: FetchedPrices) -> bool:
@@ -161,11 +161,11 @@ def _ships(settings: ClusterSettings, ours: FetchedPrices) -> bool:
 
 def _fetched(ours: FetchedPrices, at: datetime, now: datetime) -> str:
     age = now - at
-    told = f"AWS Price List, {ours.region}, of {at:%Y-%m-%d} ({_age(age)} old)"
+    text = f"AWS Price List, {ours.region}, of {at:%Y-%m-%d} ({_age(age)} old)"
     if age < OLD_AFTER:
-        return told
+        return text
     why = f": {ours.failure}" if ours.failure else ""
-    return f"{told}: OLD, not refreshed for {age.days // 7} weeks{why}"
+    return f"{text}: OLD, not refreshed for {age.days // 7} weeks{why}"
 
 
 def _why_unknown(

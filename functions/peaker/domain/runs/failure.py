@@ -18,7 +18,7 @@ _NO_ANSWER = (
     "The function ended without an answer, as it does without memory: read its log, then start again."
 )
 _HALF_DEPLOYED = "The function's code and configuration do not fit: deploy the stack again, then start again."
-_TOLD_BY_SERVICE = {
+_SERVICE_REMEDIES = {
     "Lambda.TooManyRequestsException": "Ask AWS for more concurrent executions of functions, then start again.",
     "Lambda.Unknown": _NO_ANSWER,
     "Runtime.ExitError": _NO_ANSWER,
@@ -79,7 +79,7 @@ def _message(cause: str, document: dict[str, Any]) -> str:
 
 
 def _with_remedy_of_service(error: str, message: str) -> str:
-    remedy = _TOLD_BY_SERVICE.get(error, _OTHER_SERVICE)
+    remedy = _SERVICE_REMEDIES.get(error, _OTHER_SERVICE)
     return message if remedy in message else with_remedy(message or "no cause was given", remedy)
 
 
