@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2.type_defs import (
         CapacityReservationSpecificationTypeDef,
         FilterTypeDef,
+        ImageTypeDef,
         InstanceTypeDef,
         TagTypeDef,
     )
@@ -98,27 +99,23 @@ class Ec2Compute:
                 InstanceTypes=[instance_type]  # type: ignore[list-item]
             )
         found = answer["InstanceTypes"]
-        says = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo", {}) if found else {}
+        if not found:
+            return InstancePromise()
+        [kind] = found
+        says = kind.get("EbsInfo", {}).get("EbsOptimizedInfo", {})
         return InstancePromise(
             baseline_iops=says.get("BaselineIops"),
             baseline_mib_per_s=_mib(says.get("BaselineThroughputInMBps")),
             maximum_iops=says.get("MaximumIops"),
             maximum_mib_per_s=_mib(says.get("MaximumThroughputInMBps")),
-            architectures=tuple(
-                found[0].get("ProcessorInfo", {}).get("SupportedArchitectures", ()) if found else ()
-            ),
-            memory_mib=found[0].get("MemoryInfo", {}).get("SizeInMiB") if found else None,
-            bandwidth_weightings=tuple(
-                found[0].get("NetworkInfo", {}).get("BandwidthWeightings", ()) if found else ()
-            ),
+            architectures=tuple(kind.get("ProcessorInfo", {}).get("SupportedArchitectures", ())),
+            memory_mib=kind.get("MemoryInfo", {}).get("SizeInMiB"),
+            bandwidth_weightings=tuple(kind.get("NetworkInfo", {}).get("BandwidthWeightings", ())),
         )
 
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
-        with translated("ec2:DescribeImages"):
-            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
-        if not found:
-            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
-        disks = [mapping.get("Ebs", {}) for mapping in found[0].get("BlockDeviceMappings", [])]
+        image = self._image(image_id)
+        disks = [mapping.get("Ebs", {}) for mapping in image.get("BlockDeviceMappings", [])]
         wanted = [disk["SnapshotId"] for disk in disks if disk.get("Encrypted") and "SnapshotId" in disk]
         if not wanted:
             return []
@@ -143,11 +140,7 @@ class Ec2Compute:
         return [one["DeviceName"] for one in mappings]
 
     def platform(self, image_id: str) -> str | Unknown:
-        with translated("ec2:DescribeImages"):
-            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
-        if not found:
-            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
-        platform = found[0].get("PlatformDetails", "")
+        platform = self._image(image_id).get("PlatformDetails", "")
         if platform in _PLATFORMS:
             return platform
         return Unknown(f"{image_id} is billed as {platform or 'nothing that EC2 names'}")
@@ -210,6 +203,13 @@ class Ec2Compute:
                 self._ec2.terminate_instances(InstanceIds=[instance_id])
         except ResourceNotFound:
             return
+
+    def _image(self, image_id: str) -> ImageTypeDef:
+        with translated("ec2:DescribeImages"):
+            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        if not found:
+            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
+        return found[0]
 
     def _aim_at(self, instance_id: str, group_arn: str | None) -> None:
         """Replaces the group that the instance was launched with: the settings name another one by now, or none.

@@ -68,27 +68,13 @@ class Ec2Storage:
         return [one for one in found if one.state not in ("deleting", "deleted")]
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
-        pages = self._ec2.get_paginator("describe_snapshots").paginate(
-            OwnerIds=["self"], Filters=self._of_run(run_id)
-        )
-        with translated("ec2:DescribeSnapshots"):
-            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+        return self._snapshots(self._of_run(run_id))
 
     def snapshots_of_environment(self, cluster: str | None = None) -> list[Snapshot]:
-        pages = self._ec2.get_paginator("describe_snapshots").paginate(
-            OwnerIds=["self"], Filters=tag_filters(owned_by(self._environment, cluster))
-        )
-        with translated("ec2:DescribeSnapshots"):
-            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+        return self._snapshots(tag_filters(owned_by(self._environment, cluster)))
 
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
-        if not volume_ids:
-            return []
-        pages = self._ec2.get_paginator("describe_snapshots").paginate(
-            OwnerIds=["self"], Filters=[{"Name": "volume-id", "Values": list(volume_ids)}]
-        )
-        with translated("ec2:DescribeSnapshots"):
-            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+        return self._snapshots([{"Name": "volume-id", "Values": list(volume_ids)}]) if volume_ids else []
 
     def create_snapshots(
         self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
@@ -201,6 +187,11 @@ class Ec2Storage:
 
     def _of_run(self, run_id: str) -> list[FilterTypeDef]:
         return tag_filters({RUN_TAG: run_id, OWNER_TAG: self._environment})
+
+    def _snapshots(self, filters: Sequence[FilterTypeDef]) -> list[Snapshot]:
+        pages = self._ec2.get_paginator("describe_snapshots").paginate(OwnerIds=["self"], Filters=filters)
+        with translated("ec2:DescribeSnapshots"):
+            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
 
     def _volumes(self, filters: Sequence[FilterTypeDef]) -> list[Volume]:
         pages = self._ec2.get_paginator("describe_volumes").paginate(Filters=filters)
