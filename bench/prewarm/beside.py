@@ -83,7 +83,7 @@ def _beside(lab: Laboratory, snapshot_id: str, limits: VolumeLimits) -> Beside:
             reads = _reads(f"{point}/hot.ibd", _BESIDE_SECONDS)
             beside = (_fetched(lab, volume) - before) / (time.monotonic() - began)
             _check_at_work(engine)
-            told = json.loads(host.progress_path.read_text())["room_left"] or "never held back"
+            told = json.loads(host.progress_path.read_text())["throttled"] or "never held back"
         reads_alone = _reads(f"{point}/hot.ibd", _ALONE_SECONDS)
     return Beside(reads_alone, reads, alone, beside, told)
 
@@ -111,7 +111,7 @@ def _host(lab: Laboratory, snapshot_id: str, volume: Restored) -> EngineHost:
 @contextlib.contextmanager
 def _engine(host: EngineHost) -> Iterator[subprocess.Popen[str]]:
     """At work on what is not hot; ended with the block."""
-    engine = start(host.prewarm("hot"))
+    engine = start(host.prewarm())
     try:
         while not _is_hot(host):
             if engine.poll() is not None:

@@ -189,8 +189,7 @@ class DatabaseBench:
             }
         )
         host.assemble()
-        method = "hot" if strategy == "hot first" else "used"
-        engine = host.prewarm(method, "--background-rate-mib-per-s", str(_background(strategy)))
+        engine = host.prewarm("--background-rate-mib-per-s", str(_background(strategy)))
         stack.callback(engine.end)
         _await_engine(host, engine, until_hot=strategy == "hot first")
 

@@ -9,6 +9,7 @@ import random
 import signal
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from peaker_host.blocks.ranges import each_block, total
 from peaker_host.prove.storage_proof import sample_warmth
 
 from bench.prewarm.cold_volumes import BLOCK, GIB, MIB, STATE, Laboratory, Restored
-from bench.prewarm.methods import EngineHost, checked, fio_line, measured, start
+from bench.prewarm.methods import EngineHost, checked, fio_line, measured, result_of, start
 from localcloud.blockstore.loop import attach_loop, detach_loop, queue_as_ebs
 
 Say = Callable[[str], None]
@@ -85,17 +86,18 @@ def cpu_cost(repeats: int, say: Say) -> CpuCost:
             fio.append(checked(fio_line(volume.path)))
             host = EngineHost([volume], "xfs")
             host.assemble()
-            engine.append(checked(host.prewarm("full")))
+            engine.append(checked(host.prewarm()))
+            read_gib = result_of(engine[-1].output)["bytes_read"] / GIB
             subprocess.run(["rm", "-r", str(host.root)], check=True)
         starts = [measured(host.command("report_prewarm"))[0].cpu_seconds for _ in range(5)]
         fio_starts = [checked(["fio", *_NO_READ]).cpu_seconds for _ in range(5)]
     gib = size / GIB
     return CpuCost(
-        statistics.median(one.cpu_seconds for one in engine) / gib,
+        statistics.median(one.cpu_seconds for one in engine) / read_gib,
         statistics.median(one.cpu_seconds for one in fio) / gib,
         statistics.median(starts) / gib,
         statistics.median(fio_starts) / gib,
-        size / 1e9 / statistics.median(one.seconds for one in engine),
+        read_gib * GIB / 1e9 / statistics.median(one.seconds for one in engine),
         size / 1e9 / statistics.median(one.seconds for one in fio),
     )
 
@@ -105,7 +107,7 @@ _NO_READ = ("--name=start", "--ioengine=null", "--size=1M", "--bs=1M", "--rw=rea
 
 @contextlib.contextmanager
 def _memory_device(size: int) -> Iterator[Restored]:
-    """A formatted loop device over a file in memory, split at 256 KiB as an EBS volume's."""
+    """A loop device over a file in memory, split at 256 KiB as an EBS volume's; its filesystem is nearly full."""
     image = Path("/dev/shm") / f"peaker-bench-{os.getpid()}.img"
     piece = os.urandom(MIB)
     try:
@@ -116,11 +118,22 @@ def _memory_device(size: int) -> Iterator[Restored]:
         device = attach_loop(image)
         try:
             queue_as_ebs(device)
+            _fill(device.path, size - size // 32)
             yield Restored("vol-0be9cffffffffffff", device.path, size)
         finally:
             detach_loop(device.path)
     finally:
         image.unlink(missing_ok=True)
+
+
+def _fill(path: str, size: int) -> None:
+    """Allocates the filesystem's blocks to one file; their content stays."""
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run(["mount", path, place], check=True)
+        try:
+            subprocess.run(["fallocate", "-l", str(size), f"{place}/t.ibd"], check=True)
+        finally:
+            subprocess.run(["umount", place], check=True)
 
 
 def kill_cost(lab: Laboratory, snapshot_id: str, kills: int, say: Say) -> KillCost:
@@ -134,13 +147,13 @@ def kill_cost(lab: Laboratory, snapshot_id: str, kills: int, say: Say) -> KillCo
         seconds_whole = blocks * BLOCK / MIB / 125
         before = lab.store.stat(volume.volume_id).read_bytes
         for number in range(kills):
-            process = start(host.prewarm("used"))
+            process = start(host.prewarm())
             _await_reading(host, process)
             time.sleep(generator.uniform(0.0, 1.6 * seconds_whole / kills))
             process.send_signal(signal.SIGKILL)
             process.communicate()
             say(f"kill {number + 1}/{kills}")
-        checked(host.prewarm("used"))
+        checked(host.prewarm())
         said = json.loads(host.progress_path.read_text())
         if said["blocks_done"] != blocks:
             raise AssertionError(f"{said['blocks_done']} blocks are called done, {blocks} are in use")

@@ -63,9 +63,9 @@ class EngineOnHost:
         if done.exit_code != 0:
             raise DataPlaneError(f"assemble_storage: {(done.stderr or done.stdout)[-600:]}")
 
-    def prewarm(self, method: str, *arguments: str) -> RunningEngine:
+    def prewarm(self, *arguments: str) -> RunningEngine:
         """The engine, at work until it is done or ended."""
-        return RunningEngine(self._command("prewarm", "--method", method, *arguments))
+        return RunningEngine(self._command("prewarm", *arguments))
 
     def _command(self, name: str, *arguments: str) -> RunningCommand:
         argv = ["python3", "-m", "peaker_host", name, "--run-id", RUN_ID, *arguments]

@@ -93,9 +93,9 @@ class EngineHost:
         settings = ("--settings", str(self.root / "host.json"))
         return [sys.executable, "-m", "peaker_host", *settings, name, "--run-id", RUN_ID, *arguments]
 
-    def prewarm(self, method: str, *arguments: str) -> list[str]:
+    def prewarm(self, *arguments: str) -> list[str]:
         """The engine in the foreground."""
-        return self.command("prewarm", "--method", method, *arguments)
+        return self.command("prewarm", *arguments)
 
 
 def checked(command: Sequence[str]) -> Usage:
@@ -154,7 +154,7 @@ def warm(
             host = EngineHost([volume], filesystem)
             host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
             host.assemble()
-            command = host.prewarm("used")
+            command = host.prewarm()
         before = lab.store.stat(volume.volume_id)
         usage = checked(command or command_line(method, volume))
         after = lab.store.stat(volume.volume_id)

@@ -94,7 +94,7 @@ def test_it_runs_on_python_3_9_when_there_is_one(package: Path) -> None:
     [
         (["report_prewarm", "--run-id", "a b"], "--run-id"),
         (["start_database", "--run-id", "r", "--server-id", "0"], "--server-id"),
-        (["start_prewarm", "--run-id", "r", "--method", "all"], "--method"),
+        (["start_prewarm", "--run-id", "r", "--background-rate-mib-per-s", "-1"], "--background-rate"),
         (["start_replication", "--run-id", "r", "--source-host", "a;b"], "--source-host"),
         (["verify_storage", "--run-id", "r", "--sample-blocks", "-1"], "--sample-blocks"),
         (["verify_storage", "--run-id", "r", "--await-ratio-limit", "nan"], "--await-ratio-limit"),

@@ -46,8 +46,8 @@ from peaker_host.replicate import channel_record, identity, mounts, replication,
 from peaker_host.result_line import MAX_CHARACTERS, result_line
 from peaker_host.warm import control
 from peaker_host.warm.progress import logged_samples
-from peaker_host.warm.record import RunRecord
-from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.reading_order import PrewarmRequest
+from peaker_host.warm.record import Record
 
 from tests.hostile.entry_point import (
     BYTES,
@@ -277,7 +277,7 @@ def _arguments() -> Iterator[EntryPoint]:
         (
             ["start_replication", "--run-id", RUN, "--source-host", "10.77.0.10"],
             ["report_health", "--run-id", RUN, "--peers", json.dumps(PEERS), "--lag-seconds", "5"],
-            ["start_prewarm", "--run-id", RUN, "--method", "used", "--rate-limit-mib-per-s", "0"],
+            ["start_prewarm", "--run-id", RUN, "--background-rate-mib-per-s", "0"],
             ["prepare_base", "--run-id", RUN, "--engine", "mysql", "--health-port", "9200", "--filesystems",
              "/var/lib/mysql=xfs", "--least-binlog-seconds", "9", "--health", "{}"],
             ["wait_for_catch_up", "--run-id", RUN, "--lag-gate-seconds", "5", "--lag-samples", "3"],
@@ -338,7 +338,7 @@ def _files() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield of(
         "prewarm.json, gone on with",
-        lambda: RunRecord(settings, PrewarmRequest(RUN, "used"), str),
+        lambda: Record(settings, PrewarmRequest(RUN), str),
         f"{run}/prewarm.json", PREWARM,
     )  # fmt: skip
     yield of(

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from peaker.domain.host_results import FENCED_DOCUMENTS, require_set_parameters
 from peaker_host import cli
-from peaker_host.machine.errors import InvalidArgument
-from peaker_host.warm.reading_orders import READING_ORDERS
 
 from peaker_contract.errors import AgentTooOld
 from ssm_documents.schema import document_paths, load_document
@@ -42,15 +40,8 @@ VALUES = {
     '"volumes":[{"volume_id":"vol-0a1b2c3d4e5f60718","size_bytes":5,"label":"68ba530e:a5a8ae46:bae47bb8:8b2ca788"}],'
     '"arrays":[],"logical_volume":null}]',
     "MountPoints": "/var/lib/mysql,/var/lib/mysql-log",
-    "Method": "used",
-    "RateLimitMibPerS": "0",
     "BackgroundRateMibPerS": "32",
-    "Remainder": "off",
     "RemainderRateMibPerS": "8",
-    "Snapshots": '{"data":"snap-0a1b2c3d4e5f60718"}',
-    "Changed": '{"data":[["snap-0f1110000000000a0","snap-0a1b2c3d4e5f60718"],'
-    '["snap-0f1110000000000b0","snap-0f1110000000000b1"]]}',
-    "RequestsPerSecond": "900",
     "Scope": "hot",
     "BlockListUrl": "http://10.77.0.1:4566/bucket/key?X-Amz-Signature=ab%2Fc&X-Amz-Date=20261121T000000Z",
     "SampleBlocks": "411",
@@ -63,14 +54,8 @@ VALUES = {
     "Peers": '[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]',
     "FloorReplicas": "2",
     "LagSeconds": "5.0",
-    "GoodSamples": "3",
-    "BadSamples": "2",
-    "MinFreeDiskPercent": "5.0",
     "SourceServesReads": "false",
     "SourceHost": "10.77.0.10",
-    "DonorHost": "10.77.0.11",
-    "DonorPort": "3306",
-    "RateMibPerS": "100",
     "LagGateSeconds": "5",
     "LagSamples": "3",
     "TimeoutSeconds": "600",
@@ -234,22 +219,13 @@ def test_the_lease_and_the_latest_time_reach_the_command_by_its_environment(
     assert (str(parsed.fencing_token), parsed.not_after) == ("12.0 of prod/orders", int(VALUES["NotAfter"]))
 
 
-def test_every_reading_order_may_be_asked_for_and_no_other_is_taken() -> None:
-    document = load_document(ROOT / "ssm_documents" / "start_prewarm.yaml")
-    pattern = document["parameters"]["Method"]["allowedPattern"]
-    assert [name for name in READING_ORDERS if not re.fullmatch(pattern, name)] == []
-    assert re.fullmatch(pattern, "other")
-    with pytest.raises(InvalidArgument, match=", ".join(f"'{name}'" for name in READING_ORDERS)):
-        cli.parser().parse_args(["start_prewarm", "--run-id", "r", "--method", "other"])
-
-
 HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"),
+        *("RunId", "SourceHost", "Maintenance", "ServerId", "Peers"),
         *("AdminDefaultsFile", "Filesystems", "Engine", "HealthPort", "HealthAccount"),
         *("FencingToken", "NotAfter"),
     ],

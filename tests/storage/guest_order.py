@@ -1,6 +1,6 @@
 """In the storage machine: a run's reading order and what its journals say, as JSON; or the mounting of its storage.
 
-order plan RUN METHOD      order journals RUN      order mount RUN
+order plan RUN      order journals RUN      order mount RUN
 """
 
 import json
@@ -14,17 +14,17 @@ from peaker_host.machine.settings import load_settings
 from peaker_host.replicate.launch import mount_at_its_place
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import Planner
-from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.reading_order import PrewarmRequest
 
 
 def main(arguments: list) -> None:  # type: ignore[type-arg]
     """One look."""
-    command, run_id, *rest = arguments
+    command, run_id = arguments
     settings = load_settings()
     manifest = load_manifest(settings, run_id)
     found: dict = {}  # type: ignore[type-arg]
     if command == "plan":
-        request = PrewarmRequest(run_id, rest[0])
+        request = PrewarmRequest(run_id)
         planned = Planner(settings, Processes(), request, threading.Event(), lambda _: None).plan(manifest)
         for one in planned:
             found[one.member.name] = {tier.name: tier.ranges for tier in one.tiers}

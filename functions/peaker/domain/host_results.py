@@ -82,7 +82,7 @@ class PrewarmReport(HostResult):
     hot_warm_seconds: Seconds | None = None
     hot_eta_seconds: Seconds | None = None
     hot_unknown: str = ""
-    room_left: str = ""
+    throttled: str = ""
     used_warm_seconds: Seconds | None = None
     samples: list[tuple[Seconds, Seconds, Amount, Amount, Seconds | None]] = []
     message: str | None = None

@@ -5,25 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.log_replay import await_replays
 from peaker_host.layouts.mounts import open_mounts
-from peaker_host.machine.errors import (
-    BlockListUnreadable,
-    InvalidArgument,
-    PrewarmNotStarted,
-    UnreadableFile,
-)
+from peaker_host.machine.errors import BlockListUnreadable, PrewarmNotStarted, UnreadableFile
 from peaker_host.machine.files import read_json, read_text
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes, package_command
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import holder
 from peaker_host.warm.progress import logged_samples
-from peaker_host.warm.reading_orders import READING_ORDERS
-from peaker_host.warm.request import PrewarmRequest, check_request
+from peaker_host.warm.reading_order import PrewarmRequest
 
 _START_TIMEOUT_SECONDS = 10.0
 _END_TIMEOUT_SECONDS = 10.0
@@ -40,7 +34,6 @@ def start(
     An engine of this run that has read all that is asked for, or still runs, is left alone. Raises what the checks
     raise, before any read.
     """
-    check_request(request)
     finished = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
     if _covers(finished, request):
         return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
@@ -50,31 +43,18 @@ def start(
     manifest = load_manifest(settings, request.run_id)
     await_replays(settings)
     open_mounts(settings, processes, manifest)
-    missing = _fetch_block_list(settings, request, block_list_url)
-    argv = ["prewarm", "--run-id", request.run_id, "--method", request.method]
-    argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
-    argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
-    argv += ["--remainder", "on" if request.with_remainder else "off"]
-    argv += ["--remainder-rate-mib-per-s", f"{request.remainder_rate_mib_per_s:g}"]
-    pid = start_engine(settings, processes, request.run_id, argv, settings_path)
-    return {"pid": pid, "already_running": False, "block_list_missing": missing}
-
-
-def start_engine(
-    settings: Settings, processes: Processes, run_id: str, argv: List[str], settings_path: str
-) -> int:
-    """Run a command of this package in a session of its own; returns its process id once it has published progress.
-
-    Raises PrewarmNotStarted.
-    """
-    log_path = settings.run_path(run_id, "prewarm.log")
+    missing = _fetch_block_list(settings, request.run_id, block_list_url)
+    log_path = settings.run_path(request.run_id, "prewarm.log")
     # A disk that is full is the engine's to name.
     with contextlib.suppress(OSError), open(log_path, "a", encoding="utf-8") as log:
         log.write(_ENGINE_BEGINS)
-    given = ["--settings", settings_path] if settings_path else []
-    pid = processes.start_detached([*package_command(), *given, *argv], log_path)
-    _await_start(settings, run_id, pid, log_path)
-    return pid
+    argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
+    argv += ["prewarm", "--run-id", request.run_id]
+    argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
+    argv += ["--remainder-rate-mib-per-s", f"{request.remainder_rate_mib_per_s:g}"]
+    pid = processes.start_detached(argv, log_path)
+    _await_start(settings, request.run_id, pid, log_path)
+    return {"pid": pid, "already_running": False, "block_list_missing": missing}
 
 
 def report(settings: Settings, run_id: str) -> Dict[str, Any]:
@@ -97,11 +77,8 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
 
 def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:
     """True when an earlier engine of the run has read all that is asked for now."""
-    return (
-        finished.get("state") == "done"
-        and finished.get("method") == request.method
-        and (bool(finished.get("with_remainder")) or not request.with_remainder)
-    )
+    with_remainder = bool(finished.get("with_remainder"))
+    return finished.get("state") == "done" and (with_remainder or not request.with_remainder)
 
 
 def _await_end(settings: Settings, run_id: str, finished: Dict[str, Any]) -> Optional[int]:
@@ -115,9 +92,9 @@ def _await_end(settings: Settings, run_id: str, finished: Dict[str, Any]) -> Opt
         time.sleep(0.05)
 
 
-def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> str:
-    """Fetches the block list, or returns the reason why there is none. Raises for an order that needs the list."""
-    path = settings.run_path(request.run_id, block_list.FILE)
+def _fetch_block_list(settings: Settings, run_id: str, url: str) -> str:
+    """Fetches the block list, or returns the reason why there is none."""
+    path = settings.run_path(run_id, block_list.FILE)
     missing = "" if os.path.exists(path) else "none was given"
     if url:
         fresh = path + ".new"
@@ -128,8 +105,6 @@ def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> 
             missing = ""
         except BlockListUnreadable as error:
             missing = str(error) if missing else ""
-    if missing and READING_ORDERS[request.method].needs_block_list:
-        raise InvalidArgument(f"method {request.method} needs a block list (block-list-url): {missing}")
     return missing
 
 

@@ -5,12 +5,10 @@ replaced at least once a second), prewarm.jsonl (one line per 10 s and at the en
 list), prewarm.log. Journals are per volume: journals/<volume id>.journal.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Protocol
+from typing import Any, Callable, Dict, List
 
 from peaker_host.machine.errors import HostError, Interrupted, ReadErrors
 from peaker_host.machine.manifest import load_manifest
@@ -19,8 +17,8 @@ from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import take_lock
 from peaker_host.warm.plan import Planner
 from peaker_host.warm.planned import PlannedVolume
-from peaker_host.warm.record import Record, RunRecord
-from peaker_host.warm.request import PrewarmRequest, check_request
+from peaker_host.warm.reading_order import PrewarmRequest
+from peaker_host.warm.record import Record
 from peaker_host.warm.volume_work import VolumeWork
 
 _TICK_SECONDS = 0.1
@@ -28,28 +26,16 @@ _PROGRESS_SECONDS = 0.5
 _LOG_SECONDS = 10.0
 
 
-class Stoppable(Protocol):
-    """A stoppable ends in order when it is told to."""
-
-    def stop(self) -> None:
-        """End soon."""
-
-
 class Engine:
     """Warms the volumes of one manifest; one engine per host at a time."""
 
     def __init__(
-        self,
-        settings: Settings,
-        processes: Processes,
-        request: PrewarmRequest,
-        say: Callable[[str], None],
+        self, settings: Settings, processes: Processes, request: PrewarmRequest, say: Callable[[str], None]
     ) -> None:
-        check_request(request)
         self._settings = settings
         self._request = request
         self._stop = threading.Event()
-        self._record = RunRecord(settings, request, say)
+        self._record = Record(settings, request, say)
         self._planner = Planner(settings, processes, request, self._stop, say)
         self._planned: List[PlannedVolume] = []
         self._works: List[VolumeWork] = []
@@ -60,28 +46,50 @@ class Engine:
         """End soon: reads under way are finished and journalled."""
         self._stop.set()
 
-    def run(self) -> Dict[str, Any]:
-        """Warm everything. Returns the final progress; raises ReadErrors or what the checks raise."""
-        return under_lock(self._settings, self._request.run_id, self._record, self._run_locked, self._end)
+    def stop_on_signals(self) -> None:
+        """SIGTERM and SIGINT end the engine in order."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
 
-    def _end(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        self._close()
+    def run(self) -> Dict[str, Any]:
+        """Warm everything as the host's one engine; returns the final progress, also of one that was interrupted.
+
+        Raises ReadErrors or what the checks raise.
+        """
+        lock = take_lock(self._settings, self._request.run_id)
+        try:
+            return self._run_locked()
+        except Interrupted:
+            return self._record.publish("dead")
+        except HostError as error:
+            self._record.publish("failed", error)
+            raise
+        except Exception as error:
+            self._record.publish("failed", HostError(f"{type(error).__name__}: {error}"))
+            raise
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+            for volume in self._planned:
+                volume.journal.close()
+            lock.close()
 
     def _run_locked(self) -> Dict[str, Any]:
-        self._record.publish("running")
-        self._planned = self._plan()
-        self._record.keep_probes(self._planned)
-        depths = self._record.depths
-        self._works = [self._work(volume, depths.get(volume.member.volume_id)) for volume in self._planned]
+        record, request = self._record, self._request
+        record.publish("running")
+        self._planned = self._planner.plan(load_manifest(self._settings, request.run_id))
+        record.keep_probes(self._planned)
+        self._works = [
+            VolumeWork(self._settings, one, request, self._stop, record.depths.get(one.member.volume_id))
+            for one in self._planned
+        ]
         bytes_read = sum(volume.bytes_read for volume in self._planned)
-        self._record.planned(self._works, bytes_read, self._planner.hot_unknown)
+        record.planned(self._works, bytes_read, self._planner.hot_unknown)
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
         for thread in self._threads:
             thread.start()
-        self._watch(self._threads)
+        self._watch()
         if self._crashes:
             raise self._crashes[0]
         failed = [
@@ -91,25 +99,9 @@ class Engine:
         ]
         if failed:
             raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))
-        self._finish()
-        progress = self._record.publish(self._end_state())
-        self._record.log(progress)
+        progress = record.publish(self._end_state())
+        record.log(progress)
         return progress
-
-    def _plan(self) -> List[PlannedVolume]:
-        """Plans the volumes to warm. Raises what the checks raise."""
-        return self._planner.plan(load_manifest(self._settings, self._request.run_id))
-
-    def _work(self, volume: PlannedVolume, depth: Optional[int]) -> VolumeWork:
-        """Returns the work of one volume."""
-        return VolumeWork(self._settings, volume, self._request, self._stop, depth)
-
-    def _finish(self) -> None:
-        """Finishes after the last block."""
-
-    def _close(self) -> None:
-        for volume in self._planned:
-            volume.journal.close()
 
     def _end_state(self) -> str:
         """A signal is a host going down: dead, so that the run starts the engine again."""
@@ -124,13 +116,13 @@ class Engine:
             self._crashes.append(error)
             self._stop.set()
 
-    def _watch(self, threads: List[threading.Thread]) -> None:
+    def _watch(self) -> None:
         # Whether a database may begin is told before the first block is read.
         self._record.publish("running")
         logged, published = 0.0, time.monotonic()
-        while any(thread.is_alive() for thread in threads):
+        while any(thread.is_alive() for thread in self._threads):
             deadline = time.monotonic() + _TICK_SECONDS
-            for thread in threads:
+            for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
             # Who waits for the hot set, or for all that is used, is told at once.
             news = self._record.has_news()
@@ -145,36 +137,3 @@ class Engine:
             if time.monotonic() - logged >= _LOG_SECONDS:
                 logged = time.monotonic()
                 self._record.log(progress)
-
-
-def under_lock(
-    settings: Settings,
-    run_id: str,
-    record: Record,
-    work: Callable[[], Dict[str, Any]],
-    end: Callable[[], None],
-) -> Dict[str, Any]:
-    """Do the work as the host's one engine and publish how it ended; `end` comes last, whatever happens.
-
-    Returns what the work returns, or the progress of an engine that was interrupted. Raises what the work raises.
-    """
-    lock = take_lock(settings, run_id)
-    try:
-        return work()
-    except Interrupted:
-        return record.publish("dead")
-    except HostError as error:
-        record.publish("failed", error)
-        raise
-    except Exception as error:
-        record.publish("failed", HostError(f"{type(error).__name__}: {error}"))
-        raise
-    finally:
-        end()
-        lock.close()
-
-
-def stop_on_signals(engine: "Stoppable") -> None:
-    """SIGTERM and SIGINT end the engine in order."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: engine.stop())

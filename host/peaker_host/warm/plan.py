@@ -33,7 +33,7 @@ from peaker_host.blocks.ranges import (
 from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_blocks
 from peaker_host.layouts.mounts import Mount, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
-from peaker_host.machine.errors import CommandFailed, InvalidArgument, ToolMissing, UnreadableFilesystem
+from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.manifest import Manifest, Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -41,17 +41,15 @@ from peaker_host.machine.stacks import Stack
 from peaker_host.warm.first_touch import READERS, FirstTouch
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.planned import PlannedFilesystem, PlannedVolume, Prober, on_volumes
-from peaker_host.warm.progress import MIB
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
-from peaker_host.warm.reading_orders import (
-    READING_ORDERS,
+from peaker_host.warm.reading_order import (
     URGENT_TIERS,
-    Tier,
+    NamedBlocks,
+    PrewarmRequest,
     Volume,
-    each_once,
     tiers_of,
+    urgent_blocks_of,
 )
-from peaker_host.warm.request import PrewarmRequest
 
 PageList = Callable[[], Iterable[bytes]]
 """Reads the donor's page list anew."""
@@ -73,7 +71,6 @@ class Planner:
         self._settings = settings
         self._processes = processes
         self._request = request
-        self._needs = READING_ORDERS[request.method]
         self._stop = stop
         self._say = say
         self._prober = Prober(settings, request.run_id)
@@ -97,9 +94,6 @@ class Planner:
 
     def _find_out(self, filesystems: List[PlannedFilesystem]) -> None:
         """The order of each volume, by what its filesystem holds; and what the proof will be about."""
-        if not self._needs.needs_map:
-            self._order_all(filesystems)
-            return
         count = len(filesystems)
         with ThreadPoolExecutor(count) as each, ThreadPoolExecutor(2 * count) as beside:
             looks: List[Future[Dict[str, LiveBlocks]]] = []
@@ -128,12 +122,12 @@ class Planner:
         at_work = [one.mount.top.mount_point in mount_points(one.mount.device) for one in filesystems]
         kept = kept_live_blocks(self._settings, self._request.run_id) if any(at_work) else {}
         volumes = [volume for one in filesystems for volume in one.volumes]
-        if not self._needs.needs_map or not all(volume.member.volume_id in kept for volume in volumes):
+        if not all(volume.member.volume_id in kept for volume in volumes):
             return False
         for volume in volumes:
             live = kept[volume.member.volume_id]
             known = Volume(volume.device.size_bytes, volume.listed, live.blocks)
-            volume.tiers = each_once(
+            volume.tiers = tiers_of(
                 [(name, []) for name in URGENT_TIERS], known, self._request.with_remainder
             )
             volume.note = live.map_unreadable
@@ -166,10 +160,6 @@ class Planner:
     def _volume(
         self, member: Member, device: BlockDevice, top: BlockDevice, listed: Optional[List[Range]]
     ) -> PlannedVolume:
-        if self._needs.needs_block_list and listed is None:
-            raise InvalidArgument(
-                f"method {self._request.method}: the block list has nothing about {member.volume_id}"
-            )
         blocks = -(-device.size_bytes // BLOCK_BYTES)
         path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".journal")
         journal = Journal(path, member.volume_id, member.uuid, blocks)
@@ -214,11 +204,11 @@ class Planner:
         if volume.listed is not None:
             wanted, touched = intersection(wanted, volume.listed), intersection(touched, volume.listed)
         is_done = journal.done.__contains__
-        limiter = RateLimiter(self._request.rate_limit_mib_per_s * MIB)
-        if not limiter.limited:
-            FirstTouch(device.path, device.size_bytes, [touched], is_done, self._stop).run()
-            volume.touched = touched
-        pool = ReaderPool(device.path, device.size_bytes, 1, limiter, journal.append, self._stop, READERS)
+        FirstTouch(device.path, device.size_bytes, [touched], is_done, self._stop).run()
+        volume.touched = touched
+        pool = ReaderPool(
+            device.path, device.size_bytes, 1, RateLimiter(None), journal.append, self._stop, READERS
+        )
         pool.run(requests_of([wanted], is_done, pool.blocks_per_read))
         volume.bytes_read = pool.progress.bytes_read
 
@@ -229,8 +219,6 @@ class Planner:
 
     def _page_list(self, filesystems: List[PlannedFilesystem]) -> Optional[PageList]:
         """The donor's list lies on one filesystem; its pages may lie on any."""
-        if not self._needs.needs_page_list:
-            return None
         found = [(one.mount.device.path, one.files.page_list) for one in filesystems if one.files is not None]
         page_list = first_page_list(found)
         if page_list is not None:
@@ -250,15 +238,15 @@ class Planner:
                     f"files: {filesystem.map.unreadable} answers are missing: the debugger is older than the "
                     "filesystem"
                 )
-        request = self._request
+        urgent, with_remainder = urgent_blocks_of(known), self._request.with_remainder
         if mount.stack is None:
-            filesystem.volumes[0].tiers = tiers_of(request.method, known, request.with_remainder)
+            filesystem.volumes[0].tiers = tiers_of(urgent, known, with_remainder)
             return
-        tiers = set_tiers(mount.stack, request.method, known)
+        first, used = set_orders(mount.stack, urgent, known.used)
         for volume in filesystem.volumes:
-            volume.tiers = member_tiers(
-                tiers, volume.member.volume_id, volume.device.size_bytes, volume.listed, request
-            )
+            name = volume.member.volume_id
+            own = Volume(volume.device.size_bytes, volume.listed, used[name])
+            volume.tiers = tiers_of([(tier, of[name]) for tier, of in first], own, with_remainder)
 
     def _in_plain_order(self, filesystem: PlannedFilesystem, error: Exception) -> None:
         filesystem.note(f"files: {error}")
@@ -267,32 +255,20 @@ class Planner:
         )
 
 
-SetTiers = List[Tuple[str, Dict[str, List[Range]]]]
-"""Names of tiers and, by volume id, blocks of the volumes."""
+ByVolume = Dict[str, List[Range]]
 
 
-def set_tiers(stack: Stack, method: str, known: Volume) -> SetTiers:
-    """An order of the filesystem on a set as orders of its volumes; the last is all that it uses, with the parity and
-    with what assembling reads: the first write into a stripe, or the first resync, must not wait for a cold block."""
-    order = READING_ORDERS[method]
-    if not order.needs_map:
-        return []
-    first = [(name, block_orders(stack, ranges)) for name, ranges in order.tiers(known)]
-    used = block_orders(stack, known.used)
-    parity, heads = parity_blocks(stack, known.used), head_blocks(stack)
-    whole = {key: merged([*ranges, *parity[key], *heads[key]]) for key, ranges in used.items()}
-    return [*first, ("used", whole)]
+def set_orders(
+    stack: Stack, urgent: NamedBlocks, used: Sequence[Range]
+) -> Tuple[List[Tuple[str, ByVolume]], ByVolume]:
+    """Maps an order of the filesystem on a set to orders of its volumes: its urgent tiers, and all that it uses.
 
-
-def member_tiers(
-    tiers: SetTiers, volume_id: str, size_bytes: int, listed: Optional[List[Range]], request: PrewarmRequest
-) -> List[Tier]:
-    """One volume's part; without a map, what `method` reads of any volume."""
-    volume = Volume(size_bytes, listed)
-    if not tiers:
-        return tiers_of(request.method, volume, request.with_remainder)
-    own = [(name, by_volume[volume_id]) for name, by_volume in tiers]
-    return each_once(own[:-1], replace(volume, used=own[-1][1]), request.with_remainder)
+    With the parity and with what assembling reads: no first write into a stripe or resync waits for a cold block.
+    """
+    whole, parity, heads = block_orders(stack, used), parity_blocks(stack, used), head_blocks(stack)
+    return [(name, block_orders(stack, ranges)) for name, ranges in urgent], {
+        key: merged([*ranges, *parity[key], *heads[key]]) for key, ranges in whole.items()
+    }
 
 
 def with_files(
@@ -321,8 +297,7 @@ def urgent_blocks(
         known = with_files(
             Volume(mount.device.size_bytes), mount.device.path, one, settings.engine, page_list
         )
-        tiers = READING_ORDERS["hot"].tiers(known)
-        urgent = [part for name, ranges in tiers if name in URGENT_TIERS for part in ranges]
+        urgent = [part for _, ranges in urgent_blocks_of(known) for part in ranges]
         if mount.stack is None:
             found[mount.top.volume_id] = urgent
         else:

@@ -17,7 +17,7 @@ from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.journal import Journal
-from peaker_host.warm.reading_orders import REMAINDER, Tier
+from peaker_host.warm.reading_order import REMAINDER, Tier
 
 
 @dataclass

@@ -20,26 +20,35 @@ from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, sentence
-from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.reading_order import PrewarmRequest
 from peaker_host.warm.volume_work import VolumeWork
 
 _REMEDY = "delete it: the journal knows what was read"
 
 
 class Record:
-    """Sums over all engines of the run; times in seconds. What is in the files is `_progress` of each kind."""
+    """The record sums over all engines of the run; times in seconds."""
 
-    def __init__(self, settings: Settings, run_id: str, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, request: PrewarmRequest, say: Callable[[str], None]) -> None:
         self._settings = settings
-        self._run_id = run_id
+        self._request = request
         self._say = say
         self._started = time.monotonic()
-        self._path = settings.run_path(run_id, "prewarm.json")
-        # What an earlier engine of the run published last.
-        self.earlier = read_json(self._path) or {}
+        self._path = settings.run_path(request.run_id, "prewarm.json")
+        earlier = read_json(self._path) or {}
         with understood(UnreadableFile, self._path, _REMEDY):
-            self._elapsed_before = float(self.earlier.get("elapsed_seconds", 0.0))
-            self._restarts = int(self.earlier.get("restarts", -1)) + 1
+            self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
+            self._restarts = int(earlier.get("restarts", -1)) + 1
+            self._bytes_before = int(earlier.get("bytes_read", 0))
+            hot_warm = earlier.get("hot_warm_seconds")
+            self._hot_warm_seconds = None if hot_warm is None else float(hot_warm)
+            # A restart goes on with the depth that was found, so that it does not probe the device again.
+            self.depths = {str(name): int(depth) for name, depth in dict(earlier.get("depths", {})).items()}
+        self._used_warm_seconds: Optional[float] = None
+        self._planning_seconds = 0.0
+        self._hot_unknown = ""
+        self._rate = MeanRate(self._started)
+        self._works: Sequence[VolumeWork] = ()
 
     def publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
         """Replace prewarm.json; returns what is in it."""
@@ -56,13 +65,10 @@ class Record:
     def log(self, progress: Dict[str, Any]) -> None:
         """One line for machines, one for people."""
         kept = {key: value for key, value in progress.items() if key != "volumes"}
-        path = self._settings.run_path(self._run_id, "prewarm.jsonl")
+        path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
         with self._despite_full_disk(), open(path, "a", encoding="ascii") as log:
             log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
         self._say(sentence(progress))
-
-    def _progress(self, state: str) -> Dict[str, Any]:
-        raise NotImplementedError
 
     @contextlib.contextmanager
     def _despite_full_disk(self) -> Iterator[None]:
@@ -73,26 +79,6 @@ class Record:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self._say(f"not written, the disk is full: {error.filename or self._settings.state_dir}")
-
-
-class RunRecord(Record):
-    """A run's record holds the volumes that are read, or filled block by block."""
-
-    def __init__(self, settings: Settings, request: PrewarmRequest, say: Callable[[str], None]) -> None:
-        super().__init__(settings, request.run_id, say)
-        self._request = request
-        with understood(UnreadableFile, self._path, _REMEDY):
-            self._bytes_before = int(self.earlier.get("bytes_read", 0))
-            hot_warm = self.earlier.get("hot_warm_seconds")
-            self._hot_warm_seconds = None if hot_warm is None else float(hot_warm)
-            # A restart goes on with the depth that was found, so that it does not probe the device again.
-            found = dict(self.earlier.get("depths", {})).items()
-            self.depths = {str(name): int(depth) for name, depth in found}
-        self._used_warm_seconds: Optional[float] = None
-        self._planning_seconds = 0.0
-        self._hot_unknown = ""
-        self._rate = MeanRate(self._started)
-        self._works: Sequence[VolumeWork] = ()
 
     def planned(self, works: Sequence[VolumeWork], bytes_read: int, hot_unknown: str) -> None:
         """The plan is made, from `bytes_read` of the volumes; from now on they are warmed."""
@@ -131,7 +117,6 @@ class RunRecord(Record):
         return {
             "state": state,
             "run_id": self._request.run_id,
-            "method": self._request.method,
             "with_remainder": self._request.with_remainder,
             "pid": os.getpid(),
             "blocks_done": sum(work.blocks_done for work in works),
@@ -144,7 +129,7 @@ class RunRecord(Record):
             "hot_warm_seconds": self._hot_warm_seconds,
             "hot_eta_seconds": self._hot_eta(rates),
             "hot_unknown": self._hot_unknown,
-            "room_left": "; ".join(f"{name}: {told}" for name, told in self._rooms_left() if told),
+            "throttled": "; ".join(f"{name}: {clause}" for name, clause in self._clauses() if clause),
             "used_warm_seconds": self._used_warm_seconds,
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
@@ -153,8 +138,8 @@ class RunRecord(Record):
             "volumes": [work.progress() for work in works],
         }
 
-    def _rooms_left(self) -> List[Tuple[str, str]]:
-        return [(work.planned.member.name, work.room.told()) for work in self._works]
+    def _clauses(self) -> List[Tuple[str, str]]:
+        return [(work.planned.member.name, work.throttling.clause()) for work in self._works]
 
     def _note_ends(self, elapsed_seconds: float) -> None:
         """Notes the ends of the urgent tiers of every volume, and of all but the remainder."""

@@ -7,11 +7,6 @@ import threading
 import time
 from typing import Any, Dict, Iterator, Optional
 
-from peaker_host.beside.leaving_room import LeavingRoom
-from peaker_host.beside.looks import VolumeLooks
-from peaker_host.beside.room import Room
-from peaker_host.beside.start_room import RoomForStart
-from peaker_host.beside.watcher import watched
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.manifest import is_proven
@@ -20,8 +15,9 @@ from peaker_host.warm.first_touch import FirstTouch, rate_of_touches
 from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate, rate_by_cold_await
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
-from peaker_host.warm.reading_orders import REMAINDER, URGENT_TIERS
-from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.reading_order import REMAINDER, URGENT_TIERS, PrewarmRequest
+from peaker_host.warm.throttle import Throttle
+from peaker_host.warm.throttling import LatencyMeter, StartThrottle, Throttling, watched
 
 _REMAINDER_READERS = 2
 # What a late reader may catch up on is a burst that a database waits behind.
@@ -48,8 +44,7 @@ class VolumeWork:
         self._settings = settings
         self._request = request
         self._stop = stop
-        self._depth = depth
-        self._limiter = RateLimiter(request.rate_limit_mib_per_s * MIB)
+        self._limiter = RateLimiter(None)
         self.pool = self._pool(self._limiter, depth)
         done = planned.journal.done
         self._tier_done_before = [
@@ -58,13 +53,12 @@ class VolumeWork:
         ]
         self._tier_blocks = [total(tier.ranges) for tier in planned.tiers]
         self.mean_rate = MeanRate(time.monotonic())
-        self.room = LeavingRoom(self._looks(), self._hold)
+        meter = LatencyMeter(planned.device, self._is_mounted, self._delivered, random.SystemRandom())
+        self.throttling = Throttling(meter, self._hold)
+        self._start_throttle = StartThrottle(self._is_mounted, self._delivered, self._hold_urgent)
         self._first_touch: Optional[FirstTouch] = None
         self._urgent = threading.Lock()
         self._is_urgent = True
-        self._room_for_start = RoomForStart(
-            self._is_mounted, lambda: self.pool.progress.bytes_delivered, self._hold_urgent
-        )
 
     @property
     def volume_id(self) -> str:
@@ -83,15 +77,9 @@ class VolumeWork:
 
     @property
     def is_touched_first(self) -> bool:
-        """Tells whether urgent blocks are warmed by touches: where the read of one page brings its whole
-        block.
-
-        Nothing is touched under a limit that somebody has said: a read of a page brings more than it is counted.
-        """
+        """Tells whether urgent blocks are warmed by touches: where the read of one page brings its whole block."""
         probe, touch = self.planned.probe, self._first_touch
-        if probe is None or not probe.brings_blocks or self._request.rate_limit_mib_per_s:
-            return False
-        return touch is None or not touch.has_failed
+        return probe is not None and probe.brings_blocks and not (touch is not None and touch.has_failed)
 
     def left(self, urgent_only: bool) -> int:
         """Blocks that have not been read, of the urgent tiers or of all but the remainder; of the urgent ones those
@@ -109,19 +97,14 @@ class VolumeWork:
 
     def warm(self) -> None:
         """Read every tier; returns early when told to stop."""
-        request = self._request
-        if request.rate_limit_mib_per_s:
-            # Somebody has said what is left to the database.
-            self.pool.run(self._requests(remainder=False))
-        elif request.background_rate_mib_per_s:
-            self._touch_urgent()
-            with watched(self._room_for_start.watch):
-                self.pool.run(self._requests(remainder=False))
+        if self._request.background_rate_mib_per_s:
+            watch = self._start_throttle.watch
         else:
-            self.room.look_alone(self.planned.journal.done.ranges())
-            self._touch_urgent()
-            with self.room.left():
-                self.pool.run(self._requests(remainder=False))
+            self.throttling.measure_baseline(self.planned.journal.done.ranges())
+            watch = self.throttling.watch
+        self._touch_urgent()
+        with watched(watch):
+            self.pool.run(self._requests(remainder=False))
         if self.planned.tiers[-1].name == REMAINDER:
             self._warm_remainder()
 
@@ -160,20 +143,15 @@ class VolumeWork:
             "map_unreadable": self.planned.note,
             "await_cold_ms": self._await_cold_ms,
             "touched": 0 if self._first_touch is None else self._first_touch.touched,
-            "room": self.room.progress(),
+            "throttled": self.throttling.progress(),
         }
 
-    def _looks(self) -> VolumeLooks:
-        return VolumeLooks(
-            self.planned.device,
-            self._is_mounted,
-            lambda: self.pool.progress.bytes_delivered,
-            random.SystemRandom(),
-        )
+    def _delivered(self) -> int:
+        return self.pool.progress.bytes_delivered
 
-    def _hold(self, room: Room) -> None:
-        self.pool.hold_readers(room.readers)
-        self._limiter.change(room.bytes_per_s, _HELD_BURST_SECONDS)
+    def _hold(self, throttle: Throttle) -> None:
+        self.pool.hold_readers(throttle.readers)
+        self._limiter.change(throttle.bytes_per_s, _HELD_BURST_SECONDS)
 
     def _hold_urgent(self, bytes_per_s: float) -> None:
         """The rest has a rate of its own, which stays."""
@@ -197,13 +175,10 @@ class VolumeWork:
 
     def _warm_remainder(self) -> None:
         """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
-        rate = self._request.remainder_rate_mib_per_s
-        if rate and not self._await_database():
-            return
-        limiter = RateLimiter((rate or self._request.rate_limit_mib_per_s) * MIB)
-        depth = _REMAINDER_READERS if rate else self._depth
-        self.pool = self._pool(limiter, depth, self.pool.progress)
-        self.pool.run(self._requests(remainder=True))
+        if self._await_database():
+            limiter = RateLimiter(self._request.remainder_rate_mib_per_s * MIB)
+            self.pool = self._pool(limiter, _REMAINDER_READERS, self.pool.progress)
+            self.pool.run(self._requests(remainder=True))
 
     def _pool(
         self, limiter: RateLimiter, depth: Optional[int], progress: Optional[PoolProgress] = None

@@ -105,7 +105,7 @@ def test_blocks_written_after_the_freeze_are_warmed(host: Host, capsys: Capture,
     live = truly_live(host, volume, kind)
     assert total(live) > 480, "the writer's files are part of the snapshot"
     assemble(host, capsys, volume, kind)
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
     assert (result["state"], result["volumes"][0]["map_unreadable"]) == ("done", "")
     assert difference(live, warmed(host, volume)) == []
     assert total(warmed(host, volume)) < total(live) + 200, "what is free is left out"

@@ -24,9 +24,8 @@ from peaker_host.machine.stacks import (
     stack_document,
     stack_of,
 )
-from peaker_host.warm.plan import member_tiers, set_tiers
-from peaker_host.warm.reading_orders import Volume
-from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.plan import set_orders
+from peaker_host.warm.reading_order import Volume, tiers_of, urgent_blocks_of
 
 GIB = 1024**3
 MIB = 1024**2
@@ -199,10 +198,10 @@ def test_blocks_of_the_filesystem_are_found_on_the_volumes() -> None:
 def test_the_tiers_of_a_set_end_with_parity_and_heads_and_hold_each_block_once() -> None:
     stack = raid5()
     known = Volume(stack.size_bytes, used=[(0, 8)], recovery=[(0, 1)])
-    tiers = set_tiers(stack, "used", known)
-    request = PrewarmRequest("r", "used", with_remainder=True)
+    first, whole = set_orders(stack, urgent_blocks_of(known), known.used)
     for volume_id in stack.volume_ids:
-        made = member_tiers(tiers, volume_id, 192 * MIB, None, request)
+        own = Volume(192 * MIB, used=whole[volume_id])
+        made = tiers_of([(name, of[volume_id]) for name, of in first], own, with_remainder=True)
         blocks = [block for tier in made for start, n in tier.ranges for block in range(start, start + n)]
         assert len(set(blocks)) == len(blocks) == 384
         assert [tier.name for tier in made] == ["recovery", "hot", "used", "remainder"]

@@ -103,7 +103,7 @@ def apply(table: Path, pages: int, stop: threading.Event) -> None:
 
 def warmed_in_part(host: Host) -> None:
     """An engine that was killed in the middle of its reading."""
-    child = engine(host, "--method", "used", "--rate-limit-mib-per-s", "60")
+    child = engine(host, "--background-rate-mib-per-s", "60")
     try:
         await_reading(host, child)
         child.send_signal(signal.SIGTERM)
@@ -136,7 +136,7 @@ def test_cold_blocks_are_found_beside_an_applier_and_warm_ones_are_called_warm(
             cold = look(host, capsys, "--load-seconds", "0", "--seed", seed)
             assert (cold["verdict"] == "warm", cold["mounted"]) == (False, True), cold
         assert not is_proven(host.settings, RUN_ID)
-        done = host.call(capsys, "prewarm", *COMMON, "--method", "used")
+        done = host.call(capsys, "prewarm", *COMMON)
         assert (done["state"], done["restarts"]) == ("done", 1)
         warm = proved(host, capsys)
         assert (warm["verdict"], warm["mounted"]) == ("warm", True), warm
@@ -150,19 +150,19 @@ def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(
     """Eight blocks under way take 200 ms of such a volume, and each page of the applier waits behind them."""
     warmed_in_part(host)
     with at_work(host, place):
-        result = host.call(capsys, "prewarm", *COMMON, "--method", "used")
+        result = host.call(capsys, "prewarm", *COMMON)
     assert result["state"] == "done"
-    assert result["room_left"].startswith("data: held back for "), result
+    assert result["throttled"].startswith("data: held back for "), result
     [volume] = result["volumes"]
-    assert volume["room"]["held_seconds"] >= 1
-    assert volume["room"]["await_slowest_ms"] > 2 * volume["room"]["await_alone_ms"]
+    assert volume["throttled"]["held_seconds"] >= 1
+    assert volume["throttled"]["await_slowest_ms"] > 2 * volume["throttled"]["await_baseline_ms"]
 
 
 def test_what_the_database_has_taken_since_is_not_what_must_be_warm(
     host: Host, place: Path, capsys: Capture
 ) -> None:
     """It may take blocks that the snapshot holds of deleted files, before it has written into them."""
-    host.call(capsys, "prewarm", *COMMON, "--method", "used")
+    host.call(capsys, "prewarm", *COMMON)
     [live] = kept_live_blocks(host.settings, RUN_ID).values()
     with at_work(host, place):
         subprocess.run(["fallocate", "-l", f"{GONE_MIB}M", str(place / "new.ibd")], check=True)
@@ -176,7 +176,7 @@ def test_what_the_database_has_taken_since_is_not_what_must_be_warm(
 def test_after_a_restart_of_the_host_the_proof_says_that_nothing_is_mounted(
     host: Host, place: Path, capsys: Capture
 ) -> None:
-    host.call(capsys, "prewarm", *COMMON, "--method", "used")
+    host.call(capsys, "prewarm", *COMMON)
     with at_work(host, place):
         pass
     warm = proved(host, capsys)

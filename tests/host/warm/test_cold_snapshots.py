@@ -82,7 +82,7 @@ def test_a_build_under_writes_leaves_no_live_block_cold(
     volume_id = "vol-0000000000000c51d"
     restored(host, capsys, store, volume_id, kind)
     try:
-        assert host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")["state"] == "done"
+        assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["state"] == "done"
         cold = store.stat(volume_id).blocks_cold
         assert cold <= 4, "nothing but what the replay itself freed is left cold"
         assert proof(host, capsys)["verdict"] != "not_warm"

@@ -22,7 +22,7 @@ from peaker_host.machine.processes import Processes
 from peaker_host.warm import first_touch
 from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
-from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.reading_order import PrewarmRequest
 from test_cold_snapshots import Capture, restored
 from test_prewarm import HOT_TENTH, assemble, tier_of, with_database
 from test_prewarm import engine as started
@@ -87,7 +87,7 @@ def urgent_blocks(volume: dict[str, Any]) -> int:
 
 def told_hot(host: Host, *arguments: str) -> dict[str, Any]:
     """What the engine has published when it says that the hot set is warm; it is killed then."""
-    child = started(host, "--method", "hot", *arguments)
+    child = started(host, *arguments)
     try:
         return await_told_hot(host, lambda: child.poll() is None)
     finally:
@@ -124,28 +124,16 @@ def test_a_database_finds_the_hot_set_warm_before_it_was_read_whole(host: Host, 
 
 @pytest.mark.real
 def test_the_whole_reads_follow_and_are_what_counts_as_done(host: Host, capsys: Capture, cold: Cold) -> None:
-    result = host.call(
-        capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot", "--background-rate-mib-per-s", "200"
-    )
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--background-rate-mib-per-s", "200")
     assert result["blocks_done"] == result["blocks_total"]
     assert result["hot_warm_seconds"] < result["used_warm_seconds"]
     assert cold.fetched() >= result["blocks_total"]
 
 
 @pytest.mark.real
-def test_under_a_limit_that_somebody_has_said_nothing_is_touched(
-    host: Host, capsys: Capture, cold: Cold
-) -> None:
-    result = host.call(
-        capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot", "--rate-limit-mib-per-s", "200"
-    )
-    assert result["volumes"][0]["touched"] == 0
-
-
-@pytest.mark.real
 def test_on_a_volume_that_is_not_cold_nothing_is_touched(host: Host, capsys: Capture) -> None:
     assert assemble(host, capsys, with_database(host, HOT_TENTH))["ok"]
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
     assert result["volumes"][0]["touched"] == 0
 
 
@@ -155,7 +143,7 @@ def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_re
     host: Host, capsys: Capture, cold: Cold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_touch._TouchPool, "_read_fully", lambda *_: None)
-    request = PrewarmRequest(RUN_ID, "hot", background_rate_mib_per_s=1.0)
+    request = PrewarmRequest(RUN_ID, background_rate_mib_per_s=1.0)
     engine = Engine(host.settings, Processes(), request, lambda _: None)
     thread = threading.Thread(target=engine.run)
     thread.start()

@@ -6,44 +6,22 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-import peaker_host
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.machine.errors import StateDirectoryFull
 from peaker_host.warm import engine_lock
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.progress import MeanRate, eta_seconds, rate_by_cold_await
-from test_prewarm import HOT_TENTH, assemble, await_reading, engine, filled, tier, tier_of, with_database
+from test_prewarm import HOT_TENTH, assemble, engine, filled, tier, tier_of, with_database
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
-
-
-class TestSignals:
-    def test_a_host_that_goes_down_leaves_an_engine_to_be_started_again(
-        self, host: Host, capsys: Capture
-    ) -> None:
-        """systemd sends SIGTERM at a reboot; the run must go on as it would after SIGKILL."""
-        volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
-        child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "40")
-        try:
-            await_reading(host, child)
-            child.send_signal(signal.SIGTERM)
-            child.communicate(timeout=60)
-        finally:
-            child.kill()
-        report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
-        assert (report["state"], report["error"]) == ("dead", "Interrupted")
-        done = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
-        assert (done["state"], done["restarts"]) == ("done", 1)
 
 
 class TestEstimate:
@@ -121,31 +99,17 @@ class TestLock:
         assert engine_lock.holder(host.settings, RUN_ID) is None
 
 
-class TestDone:
-    def test_a_remainder_that_is_asked_for_later_is_not_already_done(
-        self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
-        host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
-        monkeypatch.setenv("PYTHONPATH", str(Path(peaker_host.__file__).parents[1]))
-        asked = ("start_prewarm", "--run-id", RUN_ID, "--method", "used")
-        assert host.call(capsys, *asked)["already_done"]
-        again = host.call(capsys, *asked, "--remainder", "on")
-        assert "already_done" not in again
-        while host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "running":
-            time.sleep(0.2)
-        assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["blocks_done"] == 800
-        assert host.call(capsys, *asked, "--remainder", "on")["already_done"]
-
-
 class TestEnding:
     """An engine says that it is done, and holds its lock for as long as its process takes to end."""
 
-    def test_what_it_has_read_is_done(self, host: Host, capsys: Capture) -> None:
-        self.published(host, with_remainder=False)
+    ASKED = ("start_prewarm", "--run-id", RUN_ID)
+    REMAINDER = ("--remainder-rate-mib-per-s", "8")
+
+    @pytest.mark.parametrize("asked", [ASKED, (*ASKED, *REMAINDER)], ids=["used", "remainder"])
+    def test_what_it_has_read_is_done(self, host: Host, capsys: Capture, asked: tuple[str, ...]) -> None:
+        self.published(host, with_remainder=True)
         with engine_lock.take_lock(host.settings, RUN_ID):
-            assert host.call(capsys, "start_prewarm", *self.ASKED)["already_done"]
+            assert host.call(capsys, *asked)["already_done"]
 
     def test_what_is_asked_for_beyond_it_is_started_when_it_has_ended(
         self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -153,16 +117,14 @@ class TestEnding:
         self.published(host, with_remainder=False)
         lock = engine_lock.take_lock(host.settings, RUN_ID)
         monkeypatch.setattr("peaker_host.warm.control.time.sleep", lambda _: lock.close())
-        answer = host.call(capsys, "start_prewarm", *self.ASKED, "--remainder", "on")
+        answer = host.call(capsys, *self.ASKED, *self.REMAINDER)
         assert answer["error"] == "StorageNotAssembled", "it went on to what a start needs next"
-
-    ASKED = ("--run-id", RUN_ID, "--method", "used")
 
     @staticmethod
     def published(host: Host, **more: Any) -> None:
         path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"state": "done", "method": "used", "pid": os.getpid(), **more}))
+        path.write_text(json.dumps({"state": "done", "pid": os.getpid(), **more}))
 
 
 def test_a_filesystem_larger_than_its_device_is_refused(host: Host, capsys: Capture) -> None:
@@ -200,7 +162,7 @@ class TestFullDisk:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("peaker_host.warm.record.write_json", full_disk)
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
         assert result["blocks_done"] == result["blocks_total"] > 100
 
 
@@ -223,7 +185,7 @@ class TestLayouts:
             (point / below / "ibdata1").write_bytes(tablespace(0, MIB))
             (point / below / "ib_buffer_pool").write_text(HOT_TENTH)
         assert assemble(host, capsys, volume, filesystem=kind)["ok"]
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
         assert 12 <= tier(result, "hot")["blocks"] <= 16
         assert tier(result, "recovery")["blocks"] >= 1
         assert result["hot_unknown"] == ""
@@ -235,7 +197,7 @@ class TestLayouts:
             (point / "archive").mkdir()
             (point / "archive" / "old.ibd").write_bytes(tablespace(12, 30 * MIB))
         assert assemble(host, capsys, data, second)["ok"]
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
         hot = [tier_of(volume, "hot")["blocks"] for volume in result["volumes"]]
         assert hot[0] == 0
         assert 12 <= hot[1] <= 16
@@ -243,12 +205,6 @@ class TestLayouts:
             capsys, "verify_storage", "--run-id", RUN_ID, "--scope", "hot", "--load-seconds", "0"
         )
         assert proof["volumes"][1]["blocks_used"] <= 17
-
-    def test_without_a_page_list_it_is_said(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
-        assert "ib_buffer_pool" in result["hot_unknown"]
 
 
 class TestRemainder:
@@ -264,7 +220,7 @@ class TestRemainder:
 
     def test_it_waits_for_the_database_and_is_read_behind_it(self, host: Host, capsys: Capture) -> None:
         volume, place = self.given(host, capsys)
-        child = engine(host, "--method", "used", "--remainder", "on", "--remainder-rate-mib-per-s", "200")
+        child = engine(host, "--remainder-rate-mib-per-s", "200")
         progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
         try:
             report = self.awaited(progress, lambda said: said.get("used_warm_seconds") is not None)

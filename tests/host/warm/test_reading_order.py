@@ -21,7 +21,7 @@ from peaker_host.blocks.hot_pages import hot_blocks
 from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
 from peaker_host.machine.processes import Processes
 from peaker_host.warm.plan import with_files
-from peaker_host.warm.reading_orders import READING_ORDERS, Volume, each_once, tiers_of
+from peaker_host.warm.reading_order import Volume, tiers_of, urgent_blocks_of
 
 PAGE = 16384
 
@@ -31,15 +31,6 @@ def header(space_id: int, flags: int) -> bytes:
     struct.pack_into(">I", page, 34, space_id)
     struct.pack_into(">I", page, 54, flags)
     return bytes(page)
-
-
-def test_full_reads_every_block_and_the_last_part_of_one() -> None:
-    assert tiers_of("full", Volume(10 * BLOCK_BYTES + 4096))[0].ranges == [(0, 11)]
-
-
-def test_blocks_of_the_list_beyond_the_device_are_left_out() -> None:
-    volume = Volume(10 * BLOCK_BYTES, listed=[(0, 2), (9, 5)])
-    assert tiers_of("blocks", volume)[0].ranges == [(0, 2), (9, 1)]
 
 
 def test_what_the_server_needs_for_its_start_comes_before_the_hot_pages() -> None:
@@ -52,13 +43,13 @@ def test_what_the_server_needs_for_its_start_comes_before_the_hot_pages() -> Non
         tablespaces=lambda: [space],
         page_list=lambda: [b"7,0\n"],
     )
-    first, second, *_ = tiers_of("hot", volume)
+    first, second, *_ = tiers_of(urgent_blocks_of(volume), volume, False)
     assert (first.name, first.ranges, second.name, second.ranges) == ("recovery", [(10, 2)], "hot", [(4, 1)])
 
 
 def test_the_first_tiers_come_in_their_order_then_the_rest_each_block_once() -> None:
     volume = Volume(40 * BLOCK_BYTES, used=[(0, 20)])
-    tiers = each_once([("hot", [(7, 1), (3, 2)]), ("recovery", [(3, 3)])], volume, with_remainder=False)
+    tiers = tiers_of([("hot", [(7, 1), (3, 2)]), ("recovery", [(3, 3)])], volume, with_remainder=False)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
         ("hot", [(7, 1), (3, 2)]),
         ("recovery", [(5, 1)]),
@@ -69,7 +60,7 @@ def test_the_first_tiers_come_in_their_order_then_the_rest_each_block_once() -> 
 
 def test_the_snapshot_s_list_cuts_every_tier_and_the_remainder_is_what_it_has_besides() -> None:
     volume = Volume(40 * BLOCK_BYTES, listed=[(2, 4), (20, 2), (90, 5)], used=[(0, 10)])
-    tiers = each_once([("hot", [(9, 1), (5, 1)]), ("recovery", [])], volume, with_remainder=True)
+    tiers = tiers_of([("hot", [(9, 1), (5, 1)]), ("recovery", [])], volume, with_remainder=True)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
         ("hot", [(5, 1)]),
         ("recovery", []),
@@ -151,7 +142,7 @@ def test_the_page_list_of_a_data_directory_leads_to_the_pages_on_the_device(host
     files = find_database(open_map(kind, volume.path, Processes()))
     page_list = partial(read_in_pieces, volume.path, files.page_list)
     known = with_files(Volume(320 * MIB), volume.path, files, "mysql", page_list)
-    (_, recovery), (_, hot) = READING_ORDERS["hot"].tiers(known)
+    (_, recovery), (_, hot) = urgent_blocks_of(known)
     content = b""
     with open(volume.path, "rb") as device:
         for block in each_block(hot):

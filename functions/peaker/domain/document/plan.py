@@ -77,16 +77,14 @@ class PlannedVolume(PlanPart):
 
 
 class PlannedPrewarm(PlanPart):
-    """A planned prewarm says what is read before the replica serves, and how fast, in MiB/s; 0 is as fast as it goes.
+    """A planned prewarm says what is read before the replica serves.
 
-    With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`. What the
-    snapshot holds beyond that follows at `remainder_rate_mib_per_s`: a first write into a cold block fetches it first.
+    With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`; 0 is as
+    fast as it goes.
     """
 
     serve_when: ServeWhen
-    rate_limit_mib_per_s: int = 0
     background_rate_mib_per_s: int
-    remainder_rate_mib_per_s: int = 8
 
 
 class PlannedBuild(PlanPart):

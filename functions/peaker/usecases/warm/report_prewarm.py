@@ -164,6 +164,6 @@ def _text(state: str, report: PrewarmReport) -> str:
     if state == "done" and report.state == "running":
         rest = "; all that is used is warm, the rest of the snapshot follows behind the database"
     unknown = f"; {report.hot_unknown}" if report.hot_unknown else ""
-    room = f"; room left to the database: {report.room_left}" if report.room_left else ""
+    throttled = f"; throttled for the database: {report.throttled}" if report.throttled else ""
     died = f"; {report.message}" if state == "dead" and report.message else ""
-    return f"{state}: {blocks}{rate}{rest}{unknown}{room}{died}"
+    return f"{state}: {blocks}{rate}{rest}{unknown}{throttled}{died}"

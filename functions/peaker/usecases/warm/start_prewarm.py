@@ -20,10 +20,9 @@ from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotF
 # A page takes about 0.1 s and covers 4.9 GiB of volume: 3.3 TiB in 70 s. Above that, where EBS answers slower, and
 # wherever the list cannot be had, the filesystems' maps alone say what is read. The function has 180 s.
 PAGES_AT_MOST = 700
-# The host's order: recovery files, hot blocks, the rest that is used. A host without a readable map falls back to the
-# whole device, one without a page list reads the used blocks as they lie, both by themselves.
-READING_ORDER = "hot"
 SECONDS_AT_MOST = 90.0
+# How fast what the snapshot holds of deleted files follows: a first write into a cold block fetches it first.
+REMAINDER_MIB_PER_S = 8
 
 
 def start_prewarm(ports: Ports, step: StepInput) -> Summary:
@@ -35,7 +34,7 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     listed = ports.ledger.run(step.run_id).part(BlockList) or BlockList()
     missing = numbers.get("block_list_missing") or listed.missing
     return Summary(
-        text=f"prewarm engine on {instance_id}, method {READING_ORDER}, "
+        text=f"prewarm engine on {instance_id}, "
         + (
             f"without the snapshots' block list: {missing}" if missing else "within the snapshots' block list"
         ),
@@ -48,12 +47,9 @@ def _parameters(ports: Ports, step: StepInput, planned: PlannedPrewarm) -> Mappi
     url = _block_list_url(ports, step)
     return {
         "RunId": step.run_id,
-        "Method": READING_ORDER,
-        "RateLimitMibPerS": str(planned.rate_limit_mib_per_s),
         "BlockListUrl": url,
         "BackgroundRateMibPerS": str(planned.background_rate_mib_per_s),
-        "Remainder": "on" if url else "off",
-        "RemainderRateMibPerS": str(planned.remainder_rate_mib_per_s),
+        "RemainderRateMibPerS": str(REMAINDER_MIB_PER_S) if url else "0",
     }
 
 

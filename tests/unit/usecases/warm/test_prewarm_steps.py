@@ -61,7 +61,7 @@ class TestStart:
         answer(ports, "start_prewarm", pid=1)
         start_prewarm(ports, leased(ports, "StartPrewarm"))
         sent = ports.commands.parameters[-1]
-        assert (sent["Method"], sent["BackgroundRateMibPerS"]) == ("hot", "0")
+        assert sent["BackgroundRateMibPerS"] == "0"
 
     def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
         ports = world(prewarm=HOT)
@@ -73,14 +73,14 @@ class TestStart:
         ports = world()
         answer(ports, "start_prewarm", pid=1)
         start_prewarm(ports, leased(ports, "StartPrewarm"))
-        assert ports.commands.parameters[-1]["Remainder"] == "off"
+        assert ports.commands.parameters[-1]["RemainderRateMibPerS"] == "0"
         listed = world()
         TestBlockList().snapshots(listed)
         listed.snapshot_blocks.held_by = {name: runs_of([1, 2]) for name in ("snap-data", "snap-log")}
         answer(listed, "start_prewarm", pid=1)
         start_prewarm(listed, leased(listed, "StartPrewarm"))
         sent = listed.commands.parameters[-1]
-        assert (sent["Remainder"], sent["RemainderRateMibPerS"]) == ("on", "8")
+        assert sent["RemainderRateMibPerS"] == "8"
 
 
 class TestBlockList:
@@ -222,7 +222,9 @@ class TestServeWhen:
         left = (
             "data: held back for 9 s (100 of 125 MiB/s: a warm read takes 1.7 ms, 1.0 ms without the engine)"
         )
-        assert f"; room left to the database: {left}" in reported(world(), room_left=left, eta_seconds=9).text
+        assert (
+            f"; throttled for the database: {left}" in reported(world(), throttled=left, eta_seconds=9).text
+        )
         assert "room left" not in reported(world(), eta_seconds=9).text
 
     def test_the_pause_follows_the_hot_set(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from peaker_host.beside.room import LEAST_SHARE, MOST_SHARE, Look, Room, decide, slow_above_ms
+from peaker_host.warm.throttle import LEAST_SHARE, MOST_SHARE, Throttle, Window, decide, slow_above_ms
 
 MIB = 1024 * 1024
-ALONE_MS = 1.0
+BASELINE_MS = 1.0
 
 
 @dataclass
@@ -26,63 +26,67 @@ class Volume:
     under_way: float = 4.0
     at_work: bool = True
 
-    def window(self, room: Room) -> Look:
-        limit = 1e9 if room.bytes_per_s is None else room.bytes_per_s / MIB
+    def window(self, throttle: Throttle) -> Window:
+        limit = 1e9 if throttle.bytes_per_s is None else throttle.bytes_per_s / MIB
         asked = min(limit, self.store)
         engine = min(asked, self.gives)
         queue_ms = self.under_way / self.gives * 1000 if asked > self.gives else 0.0
-        await_ms = ALONE_MS + queue_ms
+        await_ms = BASELINE_MS + queue_ms
         reads = min(self.wants, self.readers / 64 / await_ms * 1000)
         if engine + reads > self.gives:
             # They have what the engine leaves; what they wait for is each other.
             reads = max(self.gives - engine, self.readers / 64 / await_ms * 1000 if queue_ms else 0.1)
             await_ms = max(await_ms, self.readers / 64 / reads * 1000)
-        return Look(self.at_work, engine * MIB, await_ms, reads * MIB, self.writes)
+        return Window(self.at_work, engine * MIB, await_ms, reads * MIB, self.writes)
 
 
-def after(volume: Volume, windows: int, room: Room | None = None, alone_ms: float | None = ALONE_MS) -> Room:
-    room = room or Room()
+def after(volume: Volume, windows: int, throttle: Throttle | None = None) -> Throttle:
+    throttle = throttle or Throttle()
     for _ in range(windows):
-        room = decide(room, volume.window(room), alone_ms)
-    return room
+        throttle = decide(throttle, volume.window(throttle), BASELINE_MS)
+    return throttle
 
 
 NOBODY = Volume(readers=0, wants=0.0)
 
 
 def test_where_no_database_is_at_work_the_engine_takes_all() -> None:
-    room = after(Volume(at_work=False), 500)
-    assert (room.bytes_per_s, room.held_windows, room.reason) == (None, 0, "no database is at work")
+    throttle = after(Volume(at_work=False), 500)
+    assert (throttle.bytes_per_s, throttle.held_windows, throttle.reason) == (
+        None,
+        0,
+        "no database is at work",
+    )
 
 
 def test_a_database_that_waits_behind_the_engine_gets_room_at_the_first_look() -> None:
-    room = after(Volume(), 1, after(Volume(at_work=False), 30))
-    assert room.bytes_per_s == pytest.approx(0.9 * 125 * MIB)
-    assert room.reason == "112 of 125 MiB/s: a warm read takes 33.0 ms, 1.0 ms without the engine"
+    throttle = after(Volume(), 1, after(Volume(at_work=False), 30))
+    assert throttle.bytes_per_s == pytest.approx(0.9 * 125 * MIB)
+    assert throttle.reason == "112 of 125 MiB/s: a warm read takes 33.0 ms, 1.0 ms without the engine"
 
 
 def test_readers_that_want_more_than_is_left_get_no_more_than_the_least_share_leaves() -> None:
-    room = after(Volume(readers=64), 60, after(Volume(at_work=False), 30))
-    assert room.share == LEAST_SHARE
-    assert "102 of 125 MiB/s, no less: " in room.reason
+    throttle = after(Volume(readers=64), 60, after(Volume(at_work=False), 30))
+    assert throttle.share == LEAST_SHARE
+    assert "102 of 125 MiB/s, no less: " in throttle.reason
 
 
 def test_readers_that_want_little_cost_the_engine_little() -> None:
-    room = after(Volume(wants=2.0), 60, after(Volume(at_work=False), 30))
-    assert room.share == MOST_SHARE
+    throttle = after(Volume(wants=2.0), 60, after(Volume(at_work=False), 30))
+    assert throttle.share == MOST_SHARE
 
 
 def test_where_the_store_binds_warm_reads_wait_for_nobody_and_the_engine_takes_all() -> None:
-    room = after(Volume(store=50.0), 500)
-    assert room.held_windows == 0
-    assert room.reason == "all: a warm read takes 1.0 ms, 1.0 ms without the engine"
+    throttle = after(Volume(store=50.0), 500)
+    assert throttle.held_windows == 0
+    assert throttle.reason == "all: a warm read takes 1.0 ms, 1.0 ms without the engine"
 
 
 def test_on_an_idle_volume_the_engine_asks_now_and_then_and_takes_all_between() -> None:
-    room = after(NOBODY, 30, after(Volume(at_work=False), 30))
-    assert (room.share, room.held_windows) == (None, 5)
-    assert room.reason == "all: nobody else read or wrote in five seconds"
-    assert after(NOBODY, 700, room).held_windows <= 5 + 700 * 5 // 35
+    throttle = after(NOBODY, 30, after(Volume(at_work=False), 30))
+    assert (throttle.share, throttle.held_windows) == (None, 5)
+    assert throttle.reason == "all: nobody else read or wrote in five seconds"
+    assert after(NOBODY, 700, throttle).held_windows <= 5 + 700 * 5 // 35
 
 
 def test_who_comes_to_a_volume_that_was_idle_waits_half_a_minute_at_most() -> None:
@@ -97,24 +101,24 @@ def test_who_writes_to_a_volume_that_was_idle_is_noticed_at_once() -> None:
 
 
 def test_a_database_that_only_writes_is_somebody() -> None:
-    room = after(Volume(readers=0, wants=0.0, writes=20.0), 100)
-    assert room.share is not None
+    throttle = after(Volume(readers=0, wants=0.0, writes=20.0), 100)
+    assert throttle.share is not None
 
 
 @pytest.mark.parametrize("unknown", ["await", "alone"])
 def test_without_a_timed_read_nothing_is_changed(unknown: str) -> None:
-    look = Look(True, 125.0 * MIB, None if unknown == "await" else 50.0, 0.0, 0.0)
-    for before in (Room(), after(Volume(), 20, after(Volume(at_work=False), 30))):
-        room = decide(before, look, None if unknown == "alone" else ALONE_MS)
-        assert (room.share, room.bytes_per_s) == (before.share, before.bytes_per_s)
-        assert room.reason == "unknown: no read of a warm page was timed"
+    look = Window(True, 125.0 * MIB, None if unknown == "await" else 50.0, 0.0, 0.0)
+    for before in (Throttle(), after(Volume(), 20, after(Volume(at_work=False), 30))):
+        throttle = decide(before, look, None if unknown == "alone" else BASELINE_MS)
+        assert (throttle.share, throttle.bytes_per_s) == (before.share, before.bytes_per_s)
+        assert throttle.reason == "unknown: no read of a warm page was timed"
 
 
 def test_who_else_is_there_being_unknown_is_not_nobody() -> None:
-    room = after(NOBODY, 1, after(Volume(at_work=False), 30))
+    throttle = after(NOBODY, 1, after(Volume(at_work=False), 30))
     for _ in range(50):
-        room = decide(room, Look(True, 110.0 * MIB, 1.0), ALONE_MS)
-    assert room.share is not None
+        throttle = decide(throttle, Window(True, 110.0 * MIB, 1.0), BASELINE_MS)
+    assert throttle.share is not None
 
 
 def test_an_engine_that_begins_beside_a_database_first_sees_what_the_volume_gives() -> None:
@@ -122,31 +126,31 @@ def test_an_engine_that_begins_beside_a_database_first_sees_what_the_volume_give
 
 
 def test_a_volume_that_gives_less_than_before_is_measured_anew() -> None:
-    room = after(Volume(), 40, after(Volume(at_work=False), 30))
-    slower = after(Volume(gives=60.0), 40, room)
+    throttle = after(Volume(), 40, after(Volume(at_work=False), 30))
+    slower = after(Volume(gives=60.0), 40, throttle)
     assert slower.share is not None
     assert slower.full_bytes_per_s == 60 * MIB
 
 
 def test_a_volume_that_gives_more_than_before_is_found_out_in_minutes() -> None:
-    room = after(Volume(), 40, after(Volume(at_work=False), 30))
-    faster = after(Volume(gives=250.0), 130, room)
+    throttle = after(Volume(), 40, after(Volume(at_work=False), 30))
+    faster = after(Volume(gives=250.0), 130, throttle)
     assert faster.share is not None
     assert faster.full_bytes_per_s == 250 * MIB
 
 
 def test_an_engine_that_falls_short_while_reads_are_quick_gets_more_readers() -> None:
-    room = after(Volume(), 1, after(Volume(at_work=False), 30))
-    short = Look(True, 60.0 * MIB, ALONE_MS, 5.0 * MIB, 1.0)
-    assert room.readers == 2.0
-    assert decide(room, short, ALONE_MS).readers == 3.0
-    assert decide(room, Look(True, 60.0 * MIB, 9.0, 5.0 * MIB, 1.0), ALONE_MS).readers == 2.0
+    throttle = after(Volume(), 1, after(Volume(at_work=False), 30))
+    short = Window(True, 60.0 * MIB, BASELINE_MS, 5.0 * MIB, 1.0)
+    assert throttle.readers == 2.0
+    assert decide(throttle, short, BASELINE_MS).readers == 3.0
+    assert decide(throttle, Window(True, 60.0 * MIB, 9.0, 5.0 * MIB, 1.0), BASELINE_MS).readers == 2.0
 
 
 def test_when_the_database_is_gone_the_engine_takes_all_again() -> None:
     held = after(Volume(), 40, after(Volume(at_work=False), 30))
-    room = after(Volume(at_work=False), 1, held)
-    assert (room.share, room.readers) == (None, 1.0)
+    throttle = after(Volume(at_work=False), 1, held)
+    assert (throttle.share, throttle.readers) == (None, 1.0)
 
 
 @pytest.mark.parametrize("gives", [40.0, 125.0, 250.0, 1000.0])
@@ -156,11 +160,11 @@ def test_on_a_volume_that_binds_readers_keep_half_and_the_engine_four_fifths(
 ) -> None:
     """As far as the least share can leave it to them."""
     volume = Volume(gives=gives, readers=readers)
-    room = after(Volume(gives=gives, at_work=False), 30)
+    throttle = after(Volume(gives=gives, at_work=False), 30)
     reads, engine = [], []
     for _ in range(300):
-        room = decide(room, volume.window(room), ALONE_MS)
-        seen = volume.window(room)
+        throttle = decide(throttle, volume.window(throttle), BASELINE_MS)
+        seen = volume.window(throttle)
         reads.append((seen.others_bytes_per_s or 0.0) / MIB)
         engine.append(seen.engine_bytes_per_s / MIB)
     alone = min(readers / 64 * 1000, gives)
