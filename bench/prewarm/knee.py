@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from peaker_host.machine.processes import Processes
 from peaker_host.prove.knee import find_knee
-from peaker_host.prove.knee_steps import KneeSettings
+from peaker_host.prove.knee_search import KneeSettings
 
 from bench.prewarm.cold_volumes import MIB, Laboratory
 from localcloud.dataplane import VolumeLimits

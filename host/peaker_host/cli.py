@@ -7,6 +7,7 @@ declares its commands in its `commands` module.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from typing import Any, Callable, Dict, List, NoReturn, Optional
@@ -21,11 +22,15 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import load_settings
 from peaker_host.prove.commands import COMMANDS as PROVE
 from peaker_host.replicate.commands import COMMANDS as REPLICATE
-from peaker_host.result_line import result_line
 from peaker_host.warm.commands import COMMANDS as WARM
 
 COMMANDS = (*DONOR, *LAYOUTS, *WARM, *PROVE, *REPLICATE, *DATABASE, *HEALTH)
 RESULT_VERSION = 1
+# Systems Manager gives the first 24,000 characters of a command's output (GetCommandInvocation,
+# StandardOutputContent): a longer line would lose its end and be no result at all.
+MAX_CHARACTERS = 23_000
+_TEXT_KEPT = 500
+_NEVER_SHORTENED = frozenset({"version", "command", "ok", "error"})
 
 
 def main(argv: List[str], processes: Optional[Processes] = None) -> int:
@@ -79,6 +84,38 @@ def _fail(command: str, error: str, message: str, numbers: Dict[str, Any]) -> in
 
 def _print(result: Dict[str, Any]) -> None:
     print(result_line(result), flush=True)
+
+
+def result_line(result: Dict[str, Any], limit: int = MAX_CHARACTERS) -> str:
+    """The result as one line of at most `limit` characters. The longest values are shortened first, and `shortened`
+    names them: of a list the first and the last entries stay, of a text its beginning, an object is left out."""
+    line = _line(result)
+    kept, shortened = dict(result), []
+    while len(line) > limit:
+        names = [name for name in kept if name not in _NEVER_SHORTENED and name != "shortened"]
+        name = max(names, key=lambda one: len(_line(kept[one])))
+        value = _shorter(kept[name])
+        if len(_line(value)) >= len(_line(kept[name])):
+            value = None
+        kept[name] = value
+        if name not in shortened:
+            shortened.append(name)
+        kept["shortened"] = sorted(shortened)
+        line = _line(kept)
+    return line
+
+
+def _shorter(value: Any) -> Any:
+    if isinstance(value, list) and len(value) > 1:
+        kept = len(value) // 2
+        return value[: kept - kept // 2] + value[len(value) - kept // 2 :]
+    if isinstance(value, str) and len(value) > _TEXT_KEPT + 40:
+        return f"{value[:_TEXT_KEPT]}... ({len(value)} characters)"
+    return None
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import IO, Any
 import pytest
 from peaker_host import cli
 from peaker_host.health.server import HealthServer
-from peaker_host.machine.devices import describe_device, is_claimed
+from peaker_host.machine.devices import Mount, describe_device, is_claimed
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Completed, Processes
 from peaker_host.machine.settings import Settings
@@ -291,6 +291,11 @@ def watched(place: Path) -> Iterator[Watched]:
     """The programs of such a host; the agent ends with them at the latest."""
     with (place / "looked-at").open("w") as looks:
         yield Watched(looks)
+
+
+def mounts_of(kinds: dict[str, str]) -> list[Mount]:
+    """Mounts of these filesystems, by place."""
+    return [Mount(point, "8:1", kind, False) for point, kind in kinds.items()]
 
 
 def table(*rows: dict[str, Any]) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from host_bench import Host
 from peaker_host import cli
+from peaker_host.cli import MAX_CHARACTERS, result_line
 from peaker_host.machine.errors import ErrantTransactions
 from peaker_host.replicate import replication
-from peaker_host.result_line import MAX_CHARACTERS, result_line
 
 # What GetCommandInvocation gives of a command's output at most.
 ARRIVES = 24_000

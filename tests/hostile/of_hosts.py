@@ -20,6 +20,7 @@ from peaker_host.blocks import (
     live_blocks,
     mount_blocks,
 )
+from peaker_host.cli import MAX_CHARACTERS, result_line
 from peaker_host.database import (
     channels,
     data_paths,
@@ -42,8 +43,7 @@ from peaker_host.machine.errors import (
 )
 from peaker_host.machine.settings import load_settings
 from peaker_host.prove import knee_meter, load_test
-from peaker_host.replicate import channel_record, identity, mounts, replication, source_login
-from peaker_host.result_line import MAX_CHARACTERS, result_line
+from peaker_host.replicate import channel_record, identity, replication, source_login
 from peaker_host.warm import control
 from peaker_host.warm.progress import logged_samples
 from peaker_host.warm.reading_order import PrewarmRequest
@@ -345,7 +345,7 @@ def _files() -> Iterator[EntryPoint]:
         "prewarm.jsonl", lambda: logged_samples(str(folder() / run / "prewarm.jsonl")), f"{run}/prewarm.jsonl", SAMPLE_LOG, form=TEXT,
     )  # fmt: skip
     yield of(
-        "mountinfo", lambda: mounts.read_mounts(str(folder() / "mountinfo")), "mountinfo",
+        "mountinfo", lambda: devices.read_mounts(str(folder() / "mountinfo")), "mountinfo",
         "36 35 259:1 / /var/lib/mysql rw,noatime shared:1 - xfs /dev/nvme1n1 rw,attr2\n", form=TEXT,
     )  # fmt: skip
     yield of(
@@ -641,10 +641,6 @@ def _volumes() -> Iterator[EntryPoint]:
         yield EntryPoint(
             f"what mounting reads, {kind}", BYTES,
             on_disk(lambda path, kind=kind: mount_blocks.mount_blocks(kind, path, 1 << 40)), heads, own, weight=0.3,
-        )  # fmt: skip
-        yield EntryPoint(
-            f"geometry, {kind}", BYTES, on_disk(lambda path, kind=kind: filesystem_maps.open_map(kind, path, saying(""))),
-            heads, own,
         )  # fmt: skip
     header = struct.pack(">9I", *range(9)) + bytes(2) + struct.pack(">2I", 7, 0x15) + bytes(100)
     yield EntryPoint(

@@ -7,11 +7,10 @@ import json
 import os
 import threading
 
-from peaker_host.layouts.mounts import open_mounts
+from peaker_host.layouts.mounts import mount_at_place, open_mounts
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import load_settings
-from peaker_host.replicate.launch import mount_at_its_place
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import Planner
 from peaker_host.warm.reading_order import PrewarmRequest
@@ -37,5 +36,5 @@ def main(arguments: list) -> None:  # type: ignore[type-arg]
             journal.close()
     else:
         for mount in open_mounts(settings, Processes(), manifest):
-            found[mount.top.mount_point] = mount_at_its_place(Processes(), mount)
+            found[mount.top.mount_point] = mount_at_place(Processes(), mount)
     print(json.dumps(found))

@@ -27,7 +27,7 @@ from peaker.domain.storage.storage_judgement import exceeded_during
 from peaker_host.machine.errors import DeviceInUse, HostError
 from peaker_host.machine.processes import Processes
 from peaker_host.prove.knee import find_knee, find_mixed_knee
-from peaker_host.prove.knee_steps import KneeSettings, Step
+from peaker_host.prove.knee_search import KneeSettings, Step
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

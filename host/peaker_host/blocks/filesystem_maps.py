@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Sequence, Tuple
 
 from peaker_host.blocks.ranges import Range, complement
-from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
+from peaker_host.machine.devices import Superblock, read_superblock
+from peaker_host.machine.errors import CommandFailed, NoFilesystem, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.understanding import understood
 
@@ -22,8 +22,6 @@ FileExtents = List[Tuple[int, int, int]]
 
 _READ_TIMEOUT_SECONDS = 1800.0
 _ASKED_PER_CALL = 200
-# 64 KiB (EXT4_MAX_BLOCK_LOG_SIZE).
-_BLOCK_BITS_AT_MOST = 6
 _XFS_FREE_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
 _XFS_BMAP_LINE = re.compile(r"data offset (\d+) startblock \d+ \((\d+)/(\d+)\) count (\d+)")
 _XFS_ENTRY_LINE = re.compile(
@@ -105,7 +103,9 @@ class XfsMap(FilesystemMap):
     def __init__(self, path: str, processes: Processes) -> None:
         self._path = path
         self._processes = processes
-        self._block_bytes, self._blocks, self._group_blocks = _xfs_geometry(path)
+        superblock = _geometry("xfs", path)
+        self._block_bytes, self._blocks = superblock.block_bytes, superblock.blocks
+        self._group_blocks = superblock.group_blocks
 
     @understood(UnreadableFilesystem, "the free-space map of xfs_db")
     def used_ranges(self) -> List[Range]:
@@ -201,7 +201,8 @@ class ExtMap(FilesystemMap):
     def __init__(self, path: str, processes: Processes) -> None:
         self._path = path
         self._processes = processes
-        self._block_bytes, self._blocks = _ext_geometry(path)
+        superblock = _geometry("ext4", path)
+        self._block_bytes, self._blocks = superblock.block_bytes, superblock.blocks
 
     @understood(UnreadableFilesystem, "the block groups of dumpe2fs")
     def used_ranges(self) -> List[Range]:
@@ -287,27 +288,11 @@ def used_or_all(kind: str, path: str, size_bytes: int, processes: Processes) -> 
         return [(0, size_bytes)], f"{type(error).__name__}: {error}"
 
 
-def _xfs_geometry(path: str) -> Tuple[int, int, int]:
-    head = _head(path)
-    if head[:4] != b"XFSB":
-        raise UnreadableFilesystem(f"{path}: no XFS superblock")
-    block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
-    return block_bytes, blocks, struct.unpack_from(">I", head, 84)[0]
-
-
-def _ext_geometry(path: str) -> Tuple[int, int]:
-    head = _head(path)
-    low, log_block = struct.unpack_from("<I", head, 1024 + 4)[0], struct.unpack_from("<I", head, 1024 + 24)[0]
-    if head[1024 + 56 : 1024 + 58] != b"\x53\xef" or log_block > _BLOCK_BITS_AT_MOST:
-        raise UnreadableFilesystem(f"{path}: no ext4 superblock")
-    has_64_bit = struct.unpack_from("<I", head, 1024 + 96)[0] & 0x80
-    high = struct.unpack_from("<I", head, 1024 + 0x150)[0] if has_64_bit else 0
-    return 1024 << log_block, (high << 32) | low
-
-
-def _head(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _geometry(kind: str, path: str) -> Superblock:
     try:
-        return os.pread(descriptor, 8192, 0).ljust(8192, b"\0")
-    finally:
-        os.close(descriptor)
+        found = read_superblock(path)
+    except NoFilesystem as error:
+        raise UnreadableFilesystem(str(error)) from error
+    if found.kind != kind:
+        raise UnreadableFilesystem(f"{path}: no superblock of {kind}")
+    return found

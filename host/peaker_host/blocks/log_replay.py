@@ -15,12 +15,11 @@ import fcntl
 import json
 import os
 import struct
-import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from peaker_host.blocks.ranges import Range, complement
-from peaker_host.machine.devices import describe_device, mount_points
+from peaker_host.machine.devices import describe_device, mount_points, read_mounts
 from peaker_host.machine.errors import CommandFailed, LogNotReplayed, ToolMissing
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes, package_place
@@ -133,8 +132,8 @@ def main(argv: List[str]) -> None:
                     answer["free"] = free_ranges(place)
             finally:
                 _run(["umount", place])
-    except FileNotFoundError as error:
-        answer.update(error="ToolMissing", message=f"{error.filename} is not installed on this host")
+    except ToolMissing as error:
+        answer.update(error="ToolMissing", message=str(error))
     except (OSError, CommandFailed) as error:
         answer.update(error="LogNotReplayed", message=str(error))
     print(json.dumps(answer, separators=(",", ":")))
@@ -147,13 +146,10 @@ def _enter_own_namespace(place: str) -> None:
         number = ctypes.get_errno()
         raise OSError(number, f"no mount namespace: {os.strerror(number)}")
     _run(["mount", "--make-rslave", "/"])
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-        entries = [line.split() for line in file]
-    for entry in reversed(entries):
-        point = entry[4]
-        on_block_device = not entry[2].startswith("0:")
-        if on_block_device and not any(_is_below(path, point) for path in (place, *_NEEDED)):
-            library.umount2(point.replace("\\040", " ").encode(), _MNT_DETACH)
+    for mount in reversed(read_mounts()):
+        on_block_device = not mount.device.startswith("0:")
+        if on_block_device and not any(_is_below(path, mount.point) for path in (place, *_NEEDED)):
+            library.umount2(mount.point.encode(), _MNT_DETACH)
 
 
 def _is_below(path: str, point: str) -> bool:
@@ -161,9 +157,7 @@ def _is_below(path: str, point: str) -> bool:
 
 
 def _run(argv: List[str]) -> None:
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CommandFailed((done.stderr or done.stdout).strip()[-400:] or f"{argv[0]} failed")
+    Processes().run(argv, timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def _lock_path(settings: Settings) -> str:

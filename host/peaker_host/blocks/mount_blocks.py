@@ -8,18 +8,16 @@ ext4_super_block (ext4.h). Nothing depends on the answer being complete: what is
 
 from __future__ import annotations
 
-import os
 import struct
 from dataclasses import dataclass
 from typing import List, Sequence, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection
+from peaker_host.machine.devices import EXT_BLOCK_BITS_AT_MOST, read_head
 
-_HEAD_BYTES = 4096
 _EXTENT_MAGIC = 0xF30A
 _GROUPS_AT_MOST = 65536
-# 64 KiB (EXT4_MAX_BLOCK_LOG_SIZE); s_log_groups_per_flex is below 32.
-_BLOCK_BITS_AT_MOST = 6
+# s_log_groups_per_flex is below 32.
 _FLEX_BITS_AT_MOST = 31
 # Of a larger log a mount reads a small part; the hot blocks should not wait for the rest.
 _LOG_BYTES_AT_MOST = 16 * 1024 * 1024
@@ -39,11 +37,7 @@ class MountBlocks:
 
 def mount_blocks(kind: str, path: str, size_bytes: int) -> MountBlocks:
     """Returns the blocks that a mount of an XFS or ext4 volume reads; nothing for another kind."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        head = os.pread(descriptor, _HEAD_BYTES, 0).ljust(_HEAD_BYTES, b"\0")
-    finally:
-        os.close(descriptor)
+    head = read_head(path)
     whole: List[_ByteRange] = []
     touched: List[_ByteRange] = []
     if kind == "xfs" and head[:4] == b"XFSB":
@@ -75,7 +69,7 @@ def _of_xfs(head: bytes) -> Tuple[List[_ByteRange], List[_ByteRange]]:
 
 def _of_ext4(head: bytes) -> List[_ByteRange]:
     block_bits = struct.unpack_from("<I", head, 24)[0]
-    if block_bits > _BLOCK_BITS_AT_MOST or head[0x174] > _FLEX_BITS_AT_MOST:
+    if block_bits > EXT_BLOCK_BITS_AT_MOST or head[0x174] > _FLEX_BITS_AT_MOST:
         return []
     block_bytes = 1024 << block_bits
     groups_bytes = struct.unpack_from("<I", head, 32)[0] * block_bytes << head[0x174]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import positive
-from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.command import Command, Context, Parameter, positive
 
 
 def _load_buffer_pool(context: Context) -> Dict[str, Any]:

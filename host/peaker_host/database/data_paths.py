@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Sequence
 
 from peaker_host.database.mysql_client import MysqlClient
+from peaker_host.machine.devices import read_mounts
 from peaker_host.machine.errors import DataOutsideVolumes, UnclearAnswer
 from peaker_host.machine.understanding import understood
 
@@ -65,7 +66,9 @@ def refuse_outside(
     paths += [DataPath("tablespace", path) for path in _tablespaces_elsewhere(client, engine)]
     paths += [DataPath("link", path) for path in links_in(paths[0].path)]
     temporary = [_absolute(paths[0].path, variables[name]) for name in TEMPORARY if variables.get(name)]
-    wrong = misplaced(paths, volumes, read_mounts() if mounts is None else mounts, temporary)
+    wrong = misplaced(
+        paths, volumes, [one.point for one in read_mounts()] if mounts is None else mounts, temporary
+    )
     if not wrong:
         return
     named = "; ".join(f"{one.what}: {one.path} is on {one.mount_point}" for one in wrong[:_MOST_NAMED])
@@ -132,12 +135,6 @@ def links_in(datadir: str) -> List[str]:
     return found
 
 
-def read_mounts() -> List[str]:
-    """All mount points of this host."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-        return [_unescaped(line.split()[4]) for line in file]
-
-
 def _variables(client: MysqlClient) -> Dict[str, str]:
     """SHOW leaves out what this server does not know, where @@name would be an error."""
     names = ", ".join(f"'{name}'" for name in _ASKED)
@@ -167,10 +164,3 @@ def _mount_of(path: str, mounts: Sequence[str]) -> str:
 
 def _mounted_below(directory: str, mounts: Sequence[str]) -> List[str]:
     return sorted({mount for mount in mounts if mount.startswith(directory.rstrip("/") + "/")})
-
-
-def _unescaped(text: str) -> str:
-    """The kernel writes spaces and the like as three octal digits."""
-    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, letter)
-    return text

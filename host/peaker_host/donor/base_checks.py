@@ -11,14 +11,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from peaker_host.database.channels import only_channel
 from peaker_host.database.client_statements import NOT_COUNTED, counts_statements
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.database.replica_status import DIALECTS, read_status
+from peaker_host.database.replica_status import DIALECTS, only_channel, read_status
 from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
 from peaker_host.donor.prepare_donor import data_directories, refuse_source
 from peaker_host.layouts.image_fit import donor_facts, needs
+from peaker_host.machine.devices import read_mounts
 from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, UnclearAnswer
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -83,7 +83,7 @@ def look_at_server(
 ) -> List[Step]:
     """One step for each thing that a donor or its copies need. `mounts`: filesystem by mount point, of this host."""
     engine = settings.engine
-    places = read_filesystems() if mounts is None else mounts
+    places = {one.point: one.kind for one in read_mounts()} if mounts is None else mounts
     return [
         looked("version", lambda: _version(engine, facts.version)),
         looked("replication", lambda: _replication(client, engine)),
@@ -145,12 +145,6 @@ def server_numbers(client: MysqlClient, engine: str) -> Dict[str, Any]:
     except DatabaseUnreachable:
         return {"server_id": None, "source_host": None}
     return {"server_id": own, "source_host": status.source_host if status else None}
-
-
-def read_filesystems(path: str = "/proc/self/mounts") -> Dict[str, str]:
-    """Filesystem type by mount point; the last mount of a place counts."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return {fields[1]: fields[2] for fields in (line.split() for line in file)}
 
 
 def _version(engine: str, version: str) -> str:

@@ -14,8 +14,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_file
-from peaker_host.donor.agent_retention import STEP as RETENTION
-from peaker_host.donor.agent_retention import look_at_retention, shorten_retention
 from peaker_host.donor.base_checks import (
     Filesystem,
     ServerFacts,
@@ -30,6 +28,7 @@ from peaker_host.health.account import (
     login_problem,
     statements_for_the_source,
 )
+from peaker_host.health.agent_retention import FIELD, RETENTION_HOURS, is_short, kept_hours, shorten_retention
 from peaker_host.health.policy import store_policy
 from peaker_host.health.process import listening_addresses
 from peaker_host.health.serving_floor import read_health
@@ -42,6 +41,7 @@ from peaker_host.machine.image_server import UNITS
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 
+_RETENTION = "agent retention"
 _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
 
 
@@ -139,7 +139,7 @@ def _check(
         numbers = server_numbers(administrator.client, request.engine)
     steps.append(looked("host settings", lambda: _look_at_settings(settings, settings_path)))
     steps.append(looked("health policy", lambda: _look_at_policy(settings, request.health)))
-    steps.append(looked(RETENTION, lambda: look_at_retention(settings)))
+    steps.append(looked(_RETENTION, lambda: _look_at_retention(settings)))
     steps.append(looked("health responder", lambda: _look_at_responder(settings, processes)))
     if not refused(steps[-1:]):
         steps.append(looked("health answer", lambda: _await_good(settings, wait_seconds)))
@@ -196,6 +196,23 @@ def _look_at_policy(settings: Settings, health: Dict[str, Any]) -> "str | Step":
     return Step("health policy", WARNING, f"{path} does not say {_named(wrong)}", PREPARE) if wrong else path
 
 
+def _look_at_retention(settings: Settings) -> "str | Step":
+    hours = kept_hours(settings)
+    if is_short(hours):
+        return f"{settings.agent_config}: {FIELD} {hours:g}"
+    kept = "14 days (the agent's default)" if hours is None else f"{hours:g} hours"
+    return Step(_RETENTION, WARNING, f"the folder of each command is kept for {kept}", PREPARE)
+
+
+def _shorten_retention(settings: Settings) -> "str | Step":
+    found = _look_at_retention(settings)
+    if isinstance(found, str):
+        return found
+    shorten_retention(settings)
+    from_then = "it counts from the agent's next start: systemctl restart amazon-ssm-agent"
+    return Step(_RETENTION, DONE, f"{settings.agent_config}: {FIELD} {RETENTION_HOURS}; {from_then}")
+
+
 def _account(settings: Settings, processes: Processes, account_here: bool) -> "str | Step":
     """Checks the responder's login, or makes its account here; else tells the owner's remedy."""
     path = settings.health_defaults_file
@@ -224,7 +241,7 @@ def _make(
     if refused(steps):
         return steps
     steps.append(_store_policy(settings, request.health))
-    steps.append(looked(RETENTION, lambda: shorten_retention(settings)))
+    steps.append(looked(_RETENTION, lambda: _shorten_retention(settings)))
     steps.append(looked("health responder", lambda: _start_responder(settings, processes)))
     if refused(steps):
         return steps

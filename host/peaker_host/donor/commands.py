@@ -6,7 +6,10 @@ import os
 from typing import Any, Dict
 
 from peaker_host.health.commands import health_policy
-from peaker_host.machine.arguments import (
+from peaker_host.machine.command import (
+    Command,
+    Context,
+    Parameter,
     absolute_paths,
     count,
     not_negative,
@@ -16,7 +19,6 @@ from peaker_host.machine.arguments import (
     positive,
     typed,
 )
-from peaker_host.machine.command import Command, Context, Parameter
 from peaker_host.machine.settings import DEFAULT_PATH, ENGINES
 
 

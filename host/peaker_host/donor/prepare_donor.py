@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, Sequence
 
-from peaker_host.database.channels import only_channel
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient, admin_client, status_text
 from peaker_host.database.page_list import dump_buffer_pool
-from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
+from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, only_channel, read_status
 from peaker_host.layouts.discover import discover
 from peaker_host.layouts.image_fit import donor_facts
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions

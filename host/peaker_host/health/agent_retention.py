@@ -26,13 +26,17 @@ def kept_hours(settings: Settings) -> Optional[float]:
     return float(hours)
 
 
+def is_short(hours: Optional[float]) -> bool:
+    """Tells whether folders are kept for RETENTION_HOURS or less."""
+    return hours is not None and hours <= RETENTION_HOURS
+
+
 def shorten_retention(settings: Settings) -> None:
     """Writes RETENTION_HOURS into the agent's configuration unless it keeps them for less; the rest of that file stays.
 
     It counts from the agent's next start. Raises UnreadableFile.
     """
-    hours = kept_hours(settings)
-    if hours is not None and hours <= RETENTION_HOURS:
+    if is_short(kept_hours(settings)):
         return
     content = read_json(settings.agent_config) or {}
     section = content.get(_SECTION)

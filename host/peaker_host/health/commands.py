@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import count, not_negative, port
-from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.command import Command, Context, Parameter, count, not_negative, port
 from peaker_host.machine.errors import InvalidArgument
 
 

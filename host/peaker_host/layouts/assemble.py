@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from peaker_host.layouts.bring_up import StackDevices
-from peaker_host.layouts.look import look_at
-from peaker_host.layouts.set_judgement import why_not_the_set
+from peaker_host.layouts.md_examine import MdMember, parse_examine
+from peaker_host.layouts.set_judgement import SeenVolume, why_not_the_set
 from peaker_host.machine.devices import (
     BlockDevice,
     by_id_path,
@@ -18,7 +18,15 @@ from peaker_host.machine.devices import (
     refuse_if_not_volume,
     refuse_if_used,
 )
-from peaker_host.machine.errors import DeviceNotFound, InvalidArgument, SetRefused, WrongDevice
+from peaker_host.machine.errors import (
+    CommandFailed,
+    DeviceNotFound,
+    InvalidArgument,
+    LayoutUnsupported,
+    NoFilesystem,
+    SetRefused,
+    WrongDevice,
+)
 from peaker_host.machine.manifest import (
     Manifest,
     Member,
@@ -107,7 +115,7 @@ def _checked_set(
         refuse_if_not_volume(device, volume_id, settings.by_id_dir)
         refuse_if_used_outside_set(device)
         devices[volume_id] = device
-    seen = look_at(processes, stack, devices)
+    seen = _look_at(processes, stack, devices)
     reasons = why_not_the_set(stack, seen, {member.volume_id: member.name for member in members})
     if reasons:
         raise SetRefused("; ".join(reasons))
@@ -160,3 +168,32 @@ def _await_link(settings: Settings, member: Member, deadline: float, say: Callab
             said = True
         time.sleep(0.2)
     return link
+
+
+def _look_at(processes: Processes, stack: Stack, devices: Mapping[str, BlockDevice]) -> Dict[str, SeenVolume]:
+    """Reads the superblocks on each volume, by id. A device that is not there is left out."""
+    seen = {}
+    for volume in stack.volumes:
+        device = devices.get(volume.volume_id)
+        if device is None:
+            continue
+        member = _array_member(processes, device) if stack.array_of(volume.volume_id) else None
+        label = member.device_uuid if member else _label(device)
+        seen[volume.volume_id] = SeenVolume(device.size_bytes, label, member)
+    return seen
+
+
+def _label(device: BlockDevice) -> str:
+    try:
+        return read_superblock(device.path).uuid
+    except NoFilesystem:
+        return ""
+
+
+def _array_member(processes: Processes, device: BlockDevice) -> Optional[MdMember]:
+    """Reads a member's superblock; None where mdadm finds none that it can read."""
+    try:
+        said = processes.run(["mdadm", "--examine", f"/dev/{device.kernel_name}"])
+        return parse_examine(device.path, said.stdout)
+    except (CommandFailed, LayoutUnsupported):
+        return None

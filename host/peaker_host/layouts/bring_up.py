@@ -15,7 +15,14 @@ import time
 from typing import Dict, List, Optional
 
 from peaker_host.layouts.lvm_reports import Lvm
-from peaker_host.machine.devices import BlockDevice, by_id_path, describe_device, holders, mount_points
+from peaker_host.machine.devices import (
+    BlockDevice,
+    by_id_path,
+    describe_device,
+    first_line,
+    holders,
+    mount_points,
+)
 from peaker_host.machine.errors import AssemblyFailed, CommandFailed, DeviceInUse
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -94,13 +101,13 @@ class StackDevices:
     def _is_whole(self, name: str, array: Array) -> bool:
         """Active, and every member in its place."""
         folder = f"/sys/block/{name}/md"
-        if _read(f"{folder}/array_state") in ("", "inactive", "clear"):
+        if first_line(f"{folder}/array_state") in ("", "inactive", "clear"):
             return False
         for slot in array.slots:
             kernel_name = self._device(slot.volume_id).kernel_name
-            if _read(f"{folder}/dev-{kernel_name}/slot") != str(slot.slot):
+            if first_line(f"{folder}/dev-{kernel_name}/slot") != str(slot.slot):
                 return False
-        return _read(f"{folder}/degraded") in ("", "0")
+        return first_line(f"{folder}/degraded") in ("", "0")
 
     def _hold_resync(self, name: str, array: Array) -> None:
         if array.level != "raid0" and not mount_points(describe_device(f"/dev/{name}")):
@@ -169,17 +176,9 @@ class StackDevices:
     def _mapped(logical: LogicalVolume) -> Optional[str]:
         wanted = "LVM-" + (logical.group_uuid + logical.uuid).replace("-", "")
         for path in glob.glob("/sys/block/dm-*"):
-            if _read(f"{path}/dm/uuid") == wanted:
+            if first_line(f"{path}/dm/uuid") == wanted:
                 return f"/dev/{os.path.basename(path)}"
         return None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
 
 
 def _write(path: str, text: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import absolute_paths, positive, typed
-from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.command import Command, Context, Parameter, absolute_paths, positive, typed
 from peaker_host.machine.host_json import OF_THE_CLUSTER, image_server, settled
 from peaker_host.machine.replication_login import refuse_without_login
 from peaker_host.machine.stacks import stack_document

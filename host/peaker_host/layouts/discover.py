@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import glob
 import os
-from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from peaker_host.blocks.stack_places import array_layout
 from peaker_host.layouts.lvm_reports import Lvm, PvRow, logical_volume
 from peaker_host.layouts.md_examine import MdMember, parse_examine
-from peaker_host.machine.devices import BlockDevice, describe_device, read_superblock
+from peaker_host.machine.devices import (
+    BlockDevice,
+    Mount,
+    describe_device,
+    first_line,
+    listed,
+    read_mounts,
+    read_superblock,
+)
 from peaker_host.machine.errors import LayoutUnsupported, NoFilesystem
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -28,13 +35,6 @@ UNSUPPORTED_FILESYSTEMS = {
     "zfs": "its devices are its own affair and not md's or LVM's",
     "ext3": "it knows no extents, by which its files are found; copy it to ext4",
 }
-
-
-@dataclass(frozen=True)
-class _Mount:
-    point: str
-    kind: str
-    device: Tuple[int, int]
 
 
 def discover(
@@ -64,7 +64,7 @@ class Discovery:
 
     def stacks(self, mount_points: Sequence[str]) -> List[Stack]:
         """Returns the stacks by mount point. Raises LayoutUnsupported also where two filesystems share a volume."""
-        mounts = {one.point: one for one in _mounts(self._mountinfo)}
+        mounts = {one.point: one for one in read_mounts(self._mountinfo)}
         found = []
         for point in mount_points:
             mount = mounts.get(os.path.normpath(point))
@@ -78,13 +78,13 @@ class Discovery:
         _refuse_shared(found)
         return found
 
-    def _is_nameless_disk(self, mount: _Mount) -> bool:
+    def _is_nameless_disk(self, mount: Mount) -> bool:
         """A disk of Xen has no link of udev's with the volume's id."""
         name = self._kernel_name(mount.device)
         whole = not os.path.exists(f"{self._sys}/class/block/{name}/partition")
         return whole and name.startswith("xvd")
 
-    def _stack(self, mount: _Mount) -> Stack:
+    def _stack(self, mount: Mount) -> Stack:
         name = self._kernel_name(mount.device)
         top = self._device(name)
         logical, bases = self._logical_volume(name, mount.point)
@@ -110,14 +110,14 @@ class Discovery:
 
     def _logical_volume(self, name: str, point: str) -> Tuple[Optional[LogicalVolume], List[str]]:
         """The logical volume that the device is, and the devices that it or the filesystem lies on."""
-        uuid = _first_line(f"{self._sys}/block/{name}/dm/uuid")
-        if uuid is None:
+        uuid = first_line(f"{self._sys}/block/{name}/dm/uuid")
+        if not uuid:
             return None, [name]
         if not uuid.startswith("LVM-"):
             kind = uuid.partition("-")[0]
             raise LayoutUnsupported(f"{point} lies on a device mapper's device of type {kind}, not on LVM")
         under = self._slaves(name)
-        if any(_first_line(f"{self._sys}/block/{one}/dm/uuid") for one in under):
+        if any(first_line(f"{self._sys}/block/{one}/dm/uuid") for one in under):
             raise LayoutUnsupported(
                 f"{point}: its logical volume is one of several parts (snapshot, thin, cached)"
             )
@@ -125,7 +125,7 @@ class Discovery:
 
     def _of_group(self, name: str, point: str) -> Tuple[LogicalVolume, List[str]]:
         everything = Lvm(self._processes, ["/dev/.*"])
-        group, _, volume = _split_mapped(_first_line(f"{self._sys}/block/{name}/dm/name") or "")
+        group, _, volume = _split_mapped(first_line(f"{self._sys}/block/{name}/dm/name"))
         rows = [row for row in everything.physical_volumes() if row.group == group]
         if any(row.missing_in_group for row in rows):
             raise LayoutUnsupported(f"{point}: the volume group {group} lacks a physical volume")
@@ -147,14 +147,14 @@ class Discovery:
         if not members:
             raise LayoutUnsupported(f"{point}: array {name} has no members")
         first = next(iter(members.values()))
-        degraded = _first_line(f"{path}/md/degraded") or "0"
+        degraded = first_line(f"{path}/md/degraded") or "0"
         absent = [str(index) for index, letter in enumerate(first.state) if letter != "A"]
         if absent or degraded != "0" or len(members) != first.devices:
             raise LayoutUnsupported(
                 f"{point}: array {name} is degraded (place {', '.join(absent) or 'unknown'} of {first.devices}): "
                 "repair it first"
             )
-        if first.reshaping or (_first_line(f"{path}/md/sync_action") or "idle") in ("reshape", "recover"):
+        if first.reshaping or (first_line(f"{path}/md/sync_action") or "idle") in ("reshape", "recover"):
             raise LayoutUnsupported(f"{point}: array {name} is growing or recovering: wait for its end")
         slots = tuple(
             sorted(
@@ -221,7 +221,7 @@ class Discovery:
         if self._slaves(name):
             raise LayoutUnsupported(f"{point}: {name} is built of other devices where a volume was expected")
         device = self._device(name)
-        link = self._links.get(f"{device.major}:{device.minor}")
+        link = self._links.get(device.number)
         if link is None:
             raise LayoutUnsupported(
                 f"{point} lies on {name}, which is no EBS volume ({self._settings.by_id_dir} has no link to it)"
@@ -237,21 +237,17 @@ class Discovery:
         return os.path.exists(f"{self._sys}/block/{name}/md")
 
     def _slaves(self, name: str) -> List[str]:
-        try:
-            return sorted(os.listdir(f"{self._sys}/block/{name}/slaves"))
-        except OSError:
-            return []
+        return listed(f"{self._sys}/block/{name}/slaves")
 
-    def _kernel_name(self, number: Tuple[int, int]) -> str:
-        link = f"{self._sys}/dev/block/{number[0]}:{number[1]}"
+    def _kernel_name(self, number: str) -> str:
+        link = f"{self._sys}/dev/block/{number}"
         if not os.path.exists(link):
             raise LayoutUnsupported(f"{link} does not exist: the filesystem lies on no block device")
         return os.path.basename(os.path.realpath(link))
 
     def _device(self, name: str) -> BlockDevice:
         """Finds a device by the volume's own link where it has one: a host may show no other node of it."""
-        number = _first_line(f"{self._sys}/class/block/{name}/dev") or ""
-        link = self._links.get(number)
+        link = self._links.get(first_line(f"{self._sys}/class/block/{name}/dev"))
         return describe_device(f"/dev/{name}" if link is None else link)
 
 
@@ -260,40 +256,19 @@ def ebs_links(by_id_dir: str) -> Dict[str, str]:
     found: Dict[str, str] = {}
     for link in glob.glob(os.path.join(by_id_dir, f"{_LINKS}*")):
         if os.path.basename(link)[len(_LINKS) :].isalnum() and os.path.exists(link):
-            major, minor = _number_of(link)
-            found[f"{major}:{minor}"] = link
+            found[_number_of(link)] = link
     return found
 
 
-def _number_of(path: str) -> Tuple[int, int]:
+def _number_of(path: str) -> str:
     number = os.stat(path).st_rdev
-    return os.major(number), os.minor(number)
-
-
-def _mounts(path: str) -> List[_Mount]:
-    """All mounts, the later ones last: of several at one place the last one counts (proc(5))."""
-    found = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            before, _, after = line.partition(" - ")
-            columns = before.split()
-            major, _, minor = columns[2].partition(":")
-            found.append(_Mount(columns[4].replace("\\040", " "), after.split()[0], (int(major), int(minor))))
-    return found
+    return f"{os.major(number)}:{os.minor(number)}"
 
 
 def _split_mapped(name: str) -> Tuple[str, str, str]:
     """Group and volume from the device mapper's name, in which hyphens of either are doubled."""
     group, hyphen, volume = name.replace("--", "\0").partition("-")
     return group.replace("\0", "-"), hyphen, volume.replace("\0", "-")
-
-
-def _first_line(path: str) -> Optional[str]:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return None
 
 
 def _refuse_shared(stacks: Sequence[Stack]) -> None:

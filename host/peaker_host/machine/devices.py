@@ -1,4 +1,4 @@
-"""Block devices: which one is which volume, how big, under which kernel name, mounted where."""
+"""Block devices, as the kernel lists them in /sys and /proc: volume, size, superblock, mounts, counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from peaker_host.machine.errors import DeviceInUse, NoFilesystem, WrongDevice
 _BLKGETSIZE64 = 0x80081272
 _SECTOR_BYTES = 512
 _EXT_MAGIC_OFFSET = 1024 + 56
-_EXT_INCOMPAT_OFFSET = 1024 + 96
 _EXT_64_BIT = 0x80
 
 
@@ -28,19 +27,43 @@ class BlockDevice:
     size_bytes: int
     kernel_name: str
 
+    @property
+    def number(self) -> str:
+        """The device number as the kernel writes it."""
+        return f"{self.major}:{self.minor}"
+
 
 @dataclass(frozen=True)
 class Superblock:
-    """A superblock names a device's filesystem kind, its uuid, and the bytes that it takes of its device, 0
-    where it is no filesystem.
+    """A superblock names a device's filesystem and its uuid; sizes are 0 where it is no filesystem.
+
+    `group_blocks`: blocks of an allocation group of XFS.
     """
 
     kind: str
     uuid: str
-    size_bytes: int = 0
+    block_bytes: int = 0
+    blocks: int = 0
+    group_blocks: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that the filesystem takes of its device."""
+        return self.block_bytes * self.blocks
 
 
-_EXT_BLOCK_BITS_AT_MOST = 6  # 64 KiB
+@dataclass(frozen=True)
+class Mount:
+    """A mount: its place, the number of its device, the kind of its filesystem, and whether it takes no writes."""
+
+    point: str
+    device: str
+    kind: str
+    read_only: bool
+
+
+EXT_BLOCK_BITS_AT_MOST = 6
+"""64 KiB (EXT4_MAX_BLOCK_LOG_SIZE)."""
 
 
 def by_id_path(by_id_dir: str, volume_id: str) -> str:
@@ -75,31 +98,47 @@ def kernel_name(major: int, minor: int) -> str:
 
 def serial_of(device: BlockDevice) -> Optional[str]:
     """The NVMe serial (the volume id without the hyphen); None where the device has none."""
-    try:
-        with open(f"/sys/block/{device.kernel_name}/device/serial", encoding="ascii") as file:
-            return file.read().strip() or None
-    except OSError:
-        return None
+    return first_line(f"/sys/block/{device.kernel_name}/device/serial") or None
 
 
 def mount_points(device: BlockDevice) -> List[str]:
     """Returns the places where this process sees the device mounted."""
-    wanted = f"{device.major}:{device.minor}"
-    points = []
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+    return [mount.point for mount in read_mounts() if mount.device == device.number]
+
+
+def read_mounts(path: str = "/proc/self/mountinfo") -> List[Mount]:
+    """Reads all mounts; of several at one place the last one counts, because it covers the others (proc(5))."""
+    found = []
+    with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
-            columns = line.split()
-            if columns[2] == wanted:
-                points.append(columns[4].replace("\\040", " "))
-    return points
+            before, _, after = line.partition(" - ")
+            columns, filesystem = before.split(), after.split()
+            if len(columns) >= 6 and len(filesystem) >= 3:
+                options = columns[5].split(",") + filesystem[2].split(",")
+                found.append(Mount(_unescaped(columns[4]), columns[2], filesystem[0], "ro" in options))
+    return found
+
+
+def first_line(path: str) -> str:
+    """Reads a file of /sys; empty where there is none."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def listed(directory: str) -> List[str]:
+    """Names in a directory of /sys, such as `slaves`; none where it is not there."""
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
 
 
 def holders(device: BlockDevice) -> List[str]:
     """Kernel names of the arrays and mapped devices that are built on the device."""
-    try:
-        return sorted(os.listdir(f"/sys/block/{device.kernel_name}/holders"))
-    except OSError:
-        return []
+    return listed(f"/sys/block/{device.kernel_name}/holders")
 
 
 def is_claimed(device: BlockDevice) -> bool:
@@ -141,18 +180,13 @@ def refuse_if_not_volume(device: BlockDevice, volume_id: str, by_id_dir: str) ->
 
 def read_superblock(path: str) -> Superblock:
     """Recognise XFS, ext4, LVM and md members by their first 8 KiB. Raises NoFilesystem when it is none of them."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        head = os.pread(descriptor, 8192, 0).ljust(8192, b"\0")
-    finally:
-        os.close(descriptor)
+    head = read_head(path)
     if head[:4] == b"XFSB":
         block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
-        return Superblock("xfs", _uuid(head[32:48]), block_bytes * blocks)
+        group_blocks = struct.unpack_from(">I", head, 84)[0]
+        return Superblock("xfs", _uuid(head[32:48]), block_bytes, blocks, group_blocks)
     if head[_EXT_MAGIC_OFFSET : _EXT_MAGIC_OFFSET + 2] == b"\x53\xef":
-        incompatible = struct.unpack_from("<I", head, _EXT_INCOMPAT_OFFSET)[0]
-        size = _ext_size(head[1024:], incompatible)
-        return Superblock("ext4", _uuid(head[1024 + 104 : 1024 + 120]), size)
+        return Superblock("ext4", _uuid(head[1024 + 104 : 1024 + 120]), *_ext_geometry(head[1024:]))
     for sector in range(4):
         if head[sector * 512 : sector * 512 + 8] == b"LABELONE":
             return Superblock("lvm_member", _lvm_uuid(head[sector * 512 :]))
@@ -169,12 +203,23 @@ def _lvm_uuid(label: bytes) -> str:
     return "-".join(text[low:high] for low, high in zip(cuts, cuts[1:]))
 
 
-def _ext_size(head: bytes, incompatible: int) -> int:
+def read_head(path: str) -> bytes:
+    """The first 8 KiB of a device."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, 8192, 0).ljust(8192, b"\0")
+    finally:
+        os.close(descriptor)
+
+
+def _ext_geometry(head: bytes) -> Tuple[int, int]:
+    """(bytes of a block, blocks)"""
     low, log_block = struct.unpack_from("<I", head, 4)[0], struct.unpack_from("<I", head, 24)[0]
-    high = struct.unpack_from("<I", head, 0x150)[0] if incompatible & _EXT_64_BIT else 0
-    if log_block > _EXT_BLOCK_BITS_AT_MOST:
+    has_64_bit = struct.unpack_from("<I", head, 96)[0] & _EXT_64_BIT
+    high = struct.unpack_from("<I", head, 0x150)[0] if has_64_bit else 0
+    if log_block > EXT_BLOCK_BITS_AT_MOST:
         raise NoFilesystem(f"the superblock of ext4 is damaged: blocks of 2^{10 + log_block} bytes")
-    return int(((high << 32) | low) << (10 + log_block))
+    return 1024 << log_block, (high << 32) | low
 
 
 def disk_counters(name: str) -> Dict[str, int]:
@@ -210,3 +255,10 @@ def _counters(columns: List[str]) -> Dict[str, int]:
 def _uuid(raw: bytes) -> str:
     text = raw.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def _unescaped(text: str) -> str:
+    """The kernel writes spaces and the like as three octal digits."""
+    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, letter)
+    return text

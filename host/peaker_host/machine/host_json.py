@@ -11,8 +11,7 @@ import os
 from dataclasses import asdict, replace
 from typing import Any, Dict, List, Sequence
 
-from peaker_host.machine.arguments import port
-from peaker_host.machine.command import Context, Parameter
+from peaker_host.machine.command import Context, Parameter, port
 from peaker_host.machine.errors import ImageUnfit
 from peaker_host.machine.files import read_json, write_atomically
 from peaker_host.machine.image_server import (

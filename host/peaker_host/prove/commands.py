@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import count, positive, positive_int
-from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.command import Command, Context, Parameter, count, positive, positive_int
 
 
 def _verify_storage(context: Context) -> Dict[str, Any]:

@@ -8,20 +8,18 @@ witness, and the generator watches its own processor time so that it is not take
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import asdict, replace
 from typing import Any, Callable, Dict, Sequence, Tuple
 
 from peaker_host.blocks.ranges import Range
 from peaker_host.blocks.timed_reads import PAGE_BYTES
-from peaker_host.machine.devices import BlockDevice, disk_counters, mount_points
+from peaker_host.machine.devices import BlockDevice, disk_counters, listed, mount_points
 from peaker_host.machine.errors import DeviceInUse
 from peaker_host.machine.processes import Processes
 from peaker_host.prove.knee_load import Load, Target
 from peaker_host.prove.knee_meter import Meter
-from peaker_host.prove.knee_search import search, warnings_about
-from peaker_host.prove.knee_steps import KneeSettings, Step
+from peaker_host.prove.knee_search import KneeSettings, Step, search, warnings_about
 from peaker_host.prove.scratch_file import device_under, readable_device, scratch_file
 
 THROUGHPUT_READ_BYTES = 256 * 1024
@@ -50,7 +48,7 @@ def find_knee(
     """
     device = readable_device(path)
     refuse_if_busy(device, allow_busy)
-    target = Target(path, device.size_bytes, device.kernel_name, _members_of(device.kernel_name), False)
+    target = Target(path, device.size_bytes, device.kernel_name, _members_of(device), False)
     target = replace(target, blocks=tuple(blocks))
     result = _run(target, settings, processes, on_step, seed)
     result["mounted_at"] = mount_points(device)
@@ -75,7 +73,7 @@ def find_mixed_knee(
     device = device_under(directory)
     refuse_if_busy(device, allow_busy)
     with scratch_file(directory, scratch_bytes) as path:
-        target = Target(path, scratch_bytes, device.kernel_name, _members_of(device.kernel_name), True)
+        target = Target(path, scratch_bytes, device.kernel_name, _members_of(device), True)
         result = _run(target, settings, processes, on_step, seed)
     result["scratch_bytes"] = scratch_bytes
     return result
@@ -156,9 +154,6 @@ def _throughput(target: Target, settings: KneeSettings, processes: Processes, se
     }
 
 
-def _members_of(name: str) -> Tuple[str, ...]:
+def _members_of(device: BlockDevice) -> Tuple[str, ...]:
     """The devices right under an array or a logical volume; none for a plain device."""
-    try:
-        return tuple(sorted(os.listdir(f"/sys/class/block/{name}/slaves")))
-    except OSError:
-        return ()
+    return tuple(listed(f"/sys/class/block/{device.kernel_name}/slaves"))

@@ -14,7 +14,7 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.understanding import MISFITS
 from peaker_host.prove.iostat_reports import device_rows
 from peaker_host.prove.knee_load import Load, Target
-from peaker_host.prove.knee_steps import KneeSettings, Member, Step
+from peaker_host.prove.knee_search import KneeSettings, Member, Step
 from peaker_host.prove.load_test import iostat_beside, nvme_counters, nvme_delta
 
 _MIB = 1024 * 1024

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 from peaker_host.blocks import cold_probe
 from peaker_host.blocks.live_blocks import LiveBlocks, kept_live_blocks, live_blocks_of
 from peaker_host.blocks.ranges import Range, difference, intersection
-from peaker_host.layouts.mounts import Mount, let_resync, open_mounts
+from peaker_host.layouts.mounts import OpenFilesystem, let_resync, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
 from peaker_host.machine.errors import CommandFailed, HostError, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.manifest import Manifest, Member, load_manifest, note_proven
@@ -100,7 +100,7 @@ class _Verification:
         if mounted:
             let_resync(self._settings, self._processes, made)
 
-    def _live(self, mounts: List[Mount]) -> Dict[str, LiveBlocks]:
+    def _live(self, mounts: List[OpenFilesystem]) -> Dict[str, LiveBlocks]:
         """Returns the live blocks by volume id: as kept before the database began, or as they are now."""
         run_id = self._request.run_id
         found = kept_live_blocks(self._settings, run_id)
@@ -115,7 +115,7 @@ class _Verification:
         urgent = self._urgent_blocks(mounts)
         return {key: replace(one, urgent=urgent.get(key, [])) for key, one in found.items()}
 
-    def _urgent_blocks(self, mounts: List[Mount]) -> Dict[str, List[Range]]:
+    def _urgent_blocks(self, mounts: List[OpenFilesystem]) -> Dict[str, List[Range]]:
         """Returns the blocks that a database needs before it may serve, by volume; nothing where the files
         cannot be found.
         """

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from peaker_host.health.commands import health_policy
-from peaker_host.machine.arguments import count, host_name, positive, positive_int, server_id
-from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.command import (
+    Command,
+    Context,
+    Parameter,
+    count,
+    host_name,
+    positive,
+    positive_int,
+    server_id,
+)
 from peaker_host.machine.host_json import OF_THE_CLUSTER, settled
 
 

@@ -16,14 +16,11 @@ from peaker_host.health.agent_retention import shorten_retention
 from peaker_host.health.policy import store_policy
 from peaker_host.health.responder import await_responder
 from peaker_host.health.unit import UNIT, install_health_service
-from peaker_host.layouts.mounts import Mount, let_resync, open_mounts, take_down
-from peaker_host.layouts.unmount import unmount
-from peaker_host.machine.devices import mount_points, refuse_if_used
+from peaker_host.layouts.mounts import let_resync, mount_at_place, open_mounts, take_down, unmount
 from peaker_host.machine.errors import (
     CommandFailed,
     DatabaseStartFailed,
     DatabaseUnreachable,
-    DeviceInUse,
     HostError,
     IdentityNotTaken,
     TornSnapshot,
@@ -42,8 +39,6 @@ from peaker_host.replicate.identity import (
 from peaker_host.replicate.replication import source_binlog_expire_seconds
 from peaker_host.replicate.server_ids import kept_server_id
 
-_MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime"}
-_MOUNT_TIMEOUT_SECONDS = 900.0
 _LAST_WORDS = "last_words.json"
 _TORN_CODE = "MY-011971"
 _TORN_TEXT = "is in the future"
@@ -81,7 +76,7 @@ def start_database(
     with contextlib.suppress(FileNotFoundError):
         os.unlink(settings.run_path(manifest.run_id, _LAST_WORDS))
     for mount in open_mounts(settings, processes, manifest):
-        say(mount_at_its_place(processes, mount))
+        say(mount_at_place(processes, mount))
     _start_only_on_volumes(settings, processes, manifest)
     if not marker.get("taken"):
         marker = _take_identity_once(settings, marker_path, marker, server_id, say)
@@ -168,28 +163,6 @@ def _last_words(settings: Settings, processes: Processes, path: str) -> Dict[str
     }
     write_json(path, said)
     return said
-
-
-def mount_at_its_place(processes: Processes, mount: Mount) -> str:
-    """Mount a filesystem unless it is there already. Refuses a place that holds something else."""
-    member, device = mount.top, mount.device
-    if member.mount_point in mount_points(device):
-        return f"{member.name}: already mounted at {member.mount_point}"
-    os.makedirs(member.mount_point, exist_ok=True)
-    if os.path.ismount(member.mount_point):
-        raise DeviceInUse(f"{member.mount_point} already carries another filesystem")
-    refuse_if_used(device, member.mount_point)
-    argv = [
-        "mount",
-        "-t",
-        member.filesystem,
-        "-o",
-        _MOUNT_OPTIONS[member.filesystem],
-        device.path,
-        member.mount_point,
-    ]
-    processes.run(argv, timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
-    return f"{member.name}: mounted at {member.mount_point}"
 
 
 def _take_identity_once(

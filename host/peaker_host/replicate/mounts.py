@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional
+from typing import Any, Dict, FrozenSet, Optional
 
-from peaker_host.machine.devices import by_id_path, describe_device, kernel_name, refuse_if_not_volume
+from peaker_host.machine.devices import (
+    Mount,
+    by_id_path,
+    describe_device,
+    first_line,
+    kernel_name,
+    listed,
+    read_mounts,
+    refuse_if_not_volume,
+)
 from peaker_host.machine.errors import HostError
 from peaker_host.machine.manifest import Member, load_manifest
 from peaker_host.machine.settings import Settings
 
 
-@dataclass(frozen=True)
-class Mount:
-    """A mount is a line of /proc/self/mountinfo: the device's number, and whether it takes writes."""
-
-    device: str
-    read_only: bool
-
-
 def check_mounts(settings: Settings, run_id: str) -> Dict[str, Any]:
     """One entry per volume of the run's manifest; `problem` is empty where all is as it was proven."""
-    mounts = read_mounts("/proc/self/mountinfo")
+    mounts = {mount.point: mount for mount in read_mounts()}
     return {
         "mounts": [
             {
@@ -34,20 +34,6 @@ def check_mounts(settings: Settings, run_id: str) -> Dict[str, Any]:
             for member in load_manifest(settings, run_id).members
         ]
     }
-
-
-def read_mounts(path: str) -> Dict[str, Mount]:
-    """Reads the mounts by place. The last one at a place counts, because it covers the others (proc(5))."""
-    found = {}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            before, _, after = line.partition(" - ")
-            columns, filesystem = before.split(), after.split()
-            if len(columns) < 6 or len(filesystem) < 3:
-                continue
-            options = columns[5].split(",") + filesystem[2].split(",")
-            found[columns[4].replace("\\040", " ")] = Mount(columns[2], "ro" in options)
-    return found
 
 
 def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> Optional[str]:
@@ -62,7 +48,7 @@ def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> Opti
         os.listdir(member.mount_point)
     except (HostError, OSError) as error:
         return str(error)
-    if f"{device.major}:{device.minor}" not in under:
+    if device.number not in under:
         return f"{member.mount_point} is on {', '.join(map(_name, sorted(under)))}, not on {member.volume_id}"
     return None
 
@@ -70,14 +56,8 @@ def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> Opti
 def _lowest(device: str) -> FrozenSet[str]:
     """The devices that this one stands on in the end; itself where it is no array and no logical volume."""
     below = f"/sys/dev/block/{device}/slaves"
-    names: List[str] = sorted(os.listdir(below)) if os.path.isdir(below) else []
-    if not names:
-        return frozenset({device})
-    found: FrozenSet[str] = frozenset()
-    for name in names:
-        with open(os.path.join(below, name, "dev"), encoding="ascii") as file:
-            found |= _lowest(file.read().strip())
-    return found
+    numbers = [first_line(os.path.join(below, name, "dev")) for name in listed(below)]
+    return frozenset().union(*map(_lowest, numbers)) if numbers else frozenset({device})
 
 
 def _name(device: str) -> str:

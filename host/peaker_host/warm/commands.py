@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from peaker_host.machine.arguments import not_negative
-from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.command import Command, Context, Parameter, not_negative
 from peaker_host.warm.reading_order import PrewarmRequest
 
 

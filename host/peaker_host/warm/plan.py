@@ -31,7 +31,7 @@ from peaker_host.blocks.ranges import (
     total,
 )
 from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_blocks
-from peaker_host.layouts.mounts import Mount, open_mounts
+from peaker_host.layouts.mounts import OpenFilesystem, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
 from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.manifest import Manifest, Member
@@ -149,7 +149,7 @@ class Planner:
             found[name] = replace(found[name], urgent=merged(urgent))
         keep_live_blocks(self._settings, self._request.run_id, found)
 
-    def _filesystem(self, mount: Mount, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
+    def _filesystem(self, mount: OpenFilesystem, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
         volumes = []
         for member in mount.members:
             device = mount.device if mount.stack is None else describe_device(member.path)
@@ -284,7 +284,7 @@ def with_files(
 
 
 def urgent_blocks(
-    settings: Settings, processes: Processes, mounts: Sequence[Mount]
+    settings: Settings, processes: Processes, mounts: Sequence[OpenFilesystem]
 ) -> Dict[str, List[Range]]:
     """Returns the hot and recovery blocks of all volumes, which a database needs before it may serve, by
     volume id.

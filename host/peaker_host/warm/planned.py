@@ -12,7 +12,7 @@ from peaker_host.blocks.database_files import DatabaseFiles
 from peaker_host.blocks.filesystem_maps import FilesystemMap
 from peaker_host.blocks.ranges import Range, difference, intersection, merged
 from peaker_host.blocks.stack_places import block_orders
-from peaker_host.layouts.mounts import Mount
+from peaker_host.layouts.mounts import OpenFilesystem
 from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.settings import Settings
@@ -51,7 +51,7 @@ class PlannedVolume:
 class PlannedFilesystem:
     """One filesystem: its volumes, and what was found out about it. Blocks of `used` are of the mounted device."""
 
-    mount: Mount
+    mount: OpenFilesystem
     volumes: List[PlannedVolume]
     used: Optional[List[Range]] = None
     used_unreadable: bool = False
@@ -101,7 +101,7 @@ class Prober:
         volume.probe = probe(volume.device.path, volume.device.size_bytes, cold, random.SystemRandom())
 
 
-def on_volumes(mount: Mount, blocks: Sequence[Range]) -> Dict[str, List[Range]]:
+def on_volumes(mount: OpenFilesystem, blocks: Sequence[Range]) -> Dict[str, List[Range]]:
     """Blocks of the mounted device, by volume id."""
     if mount.stack is None:
         return {mount.top.volume_id: list(blocks)}

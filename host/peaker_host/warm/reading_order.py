@@ -8,8 +8,7 @@ rest that the filesystem has allocated. remainder: the rest of the snapshot.
 from dataclasses import dataclass
 from typing import Callable, Iterable, List, Optional, Sequence, Tuple
 
-from peaker_host.blocks.database_files import Tablespace, pages_in
-from peaker_host.blocks.hot_pages import hot_blocks
+from peaker_host.blocks.database_files import Tablespace, hot_blocks, pages_in
 from peaker_host.blocks.ranges import (
     Range,
     blocks_of_bytes,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses, answering, json_row, status, table, variables
+from host_bench import Host, ScriptedProcesses, answering, json_row, mounts_of, status, table, variables
 from peaker_host.database import data_paths
 from peaker_host.donor import base_replica
 from peaker_host.donor.base_checks import Filesystem
@@ -83,7 +83,7 @@ def responder() -> Iterator[int]:
 def base(host: Host, responder: int, monkeypatch: pytest.MonkeyPatch) -> Base:
     programs = Programs()
     monkeypatch.setattr(data_paths, "links_in", lambda _datadir: [])
-    monkeypatch.setattr("peaker_host.donor.base_checks.read_filesystems", lambda: MOUNTS)
+    monkeypatch.setattr("peaker_host.donor.base_checks.read_mounts", lambda: mounts_of(MOUNTS))
     programs.on("systemctl").on("SELECT 1", answer=table({"1": 1})).on("innodb_buffer_pool_dump_pct")
     programs.on("CURRENT_USER", answer=json_row(who="root@localhost"))
     programs.on("IF(@@GLOBAL.performance_schema", answer=json_row(on=1))
@@ -227,7 +227,7 @@ class TestRefusals:
     def test_volumes_that_are_not_those_of_the_settings(
         self, base: Base, monkeypatch: pytest.MonkeyPatch, mounts: dict[str, str], why: str
     ) -> None:
-        monkeypatch.setattr("peaker_host.donor.base_checks.read_filesystems", lambda: mounts)
+        monkeypatch.setattr("peaker_host.donor.base_checks.read_mounts", lambda: mounts_of(mounts))
         assert why in base.refused(account_here=True)["volumes"]["detail"]
 
     def test_a_transaction_that_somebody_wrote_on_the_replica(

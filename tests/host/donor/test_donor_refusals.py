@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table, variables
+from host_bench import RUNNING, Host, ScriptedProcesses, json_row, mounts_of, status, table, variables
 from peaker_host.database import data_paths
 from peaker_host.database.data_paths import DataPath, Misplaced, misplaced
 from peaker_host.database.mysql_client import admin_client
@@ -51,7 +51,7 @@ def prepare(host: Host, programs: ScriptedProcesses) -> None:
 
 @pytest.fixture
 def replica(programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch) -> ScriptedProcesses:
-    monkeypatch.setattr(data_paths, "read_mounts", lambda: MOUNTS)
+    monkeypatch.setattr(data_paths, "read_mounts", lambda: mounts_of(dict.fromkeys(MOUNTS, "xfs")))
     monkeypatch.setattr(data_paths, "links_in", lambda _datadir: [])
     programs.on("SHOW REPLICA STATUS", answer=status())
     programs.on("super_read_only", answer=json_row(read_only=1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import host_bench
 import pytest
-from peaker_host.layouts.unmount import unmount
+from peaker_host.layouts.mounts import unmount
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Processes
 

@@ -23,8 +23,7 @@ from peaker_host.prove import knee
 from peaker_host.prove.knee import find_knee, find_mixed_knee
 from peaker_host.prove.knee_load import Load, Places, Target
 from peaker_host.prove.knee_meter import Meter, summarise_witness
-from peaker_host.prove.knee_search import search, warnings_about
-from peaker_host.prove.knee_steps import KneeSettings, Search, Step
+from peaker_host.prove.knee_search import KneeSettings, Search, Step, search, warnings_about
 from peaker_host.prove.scratch_file import scratch_file
 
 from localcloud.blockstore import ColdBlockStore, cleanup

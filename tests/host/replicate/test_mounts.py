@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from host_bench import MIB, RUN_ID, Host, Volume
-from peaker_host.replicate.mounts import Mount, read_mounts
+from peaker_host.machine.devices import Mount, read_mounts
 
 
 @pytest.fixture
@@ -79,7 +79,8 @@ def test_mounts_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:
         "38 36 7:1 / /var/lib/mysql ro,noatime - ext4 /dev/loop1 rw\n"
         "no mount\n"
     )
-    assert read_mounts(str(path)) == {
-        "/var/lib/mysql": Mount("7:1", read_only=True),
-        "/my place": Mount("259:2", read_only=True),
-    }
+    assert read_mounts(str(path)) == [
+        Mount("/var/lib/mysql", "259:1", "xfs", read_only=False),
+        Mount("/my place", "259:2", "ext4", read_only=True),
+        Mount("/var/lib/mysql", "7:1", "ext4", read_only=True),
+    ]

@@ -10,6 +10,7 @@ from host_bench import MIB, Host
 from peaker_host.blocks.database_files import (
     Tablespace,
     find_database,
+    hot_blocks,
     is_recovery_file,
     pages_in,
     parse_tablespace_header,
@@ -17,7 +18,6 @@ from peaker_host.blocks.database_files import (
     recovery_blocks,
 )
 from peaker_host.blocks.filesystem_maps import FileEntry, open_map
-from peaker_host.blocks.hot_pages import hot_blocks
 from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
 from peaker_host.machine.processes import Processes
 from peaker_host.warm.plan import with_files

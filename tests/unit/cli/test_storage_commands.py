@@ -12,7 +12,7 @@ from peaker_cli.app import app
 from peaker_cli.storage import knee
 from peaker_cli.storage.knee_plot import plot_knee
 from peaker_host.machine.errors import DeviceInUse
-from peaker_host.prove.knee_steps import KneeSettings
+from peaker_host.prove.knee_search import KneeSettings
 from typer.testing import CliRunner
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
