@@ -536,7 +536,7 @@ def _programs() -> Iterator[EntryPoint]:
         (),
     )
     yield EntryPoint(
-        "fio", JSON_TEXT, lambda case: load_test._run_fio(saying(case), "/log", 8, 10), (FIO,), own,
+        "fio", JSON_TEXT, lambda case: load_test._run_fio(saying(case), "/log", 10), (FIO,), own,
     )  # fmt: skip
     yield EntryPoint(
         "nvme stats", JSON_TEXT, lambda case: load_test.nvme_counters(saying(case), "nvme1n1"), (NVME,), (),

@@ -13,7 +13,7 @@ from host_bench import Host
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.page_list import dump_buffer_pool
 from peaker_host.database.page_load import begin_buffer_pool_load, load_buffer_pool
-from peaker_host.donor.commands import COMMANDS
+from peaker_host.donor.prepare_donor import DUMP_PERCENT
 from peaker_host.machine.processes import Processes
 
 from cloud_rig.real_machine import IMAGES, free_port
@@ -37,12 +37,6 @@ _FILL = """SET SESSION cte_max_recursion_depth = 1000000;
 CREATE TABLE shop.{name} (id INT PRIMARY KEY, text VARCHAR(8000)) CHARSET latin1
 WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < {rows})
 SELECT id, REPEAT('a', {size}) AS text FROM n"""
-PERCENT = next(
-    parameter.default
-    for command in COMMANDS
-    for parameter in command.parameters
-    if parameter.option == "--dump-percent"
-)
 
 
 def quiet(_text: str) -> None:
@@ -89,7 +83,7 @@ def copied(host: Host) -> Iterator[Server]:
             for round_ in range(3):
                 ask_for_the_hot_table(donor, round_)
                 donor.ask("DO SLEEP(1.1)")
-            listed = dump_buffer_pool(client_of(donor), host.settings, PERCENT, 240)
+            listed = dump_buffer_pool(client_of(donor), host.settings, DUMP_PERCENT, 240)
             assert 0.6 * 4096 <= listed <= 0.75 * 4096, (
                 "a quarter of the pool is left for what the copy reads by itself"
             )

@@ -31,28 +31,15 @@ def why_not_measurable(path: str) -> str | None:
     except ValueError as error:
         return f"{path!r}: {error}"
     if stat.S_ISDIR(kind):
-        return f"{path} is a directory; to measure the file system that it is on, use --scratch {path}"
+        return f"{path} is a directory, not a block device; lsblk lists them"
     if stat.S_ISREG(kind):
-        return f"{path} is a file, not a block device; to measure what it is on, use --scratch {Path(path).parent}"
+        return f"{path} is a file, not a block device; lsblk lists them"
     if not stat.S_ISBLK(kind):
         return f"{path} is not a block device; lsblk lists them"
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
         return f"{path}: {_CANNOT_OPEN.get(error.errno or 0, error.strerror)}"
-    return None
-
-
-def why_no_scratch(path: Path) -> str | None:
-    """Returns the reason why no scratch file can be made in this directory; None when it can, as far as that
-    shows without trying.
-    """
-    if not path.exists():
-        return f"{path} does not exist; make the directory first"
-    if not path.is_dir():
-        return f"{path} is not a directory; --scratch makes a new file in a directory"
-    if not os.access(path, os.W_OK | os.X_OK):
-        return f"{path}: you may not write there; choose another directory, or run the command with sudo"
     return None
 
 

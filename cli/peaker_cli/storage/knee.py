@@ -26,7 +26,7 @@ from peaker.domain.storage.io_findings import (
 from peaker.domain.storage.storage_judgement import exceeded_during
 from peaker_host.machine.errors import DeviceInUse, HostError
 from peaker_host.machine.processes import Processes
-from peaker_host.prove.knee import find_knee, find_mixed_knee
+from peaker_host.prove.knee import find_knee
 from peaker_host.prove.knee_search import KneeSettings, Step
 from rich.console import Console
 from rich.table import Table
@@ -34,30 +34,21 @@ from rich.text import Text
 
 from peaker_cli.failures import say
 from peaker_cli.printing import console, echo
-from peaker_cli.storage.block_device import why_no_scratch, why_not_measurable
+from peaker_cli.storage.block_device import why_not_measurable
 from peaker_cli.storage.iostat import style_of
 from peaker_cli.storage.promises import parse_instance, parse_volumes
 
 EPILOG = (
     "Examples: peaker knee /dev/nvme1n1 --volume 3000:125    "
     "peaker knee /dev/nvme1n1 --settle 10 --window 30 --plot knee.png    "
-    "peaker knee --scratch /var/lib/mysql-scratch --json"
+    "peaker knee /dev/nvme1n1 --json"
 )
 _PLOT_ENDINGS = (".png", ".svg")
 _MIB = 1024 * 1024
 
 
 def knee_command(
-    device: Annotated[str | None, typer.Argument(help="Block device to read, e.g. /dev/nvme1n1.")] = None,
-    scratch: Annotated[
-        Path | None,
-        typer.Option(
-            "--scratch", help="Instead of a device: two reads to one write on a new file in this directory."
-        ),
-    ] = None,
-    scratch_mib: Annotated[
-        int, typer.Option("--scratch-mib", min=64, help="Size of the scratch file.")
-    ] = 1024,
+    device: Annotated[str, typer.Argument(help="Block device to read, e.g. /dev/nvme1n1.")],
     settle: Annotated[
         float, typer.Option("--settle", min=0.1, help="Seconds before a step is measured.")
     ] = 2.0,
@@ -86,8 +77,10 @@ def knee_command(
     is refused. Warm a restored volume first: cold blocks are measured as they are. On EBS take --settle 10
     --window 30, on a volume without burst credit.
     """
-    _check_choice(device, scratch, plot)
-    _check_target(device, scratch)
+    _check_plot(plot)
+    why = why_not_measurable(device)
+    if why is not None:
+        raise _failure(why)
     limits = Limits(volumes=parse_volumes(volume or ()), instance=parse_instance(instance))
     settings = KneeSettings(
         max_concurrency=max_concurrency,
@@ -97,12 +90,7 @@ def knee_command(
     )
     progress = _Progress()
     try:
-        if scratch is not None:
-            result = find_mixed_knee(
-                str(scratch), scratch_mib * _MIB, settings, Processes(), progress.show, even_if_busy
-            )
-        else:
-            result = find_knee(str(device), settings, Processes(), progress.show, even_if_busy)
+        result = find_knee(device, settings, Processes(), progress.show, even_if_busy)
     except DeviceInUse as error:
         raise _failure(
             f"{error}. Measure when it is idle, or take --even-if-busy and slow the others down"
@@ -110,7 +98,7 @@ def knee_command(
     except HostError as error:
         raise _failure(str(error)) from error
     except OSError as error:
-        raise _failure(f"{scratch or device}: {error.strerror or error}") from error
+        raise _failure(f"{device}: {error.strerror or error}") from error
     diagnosis = diagnose_steps(result, limits)
     findings = findings_at_the_top(result, limits, diagnosis)
     comparison = _comparison(result, limits)
@@ -184,20 +172,12 @@ def _judged(findings: tuple[Finding, ...], comparison: tuple[PlanComparison, ...
     }
 
 
-def _check_target(device: str | None, scratch: Path | None) -> None:
-    why = why_no_scratch(scratch) if scratch is not None else why_not_measurable(str(device))
-    if why is not None:
-        raise _failure(why)
-
-
 def _failure(message: str) -> typer.Exit:
     say(message)
     return typer.Exit(1)
 
 
-def _check_choice(device: str | None, scratch: Path | None, plot: Path | None) -> None:
-    if (device is None) == (scratch is None):
-        raise typer.BadParameter("give either a device to read or --scratch DIRECTORY")
+def _check_plot(plot: Path | None) -> None:
     if plot is None:
         return
     if plot.suffix.lower() not in _PLOT_ENDINGS:
@@ -262,7 +242,7 @@ def _show(
 
 
 def _step_table(result: dict[str, Any], diagnosis: DeviceDiagnosis) -> Table:
-    title = f"{result['path']} ({result['device']}): 16 KiB, {result['pattern']}"
+    title = f"{result['path']} ({result['device']}): 16 KiB reads"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in (
         "concurrency",

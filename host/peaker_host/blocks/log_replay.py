@@ -21,11 +21,13 @@ from typing import Any, Dict, List, Optional, Tuple
 from peaker_host.blocks.ranges import Range, complement
 from peaker_host.machine.devices import describe_device, mount_points, read_mounts
 from peaker_host.machine.errors import CommandFailed, LogNotReplayed, ToolMissing
+from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes, package_place
 from peaker_host.machine.settings import Settings
 
 MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime,noinit_itable"}
+_LOCK = "replay.lock"
 _TIMEOUT_SECONDS = 900.0
 _CLONE_NEWNS = 0x00020000
 _MNT_DETACH = 2
@@ -57,7 +59,7 @@ def replay_log(
     place = settings.run_path(run_id, f"replay-{member.volume_id}")
     os.makedirs(place, mode=0o700, exist_ok=True)
     argv = [sys.executable or "python3", "-c", _PROGRAM, package_place()]
-    argv += [os.path.realpath(member.path), place, member.filesystem, _lock_path(settings)]
+    argv += [os.path.realpath(member.path), place, member.filesystem, settings.state_path(_LOCK)]
     try:
         said = processes.run(argv, timeout_seconds=_TIMEOUT_SECONDS).stdout
         answer: Dict[str, Any] = json.loads(said.splitlines()[-1])
@@ -74,7 +76,7 @@ def replay_log(
 
 def await_replays(settings: Settings) -> None:
     """Return when no replay of an engine that was killed is still under way on this host."""
-    with open(_lock_path(settings), "a", encoding="ascii") as lock:
+    with open_lock_file(settings.state_path(_LOCK)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
@@ -122,7 +124,7 @@ def main(argv: List[str]) -> None:
     device, place, kind, lock_path = argv
     answer: Dict[str, Any] = {"error": "", "message": "", "free": None}
     try:
-        with open(lock_path, "a", encoding="ascii") as lock:
+        with open_lock_file(lock_path) as lock:
             # Several volumes at once; whoever waits for all of them takes it alone.
             fcntl.flock(lock, fcntl.LOCK_SH)
             _enter_own_namespace(place)
@@ -158,11 +160,3 @@ def _is_below(path: str, point: str) -> bool:
 
 def _run(argv: List[str]) -> None:
     Processes().run(argv, timeout_seconds=_TIMEOUT_SECONDS)
-
-
-def _lock_path(settings: Settings) -> str:
-    os.makedirs(settings.state_dir, exist_ok=True)
-    path = os.path.join(settings.state_dir, "replay.lock")
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    return path

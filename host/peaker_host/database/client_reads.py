@@ -13,7 +13,7 @@ from typing import Any, Dict, Optional, Tuple
 from peaker_host.database.client_statements import NOT_COUNTED, read_counters
 from peaker_host.database.mysql_client import MysqlClient, status_text
 from peaker_host.machine.errors import HostError, UnreadableFile
-from peaker_host.machine.files import read_json, read_text, write_json
+from peaker_host.machine.files import boot_id, read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import MISFITS
 
@@ -22,7 +22,7 @@ SHORTEST_WINDOW_SECONDS = 5.0
 # Uptime is in whole seconds, read a moment before the clock.
 _SAME_START_SECONDS = 3.0
 _BEGUN = "counting begins with this look: it is the first, or the server or the machine started anew"
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_FILE = "client_reads.json"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def measure_reads(settings: Settings, client: MysqlClient) -> Dict[str, Any]:
         if now is None:
             return {"reads_per_second": None, "reads_unknown": NOT_COUNTED}
         kept, rate = reads_since(_stored(settings), now)
-        write_json(settings.client_reads_path, asdict(kept))
+        write_json(settings.state_path(_FILE), asdict(kept))
     except (OSError, HostError, *MISFITS) as error:
         return {"reads_per_second": None, "reads_unknown": f"{type(error).__name__}: {error}"}
     return {"reads_per_second": rate, "reads_unknown": _BEGUN if rate is None else ""}
@@ -69,12 +69,12 @@ def _look(client: MysqlClient) -> Optional[Look]:
     if counters is None:
         return None
     at = time.clock_gettime(time.CLOCK_BOOTTIME)
-    return Look((read_text(_BOOT_ID) or "").strip(), at, at - uptime_seconds, counters.statements)
+    return Look(boot_id(), at, at - uptime_seconds, counters.statements)
 
 
 def _stored(settings: Settings) -> Optional[Look]:
     try:
-        stored: Dict[str, Any] = read_json(settings.client_reads_path) or {}
+        stored: Dict[str, Any] = read_json(settings.state_path(_FILE)) or {}
         told = stored["reads_per_second"]
         return Look(
             str(stored["boot_id"]),

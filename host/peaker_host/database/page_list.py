@@ -18,6 +18,7 @@ from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.borrowed_variables import BorrowedVariables
 from peaker_host.database.mysql_client import MysqlClient, status_text
 from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable
+from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.settings import Settings
 
 _PERCENT = "innodb_buffer_pool_dump_pct"
@@ -97,14 +98,13 @@ def _restore(client: MysqlClient, settings: Settings) -> bool:
 
 
 def _borrowed(settings: Settings) -> BorrowedVariables:
-    return BorrowedVariables(settings.borrowed_paths[1], (_PERCENT, _FILENAME))
+    return BorrowedVariables(settings.state_path("donor-settings.json"), (_PERCENT, _FILENAME))
 
 
 @contextlib.contextmanager
 def _locked(settings: Settings, wait: bool) -> Iterator[bool]:
     """Held while a dump runs; the kernel lets go of it when the process is killed."""
-    os.makedirs(settings.state_dir, exist_ok=True)
-    with open(os.path.join(settings.state_dir, "donor-settings.lock"), "w", encoding="utf-8") as file:
+    with open_lock_file(settings.state_path("donor-settings.lock")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

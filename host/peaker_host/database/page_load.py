@@ -137,4 +137,4 @@ def _count(client: MysqlClient, name: str) -> int:
 
 def borrowed_capacities(settings: Settings) -> BorrowedVariables:
     """Returns the variables that are raised until the pages are loaded."""
-    return BorrowedVariables(settings.borrowed_paths[0], _CAPACITIES)
+    return BorrowedVariables(settings.state_path("load-settings.json"), _CAPACITIES)

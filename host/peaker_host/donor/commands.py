@@ -14,9 +14,7 @@ from peaker_host.machine.command import (
     count,
     not_negative,
     path_or_nothing,
-    percent,
     port,
-    positive,
     typed,
 )
 from peaker_host.machine.settings import DEFAULT_PATH, ENGINES
@@ -42,8 +40,6 @@ def _prepare_donor(context: Context) -> Dict[str, Any]:
         context.settings,
         context.processes,
         arguments.mount_points,
-        arguments.dump_percent,
-        arguments.timeout_seconds,
         context.say,
     )
 
@@ -84,8 +80,6 @@ COMMANDS = (
                 "where the volumes that will be snapshotted are mounted, separated by commas",
                 absolute_paths,
             ),
-            Parameter("--dump-percent", "share of the buffer pool to list at most", percent, 75),
-            Parameter("--timeout-seconds", "for the dump", positive, 120.0),
         ),
         fenced=True,
         alone=True,

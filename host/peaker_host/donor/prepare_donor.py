@@ -12,22 +12,22 @@ from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, only_ch
 from peaker_host.layouts.discover import discover
 from peaker_host.layouts.image_fit import donor_facts
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions
-from peaker_host.machine.freeze import freeze_all, freeze_for_a_moment
+from peaker_host.machine.freeze import freeze_all
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import stack_document
 from peaker_host.replicate.channel_record import write_record
 from peaker_host.replicate.errant import look_for_errant, told
 
-__all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor", "refuse_source"]
+# Of the buffer pool's pages so many are listed at most.
+DUMP_PERCENT = 75
+_DUMP_TIMEOUT_SECONDS = 120.0
 
 
 def prepare_donor(
     settings: Settings,
     processes: Processes,
     volumes: Sequence[str],
-    dump_percent: int,
-    timeout_seconds: float,
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
     """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position.
@@ -40,7 +40,7 @@ def prepare_donor(
     refuse_outside(client, settings.engine, volumes)
     _refuse_errant(settings, processes, client, say)
     layout = discover(settings, processes, volumes)
-    pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
+    pages = dump_buffer_pool(client, settings, DUMP_PERCENT, _DUMP_TIMEOUT_SECONDS)
     say(f"page list dumped: {pages} pages")
     directories = data_directories(client, settings)
     write_record(client, settings.engine, directories[0])
@@ -54,16 +54,12 @@ def prepare_donor(
         {
             "gtid_set": dialect.executed_set,
             "server_uuid": dialect.server_uuid,
-            "server_id": "@@GLOBAL.server_id",
-            "buffer_pool_bytes": "@@GLOBAL.innodb_buffer_pool_size",
         }
     )
     return {
         "gtid_set": str(facts["gtid_set"]).replace("\n", ""),
         "server_uuid": facts["server_uuid"],
-        "server_id": int(facts["server_id"]),
         "lag_seconds": status.lag_seconds,
-        "source_host": status.source_host,
         "buffer_pool_pages": pages,
         # The list has three quarters of a full pool: what fits an instance is judged by what the donor holds.
         "buffer_pool_held_pages": int(status_text(client, "Innodb_buffer_pool_pages_data") or pages),

@@ -25,6 +25,8 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import MISFITS
 
+# Files of the state directory: while the first is there the answer is 404; a look of drain_replica touches the second.
+MAINTENANCE, _DRAINING = "maintenance", "draining"
 SAMPLE_SECONDS = 1.0
 # So many in a row turn the answer: one slow answer takes no replica out, and one quick answer brings none back.
 GOOD_SAMPLES, BAD_SAMPLES = 3, 2
@@ -168,7 +170,7 @@ class Sampler:
 
 def answer_now(state: HealthState, settings: Settings) -> Tuple[int, Dict[str, Any]]:
     """HTTP status and body of this moment, with what people have set on this host."""
-    status, body = state.answer(os.path.exists(settings.maintenance_path), time.monotonic())
+    status, body = state.answer(os.path.exists(settings.state_path(MAINTENANCE)), time.monotonic())
     return status, {**body, "draining": is_draining(settings, time.time())}
 
 
@@ -206,20 +208,20 @@ def await_responder(settings: Settings, wait_seconds: float) -> Tuple[int, Dict[
 
 def mark_draining(settings: Settings) -> None:
     """Remember that this replica is being drained, for the responder's body."""
-    write_atomically(settings.draining_path, "draining\n")
+    write_atomically(settings.state_path(_DRAINING), "draining\n")
 
 
 def is_draining(settings: Settings, now: float) -> bool:
     """Tells whether drain_replica asked within the last two minutes. `now` in seconds since the epoch."""
     try:
-        return now - os.path.getmtime(settings.draining_path) < DRAINING_SECONDS
+        return now - os.path.getmtime(settings.state_path(_DRAINING)) < DRAINING_SECONDS
     except FileNotFoundError:
         return False
 
 
 def set_maintenance(settings: Settings, on: bool) -> Dict[str, Any]:
     """Turn maintenance on or off; saying it twice changes nothing."""
-    path = settings.maintenance_path
+    path = settings.state_path(MAINTENANCE)
     was = os.path.exists(path)
     if on and not was:
         write_atomically(path, "on\n")

@@ -22,14 +22,13 @@ from peaker_host.machine.errors import (
     StateDirectoryFull,
     UnreadableFile,
 )
-from peaker_host.machine.files import read_json, read_text, write_json
+from peaker_host.machine.files import boot_id, open_lock_file, read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 
 # Shorter than the shortest time-out of a document whose command waits here: who is refused can say so.
 _WAIT_SECONDS = 120.0
 _LOOK_SECONDS = 0.1
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def admit(settings: Settings, sent: Sent, now: float) -> None:
             "it is sent again. If that clock is wrong, set it"
         )
     if sent.token is not None:
-        with _locked(settings, "fence.lock"):
+        with _fence_locked(settings):
             _keep_highest(settings, sent.command, sent.token)
 
 
@@ -96,7 +95,7 @@ def run_alone(
 @contextlib.contextmanager
 def alone(settings: Settings, sent: Sent) -> Iterator[bool]:
     """Holds host.lock; says whether another command had it first. Waits for its own like as long as that takes."""
-    with _open(settings, "host.lock") as lock:
+    with open_lock_file(settings.state_path("host.lock")) as lock:
         has_waited = False
         deadline = time.monotonic() + _WAIT_SECONDS
         while not _taken(lock):
@@ -114,12 +113,12 @@ def alone(settings: Settings, sent: Sent) -> Iterator[bool]:
 
 def forget_tokens(settings: Settings) -> None:
     """Forgets what tokens were seen, for a ledger that begins anew."""
-    with _locked(settings, "fence.lock"), contextlib.suppress(FileNotFoundError):
-        os.unlink(_path(settings, "fence.json"))
+    with _fence_locked(settings), contextlib.suppress(FileNotFoundError):
+        os.unlink(settings.state_path("fence.json"))
 
 
 def _keep_highest(settings: Settings, command: str, token: FencingToken) -> None:
-    path = _path(settings, "fence.json")
+    path = settings.state_path("fence.json")
     seen = read_json(path) or {}
     with understood(UnreadableFile, path, "run `peaker prepare-base` or delete it"):
         first, second = seen.get(token.ledger, (0, 0))
@@ -139,10 +138,10 @@ def _keep_highest(settings: Settings, command: str, token: FencingToken) -> None
 def _result(settings: Settings, sent: Sent) -> Optional[Dict[str, Any]]:
     """Returns the newest command's record where it asked the same on this boot of the host."""
     try:
-        last = read_json(_path(settings, "last_command.json")) or {}
+        last = read_json(settings.state_path("last_command.json")) or {}
     except UnreadableFile:
         return None
-    is_same = last.get("key") == sent.key and last.get("boot") == _boot_id()
+    is_same = last.get("key") == sent.key and last.get("boot") == boot_id()
     return last if is_same and isinstance(last.get("result"), dict) else None
 
 
@@ -153,14 +152,14 @@ def _fields(record: Dict[str, Any]) -> Dict[str, Any]:
 
 def _forget_result(settings: Settings) -> None:
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(_path(settings, "last_command.json"))
+        os.unlink(settings.state_path("last_command.json"))
 
 
 def _keep_result(settings: Settings, sent: Sent, result: Dict[str, Any]) -> None:
     """A disk that is full loses the memory of it, not the command."""
-    record = {"key": sent.key, "not_after": sent.not_after, "boot": _boot_id(), "result": result}
+    record = {"key": sent.key, "not_after": sent.not_after, "boot": boot_id(), "result": result}
     with contextlib.suppress(OSError):
-        write_json(_path(settings, "last_command.json"), record)
+        write_json(settings.state_path("last_command.json"), record)
 
 
 def _taken(lock: IO[str]) -> bool:
@@ -182,26 +181,10 @@ def _holder(lock: IO[str]) -> List[str]:
 
 
 @contextlib.contextmanager
-def _locked(settings: Settings, name: str) -> Iterator[None]:
-    with _open(settings, name) as lock:
+def _fence_locked(settings: Settings) -> Iterator[None]:
+    with open_lock_file(settings.state_path("fence.lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _open(settings: Settings, name: str) -> IO[str]:
-    """Opens a lock's file for root alone: another user who could open it could keep every command from running."""
-    os.makedirs(settings.state_dir, exist_ok=True)
-    descriptor = os.open(_path(settings, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return os.fdopen(descriptor, "r+", encoding="utf-8")
-
-
-def _path(settings: Settings, name: str) -> str:
-    return os.path.join(settings.state_dir, name)
-
-
-def _boot_id() -> str:
-    return (read_text(_BOOT_ID) or "").strip()
 
 
 def _utc(seconds: float) -> str:

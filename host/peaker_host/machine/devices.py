@@ -232,12 +232,6 @@ def disk_counters(name: str) -> Dict[str, int]:
     raise WrongDevice(f"{name} is not in /proc/diskstats")
 
 
-def await_between(before: Dict[str, int], after: Dict[str, int]) -> Tuple[int, Optional[float]]:
-    """Reads completed between two counters and their mean time in ms; None when there was no read."""
-    reads = after["reads"] - before["reads"]
-    return reads, (after["read_ms"] - before["read_ms"]) / reads if reads > 0 else None
-
-
 def _counters(columns: List[str]) -> Dict[str, int]:
     numbers = [int(column) for column in columns[3:14]]
     return {

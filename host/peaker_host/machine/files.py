@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from typing import Any, Dict, Optional
+from typing import IO, Any, Dict, Optional
 
 from peaker_host.machine.errors import UnreadableFile
 from peaker_host.machine.understanding import understood
@@ -34,6 +34,18 @@ def write_atomically(path: str, text: str, mode: int = 0o644) -> None:
 def write_json(path: str, content: Dict[str, Any]) -> None:
     """Replace a JSON document in one step."""
     write_atomically(path, json.dumps(content, separators=(",", ":")) + "\n")
+
+
+def open_lock_file(path: str) -> IO[str]:
+    """Opens a lock's file for root alone: another user who could open it could keep every command from running."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "r+", encoding="utf-8")
+
+
+def boot_id() -> str:
+    """The id of this boot of the host; empty where the kernel tells none."""
+    return (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
 
 
 def read_json(path: str) -> Optional[Dict[str, Any]]:

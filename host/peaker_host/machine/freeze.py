@@ -53,11 +53,6 @@ def freeze_all(directories: Iterable[str]) -> Dict[str, Freeze]:
     return {root: freeze(root) for root in mount_roots(directories)}
 
 
-def freeze_for_a_moment(path: str) -> float:
-    """Freeze and thaw a filesystem. Returns for how long it stood, in seconds; 0 where it could not be frozen."""
-    return freeze(path).seconds or 0.0
-
-
 def freeze(path: str) -> Freeze:
     """Write the filesystem out, freeze it, thaw it. One that cannot be frozen (no right, not supported) is synced."""
     guard = subprocess.Popen(

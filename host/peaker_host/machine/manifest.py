@@ -34,7 +34,7 @@ FILESYSTEMS = ("xfs", "ext4")
 _VOLUME_ID = re.compile(r"vol-[0-9a-f]{8,40}")
 _FIELDS = ("name", "volume_id", "device", "mount_point", "filesystem")
 _OPTIONAL = ("source",)
-_PROVEN = "proven.json"
+_FILE, _PROVEN = "storage.json", "proven.json"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def parse_stacks(text: str) -> List[Stack]:
 def write_manifest(settings: Settings, manifest: Manifest) -> None:
     """Writes the manifest for the commands that follow."""
     write_json(
-        settings.manifest_path,
+        settings.state_path(_FILE),
         {
             "run_id": manifest.run_id,
             "members": [asdict(member) for member in manifest.members],
@@ -118,16 +118,18 @@ def load_manifest(settings: Settings, run_id: str) -> Manifest:
     """The manifest of this run. Raises StorageNotAssembled when there is none or it is another run's."""
     manifest = present_manifest(settings)
     if manifest.run_id != run_id:
-        raise StorageNotAssembled(f"{settings.manifest_path} belongs to run {manifest.run_id}, not {run_id}")
+        raise StorageNotAssembled(
+            f"{settings.state_path(_FILE)} belongs to run {manifest.run_id}, not {run_id}"
+        )
     return manifest
 
 
 def present_manifest(settings: Settings) -> Manifest:
     """The manifest that is on this host, whichever run assembled it. Raises StorageNotAssembled."""
-    content = read_json(settings.manifest_path)
+    content = read_json(settings.state_path(_FILE))
     if content is None:
-        raise StorageNotAssembled(f"{settings.manifest_path} does not exist: run assemble_storage first")
-    with understood(StorageNotAssembled, settings.manifest_path, "run assemble_storage again"):
+        raise StorageNotAssembled(f"{settings.state_path(_FILE)} does not exist: run assemble_storage first")
+    with understood(StorageNotAssembled, settings.state_path(_FILE), "run assemble_storage again"):
         members = [_stored(member) for member in content["members"]]
         stacks = [stack_of(stack) for stack in content.get("stacks", [])]
         return Manifest(str(content.get("run_id")), members, stacks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Tuple
+from typing import Any, Dict
 
 from peaker_host.machine.errors import InvalidHostSettings
 from peaker_host.machine.understanding import understood
@@ -37,38 +37,10 @@ class Settings:
     health_policy_file: str = "/etc/peaker/health.json"
     agent_config: str = "/etc/amazon/ssm/amazon-ssm-agent.json"
 
-    @property
-    def manifest_path(self) -> str:
-        """The volumes that assemble_storage found."""
-        return os.path.join(self.state_dir, "storage.json")
-
-    @property
-    def maintenance_path(self) -> str:
-        """While this file exists the health responder answers 404."""
-        return os.path.join(self.state_dir, "maintenance")
-
-    @property
-    def draining_path(self) -> str:
-        """Touched each time that drain_replica looks."""
-        return os.path.join(self.state_dir, "draining")
-
-    @property
-    def server_id_path(self) -> str:
-        """The server_id that was drawn because another reader of the source has the one that was asked for."""
-        return os.path.join(self.state_dir, "server_id.json")
-
-    @property
-    def client_reads_path(self) -> str:
-        """The client statements that the last report_health counted."""
-        return os.path.join(self.state_dir, "client_reads.json")
-
-    @property
-    def borrowed_paths(self) -> Tuple[str, str]:
-        """Returns the notes that killed commands left of a server's variables: a load of pages, a dump of
-        their list.
-        """
-        names = ("load-settings.json", "donor-settings.json")
-        return os.path.join(self.state_dir, names[0]), os.path.join(self.state_dir, names[1])
+    def state_path(self, name: str) -> str:
+        """A file of the state directory, which is made."""
+        os.makedirs(self.state_dir, exist_ok=True)
+        return os.path.join(self.state_dir, name)
 
     def run_path(self, run_id: str, name: str) -> str:
         """A file that belongs to one run; the directory is made."""

@@ -18,9 +18,7 @@ def _verify_storage(context: Context) -> Dict[str, Any]:
         scope=arguments.scope,
         remedy=arguments.remedy,
         load_seconds=arguments.load_seconds,
-        load_depth=arguments.load_depth,
         knee_seconds=arguments.knee_seconds,
-        seed=arguments.seed,
     )
     return verify_storage(context.settings, context.processes, request, context.say)
 
@@ -47,14 +45,12 @@ COMMANDS = (
                 choices=("none", "cold", "all"),
             ),
             Parameter("--load-seconds", "length of the read load, 0 for none", count, 5),
-            Parameter("--load-depth", "reads in flight of the read load", positive_int, 8),
             Parameter(
                 "--knee-seconds",
                 "time to search for the knee, for all volumes together; 0 for none",
                 count,
                 0,
             ),
-            Parameter("--seed", "makes the sample repeatable", int, None),
         ),
         fenced=True,
         alone=True,

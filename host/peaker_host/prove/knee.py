@@ -1,26 +1,25 @@
 """Finds a device's knee: the concurrency at which its answers get too slow, and the one from which it does no more.
 
-The load is random 16 KiB reads around the page cache (a database page each), from as many threads as the step
-says; on a scratch file also with a write after every two reads. Every step settles first, then is measured in
-windows until two in a row agree. The kernel's counters (/proc/diskstats) are the measure, iostat is the second
-witness, and the generator watches its own processor time so that it is not taken for the device's limit.
+The load is random 16 KiB reads around the page cache (a database page each), from as many threads as the step says.
+Every step settles first, then is measured in windows until two in a row agree. The kernel's counters (/proc/diskstats)
+are the measure, iostat is the second witness, and the generator watches its own processor time so that it is not taken
+for the device's limit.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Callable, Dict, Sequence, Tuple
 
 from peaker_host.blocks.ranges import Range
 from peaker_host.blocks.timed_reads import PAGE_BYTES
-from peaker_host.machine.devices import BlockDevice, disk_counters, listed, mount_points
-from peaker_host.machine.errors import DeviceInUse
+from peaker_host.machine.devices import BlockDevice, describe_device, disk_counters, listed, mount_points
+from peaker_host.machine.errors import DeviceInUse, WrongDevice
 from peaker_host.machine.processes import Processes
 from peaker_host.prove.knee_load import Load, Target
 from peaker_host.prove.knee_meter import Meter
 from peaker_host.prove.knee_search import KneeSettings, Step, search, warnings_about
-from peaker_host.prove.scratch_file import device_under, readable_device, scratch_file
 
 THROUGHPUT_READ_BYTES = 256 * 1024
 _THROUGHPUT_CONCURRENCY = (8, 32)
@@ -46,36 +45,15 @@ def find_knee(
     Reads only in `blocks` (of 512 KiB) where some are named. Raises WrongDevice when the device is none or may not
     be read, DeviceInUse when others use it now (they would suffer, and the figures with them) unless `allow_busy`.
     """
-    device = readable_device(path)
+    try:
+        device = describe_device(path)
+    except PermissionError as error:
+        raise WrongDevice(f"{path} may not be read by this user: run as root") from error
     refuse_if_busy(device, allow_busy)
-    target = Target(path, device.size_bytes, device.kernel_name, _members_of(device), False)
-    target = replace(target, blocks=tuple(blocks))
+    target = Target(path, device.size_bytes, device.kernel_name, _members_of(device), tuple(blocks))
     result = _run(target, settings, processes, on_step, seed)
     result["mounted_at"] = mount_points(device)
     result["throughput"] = _throughput(target, settings, processes, seed) if with_throughput else None
-    return result
-
-
-def find_mixed_knee(
-    directory: str,
-    scratch_bytes: int,
-    settings: KneeSettings,
-    processes: Processes,
-    on_step: Callable[[Step], None],
-    allow_busy: bool = False,
-    seed: int = 1,
-) -> Dict[str, Any]:
-    """Search with two reads to one write on a scratch file made in `directory` and removed afterwards.
-
-    Never writes to anything else. Raises InvalidArgument when the filesystem has no device of its own, has too
-    little room, or cannot do direct I/O; DeviceInUse as `find_knee` does.
-    """
-    device = device_under(directory)
-    refuse_if_busy(device, allow_busy)
-    with scratch_file(directory, scratch_bytes) as path:
-        target = Target(path, scratch_bytes, device.kernel_name, _members_of(device), True)
-        result = _run(target, settings, processes, on_step, seed)
-    result["scratch_bytes"] = scratch_bytes
     return result
 
 
@@ -107,7 +85,6 @@ def _run(
     return {
         "device": target.kernel_name,
         "path": target.path,
-        "pattern": "two reads to one write" if target.writes else "reads",
         "request_bytes": PAGE_BYTES,
         "size_bytes": target.size_bytes,
         "members": list(target.members),

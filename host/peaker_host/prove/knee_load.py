@@ -1,4 +1,4 @@
-"""The load of a search: threads that read (and write) random pages around the page cache."""
+"""The load of a search for the knee: threads that read random pages around the page cache."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ from typing import List, Optional, Tuple
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range
 from peaker_host.machine.errors import BenchmarkFailed, InvalidArgument
 
-_MIX_READS_OF_THREE = 2
-
 
 @dataclass(frozen=True)
 class Target:
-    """A target is a device to read, or a scratch file to read and write and the device under it."""
+    """A target is a device to read."""
 
     path: str
     size_bytes: int
     kernel_name: str
     members: Tuple[str, ...]
-    writes: bool
     blocks: Tuple[Range, ...] = ()
     """Where on it; everywhere when empty."""
 
@@ -56,15 +53,14 @@ class Places:
 
 
 class Load:
-    """Threads that read (and write) random pages; `run_with` sets how many are at it."""
+    """Threads that read random pages; `run_with` sets how many are at it."""
 
     def __init__(self, target: Target, request_bytes: int, seed: int) -> None:
         self._target = target
         self._bytes = request_bytes
         self._places = Places(target, request_bytes)
         self._seed = seed
-        flags = os.O_RDWR if target.writes else os.O_RDONLY
-        self._descriptor = os.open(target.path, flags | os.O_DIRECT | os.O_CLOEXEC)
+        self._descriptor = os.open(target.path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
         self._changed = threading.Condition()
         self._active = 0
         self._closing = False
@@ -104,7 +100,6 @@ class Load:
     def _work(self, number: int) -> None:
         generator = random.Random(f"{self._seed}/{number}")
         buffer = mmap.mmap(-1, self._bytes)
-        buffer.write(generator.getrandbits(8 * self._bytes).to_bytes(self._bytes, "little"))
         view = memoryview(buffer)
         try:
             while self._may_go_on(number):
@@ -124,10 +119,8 @@ class Load:
 
     def _request(self, number: int, generator: random.Random, view: memoryview) -> None:
         offset = self._places.offset(generator)
-        write = self._target.writes and generator.randrange(_MIX_READS_OF_THREE + 1) == _MIX_READS_OF_THREE
         started = time.perf_counter_ns()
-        transfer = os.pwritev if write else os.preadv
-        moved = transfer(self._descriptor, [view], offset)
+        moved = os.preadv(self._descriptor, [view], offset)
         if moved != self._bytes:
             raise OSError(errno.EIO, f"only {moved} of {self._bytes} bytes at {offset}")
         self._busy_ns[number] += time.perf_counter_ns() - started

@@ -1,4 +1,4 @@
-"""A read load on warm blocks with three witnesses beside it: iostat, /proc/diskstats and the NVMe statistics."""
+"""A read load on warm blocks by fio, with iostat and the NVMe statistics as witnesses beside it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.layouts.image_hosts import FIO_ENGINES as _ENGINES
-from peaker_host.machine.devices import BlockDevice, await_between, disk_counters
+from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.errors import BenchmarkFailed, CommandFailed, HostError
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.understanding import MISFITS, parsed_json, understood, whole
 from peaker_host.prove.iostat_reports import device_rows
 
 READ_BYTES = 16384
+_DEPTH = 8
 _NO_ENGINE = "failed to load engine"
 _MAX_READS = 60_000
 # Reports are of whole seconds: in two seconds of reads one of them begins and ends.
@@ -41,27 +42,24 @@ def run_load_test(
     processes: Processes,
     device: BlockDevice,
     blocks: List[Range],
-    depth: int,
     seconds: int,
     generator: random.Random,
 ) -> Dict[str, Any]:
-    """Random 16 KiB reads inside the given blocks for `seconds`; what fio, iostat and the kernel say about it."""
+    """Random 16 KiB reads inside the given blocks for `seconds`; what fio, iostat and the volume say about it."""
     with tempfile.TemporaryDirectory(prefix="peaker-load-") as directory:
         log_path = os.path.join(directory, "reads.iolog")
         _write_read_list(log_path, device.path, blocks, generator)
-        before, nvme_before = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
+        before = nvme_counters(processes, device.kernel_name)
         with iostat_beside(processes, device.kernel_name) as said:
-            load, took_seconds = _run_fio(processes, log_path, depth, seconds)
+            load, took_seconds = _run_fio(processes, log_path, seconds)
             time.sleep(max(0.0, _SURE_OF_A_REPORT_SECONDS - took_seconds))
-        after, nvme_after = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
-    reads, await_ms = await_between(before, after)
+        after = nvme_counters(processes, device.kernel_name)
     return {
-        "depth": depth,
+        "depth": _DEPTH,
         "seconds": seconds,
         "fio": load,
         "iostat": summarise_iostat("".join(said), device.kernel_name),
-        "diskstats": {"reads": reads, "r_await_ms": _rounded(await_ms)},
-        "nvme": nvme_delta(nvme_before, nvme_after),
+        "nvme": nvme_delta(before, after),
     }
 
 
@@ -115,10 +113,10 @@ def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
     return dict(summary, sectors=True) if any(row.get("sectors") for row in busy) else summary
 
 
-def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Tuple[Dict[str, Any], float]:
+def _run_fio(processes: Processes, log_path: str, seconds: int) -> Tuple[Dict[str, Any], float]:
     """Runs fio and returns its report and its seconds of reading: fewer than asked for where all was read before."""
     argv = ["fio", "--name=proof", f"--read_iolog={log_path}", "--replay_no_stall=1"]
-    argv += ["--direct=1", "--thread", f"--iodepth={depth}", f"--runtime={seconds}", "--output-format=json"]
+    argv += ["--direct=1", "--thread", f"--iodepth={_DEPTH}", f"--runtime={seconds}", "--output-format=json"]
     # No state file of its own in the working directory.
     argv += ["--readonly", "--verify_state_save=0"]
     output = _with_an_engine(processes, argv, seconds + 60)
@@ -204,7 +202,3 @@ def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]
 
 def _ns(value: Optional[float]) -> Optional[float]:
     return None if value is None else round(value / 1e6, 3)
-
-
-def _rounded(value: Optional[float]) -> Optional[float]:
-    return None if value is None else round(value, 3)

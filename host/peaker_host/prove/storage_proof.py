@@ -16,7 +16,7 @@ import os
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
@@ -63,7 +63,6 @@ class Warmth:
     slow_second: int
     cold_share_lower: Optional[float]
     cold_share_upper: Optional[float]
-    percentiles_ms: Dict[str, float] = field(default_factory=dict)
     slow_blocks: List[int] = field(default_factory=list)
 
 
@@ -199,12 +198,6 @@ def judge_sample(sample: Sample, blocks_used: int, ratio_limit: float) -> Warmth
         slow_second,
         round(lower, 5),
         round(upper, 5),
-        {
-            "first_p50": round(quantile(first, 0.5), 3),
-            "first_p99": round(quantile(first, 0.99), 3),
-            "second_p50": round(quantile(second, 0.5), 3),
-            "second_p99": round(quantile(second, 0.99), 3),
-        },
         [block for block, latency in zip(sample.blocks, first) if latency > limit],
     )
 

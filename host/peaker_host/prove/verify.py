@@ -42,9 +42,7 @@ class ProofRequest:
     scope: str
     remedy: str
     load_seconds: int
-    load_depth: int
     knee_seconds: int
-    seed: Optional[int] = None
 
 
 @dataclass
@@ -68,8 +66,7 @@ class _Verification:
         self, settings: Settings, processes: Processes, request: ProofRequest, say: Callable[[str], None]
     ) -> None:
         self._settings, self._processes, self._request, self._say = settings, processes, request, say
-        seed = request.seed
-        self._generator = random.Random(seed) if seed is not None else random.SystemRandom()
+        self._generator = random.SystemRandom()
 
     def run(self) -> Dict[str, Any]:
         request = self._request
@@ -160,7 +157,6 @@ class _Verification:
             self._processes,
             proof.device,
             proof.used,
-            request.load_depth,
             request.load_seconds,
             self._generator,
         )

@@ -18,12 +18,14 @@ from peaker_host.machine.understanding import MISFITS, whole
 from peaker_host.replicate.identity import replica_options
 
 _READERS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
+# The id that was drawn because another reader of the source has the one that was asked for.
+_FILE = "server_id.json"
 _ASK_SECONDS = 15.0
 
 
 def kept_server_id(settings: Settings, asked: int) -> int:
     """The server_id that was drawn in place of this one; this one where it was free."""
-    kept = read_json(settings.server_id_path) or {}
+    kept = read_json(settings.state_path(_FILE)) or {}
     return int(kept["drawn"]) if kept.get("asked") == asked else asked
 
 
@@ -47,9 +49,9 @@ def own_server_id(
     if mine not in taken:
         return mine
     drawn = draw(mine, taken)
-    kept: Dict[str, Any] = read_json(settings.server_id_path) or {}
+    kept: Dict[str, Any] = read_json(settings.state_path(_FILE)) or {}
     asked = kept["asked"] if kept.get("drawn") == mine else mine
-    write_json(settings.server_id_path, {"asked": asked, "drawn": drawn})
+    write_json(settings.state_path(_FILE), {"asked": asked, "drawn": drawn})
     write_atomically(os.path.join(settings.config_dir, OPTIONS_FILE), replica_options(settings.engine, drawn))
     client.execute(f"SET GLOBAL server_id = {drawn}")
     say(f"server_id {mine} is another's at the source; drawn: {drawn}")

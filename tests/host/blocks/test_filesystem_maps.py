@@ -13,8 +13,8 @@ from host_bench import MIB, Host, ScriptedProcesses, Volume
 from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map, used_or_all
 from peaker_host.blocks.ranges import difference, total
-from peaker_host.donor.prepare_donor import freeze_for_a_moment
 from peaker_host.machine.errors import UnreadableFilesystem
+from peaker_host.machine.freeze import freeze
 from peaker_host.machine.processes import Completed, Processes
 
 pytestmark = pytest.mark.real
@@ -158,7 +158,7 @@ def test_the_map_of_a_snapshot_taken_after_a_freeze_covers_what_was_written(host
         copy = host.root / f"copy-{kind}.img"
         with host.mounted(volume) as point:
             fragment(point, 3)
-            assert freeze_for_a_moment(str(point)) > 0
+            assert (freeze(str(point)).seconds or 0.0) > 0
             subprocess.run(
                 [
                     "dd",

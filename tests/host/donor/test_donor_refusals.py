@@ -46,7 +46,7 @@ def quiet(_text: str) -> None:
 
 
 def prepare(host: Host, programs: ScriptedProcesses) -> None:
-    prepare_donor.prepare_donor(host.settings, programs, VOLUMES, 100, 1, quiet)
+    prepare_donor.prepare_donor(host.settings, programs, VOLUMES, quiet)
 
 
 @pytest.fixture

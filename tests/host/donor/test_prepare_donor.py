@@ -18,7 +18,7 @@ class TestPrepareDonor:
     def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer="")
         with pytest.raises(DonorIsSource):
-            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
+            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], quiet)
         assert not programs.said("SET GLOBAL")
 
     def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -26,13 +26,13 @@ class TestPrepareDonor:
             "super_read_only", answer=json_row(read_only=0)
         )
         with pytest.raises(DonorIsSource, match="accepts writes"):
-            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
+            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], quiet)
 
     def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
         programs.on("super_read_only", answer=json_row(read_only=1))
         with pytest.raises(DonorNotReplicating, match="dup"):
-            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
+            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], quiet)
 
     @pytest.mark.real
     def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -47,7 +47,7 @@ class TestPrepareDonor:
             programs.on("SHOW REPLICA STATUS", answer=status(Seconds_Behind_Source="2"))
             programs.on(
                 "gtid_executed",
-                answer=json_row(gtid_set=f"{A}:1-9,\n{B}:1", server_uuid=B, server_id=2, buffer_pool_bytes=1),
+                answer=json_row(gtid_set=f"{A}:1-9,\n{B}:1", server_uuid=B),
             )
             programs.on(
                 "'executed', @@GLOBAL.gtid_executed, 'uuid'", answer=json_row(executed=f"{A}:1-9", uuid=B)
@@ -64,7 +64,7 @@ class TestPrepareDonor:
             programs.on("SET GLOBAL")
             programs.on("dump_now", answer=dump)
             programs.on("pages_data", answer=table({"n": "x", "Value": "3"}))
-            found = prepare_donor.prepare_donor(host.settings, programs, [str(point)], 100, 5, quiet)
+            found = prepare_donor.prepare_donor(host.settings, programs, [str(point)], quiet)
         assert (found["gtid_set"], found["lag_seconds"], found["buffer_pool_pages"]) == (
             f"{A}:1-9,{B}:1",
             2,

@@ -21,6 +21,7 @@ import pytest
 from host_bench import Host, answering, json_row, status
 from peaker_host.health import process
 from peaker_host.health.process import listening_addresses, primary_address
+from peaker_host.health.responder import MAINTENANCE
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.health.serving_floor import read_health
 
@@ -308,7 +309,7 @@ def listening(pid: int) -> list[str]:
 
 def test_maintenance_and_a_fault_reach_the_process_that_answers(host: Host, responder: Responder) -> None:
     responder.until(200)
-    maintenance = Path(host.settings.maintenance_path)
+    maintenance = Path(host.settings.state_path(MAINTENANCE))
     maintenance.write_text("on\n")
     assert responder.until(404)["state"] == "maintenance"
     maintenance.unlink()

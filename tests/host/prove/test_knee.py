@@ -20,11 +20,10 @@ from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
 from peaker_host.machine.processes import Processes
 from peaker_host.prove import knee
-from peaker_host.prove.knee import find_knee, find_mixed_knee
+from peaker_host.prove.knee import find_knee
 from peaker_host.prove.knee_load import Load, Places, Target
 from peaker_host.prove.knee_meter import Meter, summarise_witness
 from peaker_host.prove.knee_search import KneeSettings, Search, Step, search, warnings_about
-from peaker_host.prove.scratch_file import scratch_file
 
 from localcloud.blockstore import ColdBlockStore, cleanup
 from localcloud.dataplane import VolumeLimits
@@ -193,16 +192,6 @@ class TestOnRealDevices:
         assert statistics.median(against_iostat) == pytest.approx(1.0, rel=0.2), against_iostat
         assert witnessed[-1]["writes_per_s"] == 0.0
 
-    def test_two_reads_to_one_write_on_a_scratch_file_that_is_gone_afterwards(self, host: Host) -> None:
-        volume = host.volume(512 * MIB, "ext4")
-        few = replace(QUICK, max_concurrency=2, window_seconds=0.5, max_windows=2)
-        with host.mounted(volume) as point:
-            result = find_mixed_knee(str(point), 64 * MIB, few, Processes(), lambda _: None, allow_busy=True)
-            assert list(point.glob(".peaker*")) == []
-        reads, writes = (sum(one[f"{kind}_per_s"] for one in result["steps"]) for kind in ("reads", "writes"))
-        assert reads / writes == pytest.approx(2.0, rel=0.3)
-        assert result["device"] == os.path.basename(volume.path)
-
     def test_a_device_that_serves_others_is_refused(self, host: Host) -> None:
         volume = host.volume(16 * MIB)
         with others_reading(volume.path), pytest.raises(DeviceInUse, match="for others"):
@@ -219,7 +208,7 @@ class TestOnRealDevices:
 
     def test_a_failing_read_ends_the_search(self, host: Host) -> None:
         volume = host.volume(16 * MIB)
-        target = Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name, (), False)
+        target = Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name, ())
         load = Load(target, PAGE_BYTES, seed=1)
         os.truncate(volume.image, 0)
         try:
@@ -232,14 +221,14 @@ class TestOnRealDevices:
 
 def test_offsets_stay_inside_the_blocks_and_reach_all_of_them() -> None:
     blocks, size = ((1, 2), (5, 1)), 5 * BLOCK_BYTES + 3 * PAGE_BYTES
-    places = Places(Target("", size, "", (), False, blocks), PAGE_BYTES)
+    places = Places(Target("", size, "", (), blocks), PAGE_BYTES)
     generator = random.Random(1)
     seen = {places.offset(generator) // PAGE_BYTES for _ in range(4000)}
     assert seen == {*range(32, 96), 160, 161, 162}
 
 
 def test_a_target_without_room_for_one_request_is_refused() -> None:
-    target = Target("/dev/x", PAGE_BYTES, "", (), False, ((3, 1),))
+    target = Target("/dev/x", PAGE_BYTES, "", (), ((3, 1),))
     with pytest.raises(InvalidArgument, match="no room"):
         Places(target, PAGE_BYTES)
 
@@ -253,7 +242,7 @@ def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
 @contextlib.contextmanager
 def others_reading(path: str) -> Iterator[None]:
     """Somebody else's direct reads of a device."""
-    target = Target(path, describe_device(path).size_bytes, "", (), False)
+    target = Target(path, describe_device(path).size_bytes, "", ())
     load = Load(target, PAGE_BYTES, seed=99)
     load.run_with(1)
     try:
@@ -265,14 +254,3 @@ def others_reading(path: str) -> Iterator[None]:
 def test_what_is_no_block_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongDevice, match="not a block device"):
         find_knee(str(tmp_path), QUICK, Processes(), lambda _: None)
-
-
-def test_a_scratch_file_is_never_made_outside_a_block_device_s_filesystem() -> None:
-    with pytest.raises(InvalidArgument, match="no block device"):
-        find_mixed_knee("/dev/shm", MIB, QUICK, Processes(), lambda _: None)
-
-
-def test_a_scratch_file_needs_twice_its_room(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="twice its size"), scratch_file(str(tmp_path), 1 << 50):
-        pytest.fail("made")
-    assert list(tmp_path.iterdir()) == []

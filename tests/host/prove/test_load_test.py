@@ -68,7 +68,7 @@ def test_fio_s_warnings_before_its_json_are_skipped(programs: ScriptedProcesses)
         "clat_ns": {"mean": 1e6, "percentile": {}},
     }
     programs.on("fio", answer="fio: note\n" + json.dumps({"jobs": [{"error": 0, "read": read}]}))
-    load, took_seconds = _run_fio(programs, "log", 8, 1)
+    load, took_seconds = _run_fio(programs, "log", 1)
     assert (load["mib_per_s"], took_seconds) == (2.0, 0.9)
 
 
@@ -84,25 +84,25 @@ class TestEngines:
         read = {"iops": 1.0, "bw": 1, "total_ios": 5, "runtime": 900, "clat_ns": {"mean": 1e6}}
         programs.on("fio", answer=json.dumps({"jobs": [{"error": 0, "read": read}]}))
         programs.on("--ioengine=libaio", answer=NO_LIBAIO)
-        assert _run_fio(programs, "log", 8, 1)[0]["reads"] == 5
+        assert _run_fio(programs, "log", 1)[0]["reads"] == 5
         assert [argv[-1] for argv, _ in programs.calls] == ["--ioengine=libaio", "--ioengine=io_uring"]
 
     def test_without_any_the_package_is_named(self, programs: ScriptedProcesses) -> None:
         programs.on("fio", answer=NO_LIBAIO)
         with pytest.raises(BenchmarkFailed, match="install fio-engine-libaio"):
-            _run_fio(programs, "log", 8, 1)
+            _run_fio(programs, "log", 1)
 
     def test_another_failure_is_not_tried_again(self, programs: ScriptedProcesses) -> None:
         programs.on("fio", answer=CommandFailed("fio ended with exit code 1: Permission denied"))
         with pytest.raises(CommandFailed, match="Permission"):
-            _run_fio(programs, "log", 8, 1)
+            _run_fio(programs, "log", 1)
         assert len(programs.calls) == 1
 
     @pytest.mark.real
     def test_a_real_fio_is_asked_in_its_own_words(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("peaker_host.prove.load_test._ENGINES", ("libnone", "libaio"))
         volume = host.volume(64 * MIB)
-        load = run_load_test(Processes(), describe_device(volume.path), [(0, 128)], 4, 1, random.Random(1))
+        load = run_load_test(Processes(), describe_device(volume.path), [(0, 128)], 1, random.Random(1))
         assert load["fio"]["reads"] > 0
 
 
@@ -110,7 +110,7 @@ class TestEngines:
 def test_fio_without_a_result_is_a_failure(programs: ScriptedProcesses, output: str) -> None:
     programs.on("fio", answer=output)
     with pytest.raises(BenchmarkFailed):
-        _run_fio(programs, "log", 8, 1)
+        _run_fio(programs, "log", 1)
 
 
 def test_the_load_stays_inside_the_blocks(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ class SlowToStart(Processes):
 @pytest.mark.real
 def test_a_load_that_begins_late_is_seen_by_iostat_all_the_same(host: Host) -> None:
     volume = host.volume(64 * MIB)
-    load = run_load_test(SlowToStart(), describe_device(volume.path), [(0, 128)], 4, 1, random.Random(1))
+    load = run_load_test(SlowToStart(), describe_device(volume.path), [(0, 128)], 1, random.Random(1))
     assert load["fio"]["reads"] > 0
     assert load["iostat"]["r/s"] > 0
 

@@ -214,11 +214,9 @@ def device_of(store: ColdBlockStore, volume_id: str) -> str:
 
 
 def check_load(proof: dict[str, Any]) -> None:
-    """iostat, the kernel and fio are three witnesses of one load; each begins and ends its look at another moment."""
+    """iostat and fio are witnesses of one load; each begins and ends its look at another moment."""
     load = proof["volumes"][0]["load"]
     assert proof["iostat"]["r_await"] > 0
-    assert load["diskstats"]["r_await_ms"] > 0
-    assert load["diskstats"]["reads"] == pytest.approx(load["fio"]["reads"], rel=0.02)
     assert load["fio"]["iops"] > 0
     assert proof["iostat"]["rareq-sz"] == pytest.approx(16, rel=0.05)
     assert load["nvme"] is None

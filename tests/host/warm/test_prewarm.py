@@ -21,6 +21,7 @@ from peaker_host.blocks.ranges import blocks_of_bytes, total
 from peaker_host.machine import command_gate
 from peaker_host.machine.command_gate import Sent
 from peaker_host.machine.errors import CommandFailed
+from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.processes import Processes
 from peaker_host.warm import engine_lock
 from peaker_host.warm.control import KILLED, _fetch_block_list
@@ -64,7 +65,7 @@ def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host, capsys:
 
 def wait_for_end(host: Host) -> None:
     """Until no engine holds the host."""
-    with engine_lock._open(host.settings) as lock:
+    with open_lock_file(host.settings.state_path("prewarm.lock")) as lock:
         fcntl.fcntl(lock, fcntl.F_OFD_SETLKW, engine_lock._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
 
 

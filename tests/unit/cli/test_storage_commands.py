@@ -12,7 +12,6 @@ from peaker_cli.app import app
 from peaker_cli.storage import knee
 from peaker_cli.storage.knee_plot import plot_knee
 from peaker_host.machine.errors import DeviceInUse
-from peaker_host.prove.knee_search import KneeSettings
 from typer.testing import CliRunner
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
@@ -49,7 +48,6 @@ def measured() -> dict[str, Any]:
     return {
         "device": "nvme1n1",
         "path": "/dev/nvme1n1",
-        "pattern": "reads",
         "steps": [step(1, 900.0), step(4, 1000.0), step(20, 1000.0), step(50, 1000.0)],
         "crossings": [
             {"await_limit_ms": 20.0, "concurrency": 20.0},
@@ -92,7 +90,7 @@ def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> No
         (["iostat", "/nowhere"], "No such file"),
         (["iostat", str(QUEUED), "--device", "sdz"], "it has xvdk"),
         (["iostat", str(QUEUED), "--volume", "lots"], "is not IOPS:MIB_PER_S"),
-        (["knee"], "give either a device to read or --scratch"),
+        (["knee"], "Missing argument"),
         (["knee", "/dev/x", "--plot", "knee.pdf"], "neither in .png nor in .svg"),
         (["knee", "/dev/null"], "not a block device"),
     ],
@@ -149,20 +147,6 @@ def test_the_steps_of_a_search_are_judged_by_the_rules_for_iostat() -> None:
 def test_the_picture_can_be_a_png(tmp_path: Path) -> None:
     plot_knee(measured(), tmp_path / "knee.png")
     assert (tmp_path / "knee.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_scratch_directory_takes_the_mixed_search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[object] = []
-
-    def found(*arguments: object) -> dict[str, Any]:
-        asked.extend(arguments)
-        return {**measured(), "throughput": None, "pattern": "two reads to one write"}
-
-    monkeypatch.setattr(knee, "find_mixed_knee", found)
-    result = run(app, ["knee", "--scratch", str(tmp_path), "--scratch-mib", "128"])
-    assert result.exit_code == 0, result.output
-    assert asked[:2] == [str(tmp_path), 128 * 1024 * 1024]
-    assert isinstance(asked[2], KneeSettings)
 
 
 def test_the_volume_s_nvme_statistics_tell_the_instance_s_limit(monkeypatch: pytest.MonkeyPatch) -> None:
