@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -21,6 +22,10 @@ from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Completed, Processes
 from peaker_host.machine.settings import Settings
 
+from cloud_rig.real_machine import IMAGES
+from localcloud.hosts.images import ensure_image
+
+PACKAGE = Path(cli.__file__).parent
 BLOCK = 512 * 1024
 MIB = 1024 * 1024
 RUN_ID = "scale-out-orders-20261121T0140-9f3a"
@@ -180,6 +185,23 @@ class Host:
         while proof["verdict"] == "unknown" and (another := next(proofs, None)):
             proof = another
         return proof
+
+
+@contextlib.contextmanager
+def image_root(image_id: str, folder: Path) -> Iterator[Path]:
+    """An image of the local cloud's to write into, with the host package in /opt/tried; it ends with the block."""
+    root, upper, work = (folder / name for name in ("root", "upper", "work"))
+    for place in (root, upper, work):
+        place.mkdir()
+    layers = f"lowerdir={ensure_image(image_id, IMAGES)},upperdir={upper},workdir={work}"
+    subprocess.run(["mount", "-t", "overlay", "-o", layers, "none", str(root)], check=True)
+    try:
+        shutil.copytree(PACKAGE, root / "opt" / "tried" / "peaker_host")
+        yield root
+    finally:
+        unmount(root)
+        for place in (upper, work):
+            shutil.rmtree(place)
 
 
 def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 * MIB) -> Volume:

@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import ScriptedProcesses
+from host_bench import ScriptedProcesses, image_root
 from peaker_host.machine import image_server
 from peaker_host.machine.errors import ImageUnfit, ToolMissing
 from peaker_host.machine.image_server import ImageServer, ServerUnit, known_units, undoing
 from peaker_host.replicate.identity import replica_options
 
-from cloud_rig.real_machine import IMAGES
-from localcloud.hosts.images import MARIADB_IMAGE_ID, MYSQL_IMAGE_ID, ensure_image
+from localcloud.hosts.images import MARIADB_IMAGE_ID, MYSQL_IMAGE_ID
 
-PACKAGE = Path(__file__).resolve().parents[3] / "host" / "peaker_host"
 UNITS = "usr/lib/systemd/system"
 # As the RPMs of Oracle and Percona bring it: it names no directory.
 RPM_FILE = (
@@ -31,17 +29,10 @@ RPM_FILE = (
 
 
 class Image:
-    """A copy of an image's files, and the first command of a run on it."""
+    """An image's files, and the first command of a run on it."""
 
-    def __init__(self, root: Path, image_id: str) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        image = ensure_image(image_id, IMAGES)
-        # Where it can be, its files are the image's own: they are replaced here, never written to.
-        if subprocess.run(
-            ["cp", "-al", f"{image}/.", str(root)], capture_output=True, check=False
-        ).returncode:
-            subprocess.run(["cp", "-a", f"{image}/.", str(root)], check=True)
-        shutil.copytree(PACKAGE, root / "opt" / "tried" / "peaker_host")
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name
@@ -110,16 +101,14 @@ class Image:
 @pytest.fixture
 def image(tmp_path: Path) -> Iterator[Image]:
     """Debian's MySQL."""
-    made = Image(tmp_path, MYSQL_IMAGE_ID)
-    yield made
-    shutil.rmtree(made.root)
+    with image_root(MYSQL_IMAGE_ID, tmp_path) as root:
+        yield Image(root)
 
 
 @pytest.fixture
 def mariadb(tmp_path: Path) -> Iterator[Image]:
-    made = Image(tmp_path, MARIADB_IMAGE_ID)
-    yield made
-    shutil.rmtree(made.root)
+    with image_root(MARIADB_IMAGE_ID, tmp_path) as root:
+        yield Image(root)
 
 
 @pytest.mark.real

@@ -166,7 +166,7 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
     cold_store.detach(source)
     cold_store.create_snapshots({source: "snap-1"})
     for volume_id in (restored, untouched):
-        cold_store.create_volume(volume_id, 1024 * MIB, VolumeLimits(), "snap-1")
+        cold_store.create_volume(volume_id, 1024 * MIB, VolumeLimits(fetch_latency_ms=12.0), "snap-1")
     try:
         host.link(restored, cold_store.attach(restored).path)
         request = json.loads(host.request())
@@ -189,12 +189,12 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         listed = [(block, 1) for block in cold_store.snapshot_blocks("snap-1")]
         fresh = cold_probe.probe(device_of(cold_store, untouched), 1024 * MIB, listed, random.Random(1))
         assert fresh is not None
-        assert fresh.await_ms > 20
+        assert fresh.await_ms > 8
         assert set(fresh.blocks) <= {block for block, _ in listed}
         warmed = host.call(capsys, "prewarm", *common)
         assert 0 < warmed["rate_mib_per_s"] <= 1.05 * 125
         before = cold_store.stat(restored).blocks_cold
-        warm = host.prove(capsys, "--load-seconds", "2", "--knee-seconds", "6")
+        warm = host.prove(capsys, "--load-seconds", "2", "--knee-seconds", "4")
         assert warm["verdict"] == "warm", warm
         check_load(warm)
         after = cold_store.stat(restored)

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from host_bench import image_root
 
-from cloud_rig.real_machine import IMAGES
-from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
+from localcloud.hosts.images import MYSQL_IMAGE_ID
 
-PACKAGE = Path(__file__).resolve().parents[3] / "host" / "peaker_host"
 OWNER = 27306
 WORKERS = ("--replica-parallel-workers=8", "--replica-preserve-commit-order=OFF")
 COPY = ("--skip-replica-start=ON", "--relay-log-recovery=ON", "--read-only=ON", "--super-read-only=ON")
@@ -110,15 +109,9 @@ def load(source: Server) -> Iterator[None]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    image = ensure_image(MYSQL_IMAGE_ID, IMAGES)
-    if subprocess.run(
-        ["cp", "-al", f"{image}/.", str(tmp_path)], capture_output=True, check=False
-    ).returncode:
-        subprocess.run(["cp", "-a", f"{image}/.", str(tmp_path)], check=True)
-    shutil.copytree(PACKAGE, tmp_path / "opt" / "tried" / "peaker_host")
-    shutil.chown(tmp_path / "srv", OWNER, OWNER)
-    yield tmp_path
-    shutil.rmtree(tmp_path)
+    with image_root(MYSQL_IMAGE_ID, tmp_path) as root:
+        shutil.chown(root / "srv", OWNER, OWNER)
+        yield root
 
 
 @pytest.mark.real
@@ -126,8 +119,11 @@ def test_the_copy_of_a_donor_that_commits_out_of_order_catches_up(root: Path) ->
     source, donor = Server(root, "source", 1), Server(root, "donor", 2, *WORKERS)
     copy = Server(root, "copy", 3, *WORKERS, *COPY)
     try:
+        source.initialise()
+        # Both begin as one empty server: the donor's own identity is made at its start.
+        subprocess.run(["cp", "-a", str(root / "srv/source"), str(root / "srv/donor")], check=True)
+        (root / "srv/donor/auto.cnf").unlink()
         for one in (source, donor):
-            one.initialise()
             one.start()
         tables = "".join(
             f"CREATE TABLE orders.t{n} (id INT AUTO_INCREMENT PRIMARY KEY, n INT);" for n in range(8)

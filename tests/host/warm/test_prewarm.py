@@ -146,7 +146,7 @@ def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Ho
     assert assemble(host, capsys, volume)["ok"]
     assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["error"] == "PrewarmNotStarted"
     # So slow that it is at work still when all has been asked of it.
-    arguments = ("--run-id", RUN_ID, "--background-rate-mib-per-s", "25")
+    arguments = ("--run-id", RUN_ID, "--background-rate-mib-per-s", "40")
     os.environ["PYTHONPATH"] = str(HOST_PACKAGES)
     try:
         first = host.call(capsys, "start_prewarm", *arguments)
