@@ -22,7 +22,6 @@ from peaker_host.blocks import (
 )
 from peaker_host.cli import MAX_CHARACTERS, result_line
 from peaker_host.database import (
-    channels,
     data_paths,
     gtid_sets,
     mysql_client,
@@ -452,7 +451,7 @@ def _databases() -> Iterator[EntryPoint]:
             example, after=_nothing_unknown_is_good,
         )  # fmt: skip
     yield of(
-        "channels", lambda case: (channels.only_channel(server(case), "mysql"), channels.only_channel(server(case), "mariadb")),
+        "channels", lambda case: (replica_status.only_channel(server(case), "mysql"), replica_status.only_channel(server(case), "mariadb")),
     )  # fmt: skip
     yield of(
         "login in the data directory", lambda case: _logged_in(settings, case),
@@ -511,7 +510,7 @@ def _logged_in(settings: Any, case: Any) -> str:
 def _mysql_statements(case: Any) -> list[str]:
     settings = host_settings(replication_credentials_file="/nonexistent")
     login = source_login.read_credentials(settings, server(case))
-    channel = channels.only_channel(server(SERVER), "mysql") or ""
+    channel = replica_status.only_channel(server(SERVER), "mysql") or ""
     return replication.join_statements("mysql", login.host or "h", login, channel or login.user)
 
 

@@ -149,4 +149,4 @@ def test_a_statement_is_known_by_its_first_word(code: str, is_one: bool) -> None
     assert isinstance(tree, ast.JoinedStr)
     assert is_statement(tree) is is_one
     if is_one:
-        assert not may_stand("peaker_host.database.channels", tree.values[1].value)  # type: ignore[attr-defined]
+        assert not may_stand("peaker_host.database.replica_status", tree.values[1].value)  # type: ignore[attr-defined]
