@@ -17,7 +17,7 @@ from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
 from peaker_host.machine.errors import UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood, whole
+from peaker_host.machine.understanding import decoded, understood
 
 BLOCKS = 5
 # The first page and three others, a quarter of the block apart.
@@ -84,13 +84,4 @@ def kept(settings: Settings, run_id: str) -> Dict[str, ColdProbe]:
     """Returns the probes that this run has kept; empty where it never measured."""
     path = settings.run_path(run_id, _FILE)
     with understood(UnreadableFile, path, "delete it: what was measured is then unknown"):
-        content = read_json(path) or {}
-        return {
-            name: ColdProbe(
-                [whole(block, "a block") for block in one["blocks"]],
-                float(one["await_ms"]),
-                None if one.get("first_ms") is None else float(one["first_ms"]),
-                None if one.get("within_ms") is None else float(one["within_ms"]),
-            )
-            for name, one in content.items()
-        }
+        return {name: decoded(ColdProbe, one) for name, one in (read_json(path) or {}).items()}

@@ -10,22 +10,21 @@ to read. What must be warm is what was live before it began, so that is kept (li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from dataclasses import asdict, dataclass
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import used_or_all
 from peaker_host.blocks.log_replay import replay_log
 from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, merged
 from peaker_host.blocks.stack_places import on_volumes
-from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import ToolMissing, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import Stack
-from peaker_host.machine.understanding import understood, whole
+from peaker_host.machine.understanding import decoded, understood
 
 _FILE = "live_blocks.json"
 
@@ -69,24 +68,22 @@ def live_blocks_of(
     members: Sequence[Member],
 ) -> Dict[str, LiveBlocks]:
     """Returns the live blocks of one filesystem by volume id; `stack` is None where it lies on one volume.
+
     Raises LogNotReplayed.
     """
-    if stack is None:
-        return {top.volume_id: live_blocks(settings, processes, run_id, top)}
-    return live_blocks_of_set(settings, processes, run_id, top, stack, members)
+    used, unreadable = _used_by_both(settings, processes, run_id, top)
+    places = {top.volume_id: used} if stack is None else {} if unreadable else on_volumes(stack, used)
+    found = {}
+    for member in members:
+        held, listed = _held(settings, run_id, member)
+        blocks = held if unreadable else intersection(blocks_of_bytes(places[member.volume_id]), held)
+        found[member.volume_id] = LiveBlocks(blocks, unreadable, listed or not unreadable)
+    return found
 
 
 def keep_live_blocks(settings: Settings, run_id: str, found: Mapping[str, LiveBlocks]) -> None:
     """Keep, by volume id, what was live before the database began."""
-    content = {
-        volume_id: {
-            "blocks": one.blocks,
-            "map_unreadable": one.map_unreadable,
-            "known": one.known,
-            "urgent": list(one.urgent),
-        }
-        for volume_id, one in found.items()
-    }
+    content = {volume_id: asdict(one) for volume_id, one in found.items()}
     write_json(settings.run_path(run_id, _FILE), content)
 
 
@@ -96,55 +93,12 @@ def kept_live_blocks(settings: Settings, run_id: str) -> Dict[str, LiveBlocks]:
     with understood(
         UnreadableFile, path, "build the replica again: what was live before its database is lost"
     ):
-        content: Dict[str, Any] = read_json(path) or {}
-        return {
-            str(volume_id): LiveBlocks(
-                _ranges(one["blocks"]), str(one["map_unreadable"]), bool(one["known"]), _ranges(one["urgent"])
-            )
-            for volume_id, one in content.items()
-        }
+        return {name: decoded(LiveBlocks, one) for name, one in (read_json(path) or {}).items()}
 
 
-def _ranges(stored: Any) -> List[Range]:
-    return [(whole(start, "a block"), whole(count, "a number of blocks")) for start, count in stored]
-
-
-def live_blocks(settings: Settings, processes: Processes, run_id: str, member: Member) -> LiveBlocks:
-    """Returns the live blocks that the proof of a single volume samples. Raises LogNotReplayed like `used_bytes`."""
-    held, listed = _held(settings, run_id, member, describe_device(member.path).size_bytes)
-    used, unreadable = _used_by_both(settings, processes, run_id, member)
-    if unreadable:
-        return LiveBlocks(held, unreadable, listed)
-    return LiveBlocks(intersection(blocks_of_bytes(used), held), "", True)
-
-
-def live_blocks_of_set(
-    settings: Settings,
-    processes: Processes,
-    run_id: str,
-    top: Member,
-    stack: Stack,
-    members: Sequence[Member],
-) -> Dict[str, LiveBlocks]:
-    """Returns the live blocks that the proof of each volume of a set samples, by volume id; `top` is the
-    filesystem on all of them.
-    """
-    used, unreadable = _used_by_both(settings, processes, run_id, top)
-    places = {} if unreadable else on_volumes(stack, used)
-    found = {}
-    for member in members:
-        held, listed = _held(settings, run_id, member, member.size_bytes)
-        if unreadable:
-            found[member.volume_id] = LiveBlocks(held, unreadable, listed)
-        else:
-            blocks = intersection(blocks_of_bytes(places[member.volume_id]), held)
-            found[member.volume_id] = LiveBlocks(blocks, "", True)
-    return found
-
-
-def _held(settings: Settings, run_id: str, member: Member, size_bytes: int) -> Tuple[List[Range], bool]:
+def _held(settings: Settings, run_id: str, member: Member) -> Tuple[List[Range], bool]:
     """Blocks that the snapshot holds, or all; and whether its list is known."""
-    everything = blocks_of_bytes([(0, size_bytes)])
+    everything = blocks_of_bytes([(0, member.size_bytes)])
     listed = block_list.of_volume(block_list.of_run(settings, run_id), member.volume_id, member.name)
     return (everything if listed is None else intersection(listed, everything)), listed is not None
 

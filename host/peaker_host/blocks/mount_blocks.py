@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import List, Sequence, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection
-from peaker_host.machine.devices import EXT_BLOCK_BITS_AT_MOST, read_head
+from peaker_host.machine.devices import EXT_BLOCK_BITS_AT_MOST, head_of
 
 _EXTENT_MAGIC = 0xF30A
 _GROUPS_AT_MOST = 65536
@@ -37,7 +37,7 @@ class MountBlocks:
 
 def mount_blocks(kind: str, path: str, size_bytes: int) -> MountBlocks:
     """Returns the blocks that a mount of an XFS or ext4 volume reads; nothing for another kind."""
-    head = read_head(path)
+    head = head_of(path)
     whole: List[_ByteRange] = []
     touched: List[_ByteRange] = []
     if kind == "xfs" and head[:4] == b"XFSB":

@@ -15,7 +15,7 @@ from peaker_host.database.mysql_client import MysqlClient, status_text
 from peaker_host.machine.errors import HostError, UnreadableFile
 from peaker_host.machine.files import boot_id, read_json, write_json
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import MISFITS
+from peaker_host.machine.understanding import MISFITS, decoded
 
 # A second look so soon after the first one tells the same: a repeated command, or two checks side by side.
 SHORTEST_WINDOW_SECONDS = 5.0
@@ -74,14 +74,7 @@ def _look(client: MysqlClient) -> Optional[Look]:
 
 def _stored(settings: Settings) -> Optional[Look]:
     try:
-        stored: Dict[str, Any] = read_json(settings.state_path(_FILE)) or {}
-        told = stored["reads_per_second"]
-        return Look(
-            str(stored["boot_id"]),
-            float(stored["at_seconds"]),
-            float(stored["server_started_seconds"]),
-            int(stored["statements"]),
-            None if told is None else float(told),
-        )
+        stored: Look = decoded(Look, read_json(settings.state_path(_FILE)) or {})
+        return stored
     except (UnreadableFile, *MISFITS):
         return None

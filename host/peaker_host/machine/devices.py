@@ -180,7 +180,7 @@ def refuse_if_not_volume(device: BlockDevice, volume_id: str, by_id_dir: str) ->
 
 def read_superblock(path: str) -> Superblock:
     """Recognise XFS, ext4, LVM and md members by their first 8 KiB. Raises NoFilesystem when it is none of them."""
-    head = read_head(path)
+    head = head_of(path)
     if head[:4] == b"XFSB":
         block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
         group_blocks = struct.unpack_from(">I", head, 84)[0]
@@ -203,7 +203,7 @@ def _lvm_uuid(label: bytes) -> str:
     return "-".join(text[low:high] for low, high in zip(cuts, cuts[1:]))
 
 
-def read_head(path: str) -> bytes:
+def head_of(path: str) -> bytes:
     """The first 8 KiB of a device."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

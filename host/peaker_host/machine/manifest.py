@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass, field
-from typing import Any, Collection, Dict, List, Optional
+from typing import Any, Collection, List, Optional
 
 from peaker_host.machine.devices import (
     BlockDevice,
@@ -28,7 +28,7 @@ from peaker_host.machine.errors import (
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import Stack, stack_document, stack_of
-from peaker_host.machine.understanding import parsed_json, understood
+from peaker_host.machine.understanding import decoded, parsed_json, understood
 
 FILESYSTEMS = ("xfs", "ext4")
 _VOLUME_ID = re.compile(r"vol-[0-9a-f]{8,40}")
@@ -130,7 +130,7 @@ def present_manifest(settings: Settings) -> Manifest:
     if content is None:
         raise StorageNotAssembled(f"{settings.state_path(_FILE)} does not exist: run assemble_storage first")
     with understood(StorageNotAssembled, settings.state_path(_FILE), "run assemble_storage again"):
-        members = [_stored(member) for member in content["members"]]
+        members = [decoded(Member, member) for member in content["members"]]
         stacks = [stack_of(stack) for stack in content.get("stacks", [])]
         return Manifest(str(content.get("run_id")), members, stacks)
 
@@ -148,15 +148,6 @@ def open_member(settings: Settings, member: Member, in_set: bool = False) -> Blo
     if uuid != member.uuid:
         raise WrongDevice(f"{device.path} carries the filesystem {uuid}; {member.uuid} was assembled")
     return device
-
-
-def _stored(entry: Dict[str, Any]) -> Member:
-    """A member as `assemble` wrote it. Raises what a misfit raises."""
-    member = Member(**entry)
-    for name, value in asdict(member).items():
-        if type(value) is not (int if name == "size_bytes" else str):
-            raise TypeError(f"{name} of a volume is {value!r}")
-    return member
 
 
 def _member(entry: Any, place: str) -> Member:

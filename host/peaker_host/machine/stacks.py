@@ -11,6 +11,8 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from peaker_host.machine.understanding import decoded
+
 # Ids, uuids, names of groups and volumes (lvm(8), "valid names"): no hyphen begins one, which would be an option.
 _NAME = re.compile(r"[0-9A-Za-z_+.][0-9A-Za-z_+.:-]{0,127}")
 
@@ -153,23 +155,22 @@ def stack_document(stack: Stack) -> Dict[str, Any]:
 
 def stack_of(entry: Any) -> Stack:
     """Reads a stack that `stack_document` wrote. Raises ValueError, TypeError or KeyError where it does not fit."""
-    found = dict(entry)
-    logical = found["logical_volume"]
-    stack = Stack(
-        mount_point=_text(found, "mount_point"),
-        filesystem=_text(found, "filesystem"),
-        uuid=_name(found, "uuid"),
-        size_bytes=_number(found, "size_bytes"),
-        kind=_text(found, "kind"),
-        volumes=tuple(
-            StackVolume(_name(one, "volume_id"), _number(one, "size_bytes"), _text(one, "label"))
-            for one in found["volumes"]
-        ),
-        arrays=tuple(_array(one) for one in found["arrays"]),
-        logical_volume=None if logical is None else _logical(logical),
-    )
+    stack: Stack = decoded(Stack, entry)
+    _refuse_names(stack)
     _refuse_loose_ends(stack)
     return stack
+
+
+def _refuse_names(stack: Stack) -> None:
+    """Refuses ids and names that would be something else on a command line."""
+    names = [stack.uuid, *stack.volume_ids, *(array.uuid for array in stack.arrays)]
+    if stack.logical_volume is not None:
+        logical = stack.logical_volume
+        names += [logical.uuid, logical.name, logical.group_uuid, logical.group]
+        names += [one.uuid for one in logical.physical_volumes]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:60]!r} is not a name or an id")
 
 
 def _refuse_loose_ends(stack: Stack) -> None:
@@ -189,63 +190,3 @@ def _refuse_loose_ends(stack: Stack) -> None:
         raise ValueError(
             f"{', '.join(unknown) or 'no volume'} is not among the volumes of {stack.mount_point}"
         )
-
-
-def _array(entry: Any) -> Array:
-    return Array(
-        uuid=_name(entry, "uuid"),
-        level=_text(entry, "level"),
-        algorithm=_text(entry, "algorithm"),
-        chunk_bytes=_number(entry, "chunk_bytes"),
-        member_bytes=_number(entry, "member_bytes"),
-        metadata=_text(entry, "metadata"),
-        slots=tuple(
-            ArraySlot(_number(one, "slot"), _name(one, "volume_id"), _number(one, "data_offset_bytes"))
-            for one in entry["slots"]
-        ),
-    )
-
-
-def _logical(entry: Any) -> LogicalVolume:
-    return LogicalVolume(
-        uuid=_name(entry, "uuid"),
-        name=_name(entry, "name"),
-        group_uuid=_name(entry, "group_uuid"),
-        group=_name(entry, "group"),
-        physical_volumes=tuple(
-            PhysicalVolume(_name(one, "uuid"), _name(one, "on")) for one in entry["physical_volumes"]
-        ),
-        segments=tuple(
-            Segment(
-                _number(one, "start_bytes"),
-                _number(one, "length_bytes"),
-                _number(one, "stripe_bytes"),
-                tuple(
-                    Stripe(_name(each, "physical_volume"), _number(each, "start_bytes"))
-                    for each in one["stripes"]
-                ),
-            )
-            for one in entry["segments"]
-        ),
-    )
-
-
-def _text(entry: Any, name: str) -> str:
-    value = entry[name]
-    if type(value) is not str:
-        raise TypeError(f"{name} is {value!r}, not a text")
-    return value
-
-
-def _name(entry: Any, name: str) -> str:
-    value = _text(entry, name)
-    if not _NAME.fullmatch(value):
-        raise ValueError(f"{name} is {value[:60]!r}, not a name or an id")
-    return value
-
-
-def _number(entry: Any, name: str) -> int:
-    value = entry[name]
-    if type(value) is not int or value < 0:
-        raise TypeError(f"{name} is {value!r}, not a whole number from 0")
-    return value

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-from typing import Any, Iterator, Type
+from dataclasses import fields, is_dataclass
+from typing import Any, Iterator, Type, Union, get_args, get_origin, get_type_hints
 
 from peaker_host.machine.errors import HostError
 
@@ -31,6 +32,29 @@ def parsed_json(text: "str | bytes") -> Any:
         return json.loads(text)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def decoded(kind: Any, value: Any, what: str = "it") -> Any:
+    """Reads what `asdict` wrote: a dataclass, a list or tuple, an optional one, a text, a truth or a number.
+
+    Whole numbers are from 0. Raises ValueError, TypeError or KeyError that names the field where it does not fit.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return None if value is None else decoded(inner[0], value, what)
+    if origin is not None:
+        if not isinstance(value, (list, tuple)) or (
+            origin is tuple and ... not in inner and len(value) != len(inner)
+        ):
+            raise TypeError(f"{what} is {value!r:.60}, not a list as long as it must be")
+        return (tuple if origin is tuple else list)(decoded(inner[0], one, what) for one in value)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{one.name: decoded(hints[one.name], value[one.name], one.name) for one in fields(kind)})
+    is_fit = type(value) in (int, float) if kind is float else type(value) is kind
+    if not is_fit or (kind is int and not 0 <= value < 2**64):
+        raise TypeError(f"{what} is {value!r:.60}, not a {kind.__name__}")
+    return value
 
 
 def whole(value: Any, what: str, low: int = 0, high: int = 2**64) -> int:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
-from peaker_host.blocks import live_blocks, log_replay
+from peaker_host.blocks import log_replay
 from peaker_host.blocks.filesystem_maps import open_map
+from peaker_host.blocks.live_blocks import live_blocks_of
 from peaker_host.blocks.ranges import blocks_of_bytes, difference, intersection, total
 from peaker_host.machine.devices import describe_device, is_claimed
 from peaker_host.machine.errors import LogNotReplayed
@@ -117,7 +118,7 @@ def test_blocks_written_after_the_freeze_are_proven(host: Host, capsys: Capture,
     live = truly_live(host, volume, kind)
     assemble(host, capsys, volume, kind)
     (member,) = load_manifest(host.settings, RUN_ID).members
-    found = live_blocks.live_blocks(host.settings, Processes(), RUN_ID, member)
+    [found] = live_blocks_of(host.settings, Processes(), RUN_ID, member, None, [member]).values()
     assert (found.map_unreadable, found.known) == ("", True)
     assert difference(live, found.blocks) == []
 

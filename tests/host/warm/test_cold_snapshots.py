@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host
-from peaker_host.blocks.live_blocks import live_blocks
+from peaker_host.blocks.live_blocks import live_blocks_of
 from peaker_host.blocks.ranges import each_block
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
@@ -99,7 +99,11 @@ def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
     path = restored(host, capsys, store, volume_id, "xfs")
     try:
         (member,) = load_manifest(host.settings, RUN_ID).members
-        live = list(each_block(live_blocks(host.settings, Processes(), RUN_ID, member).blocks))
+        live = list(
+            each_block(
+                live_blocks_of(host.settings, Processes(), RUN_ID, member, None, [member])[volume_id].blocks
+            )
+        )
         left = set(random.Random(2).sample(live, len(live) // 50 + 5))
         read_all(path, [block for block in live if block not in left])
         assert proof(host, capsys)["verdict"] != "warm"
