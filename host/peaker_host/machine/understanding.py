@@ -6,7 +6,7 @@ import contextlib
 import json
 import struct
 from dataclasses import fields, is_dataclass
-from typing import Any, Iterator, Type, Union, get_args, get_origin, get_type_hints
+from typing import Any, Callable, Iterator, Type, Union, cast, get_args, get_origin, get_type_hints
 
 from peaker_host.machine.errors import HostError
 
@@ -49,8 +49,8 @@ def decoded(kind: Any, value: Any, what: str = "it") -> Any:
             raise TypeError(f"{what} is {value!r:.60}, not a list as long as it must be")
         return (tuple if origin is tuple else list)(decoded(inner[0], one, what) for one in value)
     if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{one.name: decoded(hints[one.name], value[one.name], one.name) for one in fields(kind)})
+        hints, make = get_type_hints(kind), cast(Callable[..., Any], kind)
+        return make(**{one.name: decoded(hints[one.name], value[one.name], one.name) for one in fields(kind)})
     is_fit = type(value) in (int, float) if kind is float else type(value) is kind
     if not is_fit or (kind is int and not 0 <= value < 2**64):
         raise TypeError(f"{what} is {value!r:.60}, not a {kind.__name__}")
