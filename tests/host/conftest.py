@@ -12,11 +12,11 @@ from host_bench import Host, ScriptedProcesses
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
+def host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Host]:
     if os.geteuid() != 0:
         pytest.skip("loop devices need root")
     with contextlib.ExitStack() as volumes:
-        yield Host(tmp_path, volumes)
+        yield Host(tmp_path, volumes, capsys)
 
 
 @pytest.fixture

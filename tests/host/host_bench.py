@@ -73,8 +73,11 @@ def await_unclaimed(path: str) -> None:
 class Host:
     """A host's state directory, by-id links and volumes."""
 
-    def __init__(self, root: Path, volumes: contextlib.ExitStack) -> None:
+    def __init__(
+        self, root: Path, volumes: contextlib.ExitStack, printed: pytest.CaptureFixture[str]
+    ) -> None:
         self.root = root
+        self._printed = printed
         self._volumes = volumes
         self.volumes: list[Volume] = []
         self._stopped: set[Path] = set()
@@ -171,16 +174,26 @@ class Host:
             ]
         )
 
-    def call(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    def argv(self, command: str, *arguments: str, run_id: str = RUN_ID) -> list[str]:
+        """The command line of a command of this run on this host."""
+        return ["--settings", str(self.settings_path), command, "--run-id", run_id, *arguments]
+
+    def printed(self) -> list[str]:
+        """The lines of standard output since the last look."""
+        return self._printed.readouterr().out.splitlines()
+
+    def call(
+        self, command: str, *arguments: str, run_id: str = RUN_ID, programs: Processes | None = None
+    ) -> dict[str, Any]:
         """Run a command in this process; its result line."""
-        code = cli.main(["--settings", str(self.settings_path), *arguments])
-        result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        code = cli.main(self.argv(command, *arguments, run_id=run_id), programs)
+        result: dict[str, Any] = json.loads(self.printed()[-1])
         assert (code == 0) is result["ok"]
         return result
 
-    def prove(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    def prove(self, *arguments: str) -> dict[str, Any]:
         """The proof, asked for again while the noise of this machine leaves it open; so does the workflow."""
-        proofs = (self.call(capsys, "verify_storage", "--run-id", RUN_ID, *arguments) for _ in range(8))
+        proofs = (self.call("verify_storage", *arguments) for _ in range(8))
         proof = next(proofs)
         while proof["verdict"] == "unknown" and (another := next(proofs, None)):
             proof = another
@@ -212,19 +225,9 @@ def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 
     return volume
 
 
-def assemble(
-    host: Host, capsys: pytest.CaptureFixture[str], *volumes: Volume, filesystem: str = "xfs"
-) -> dict[str, Any]:
-    return host.call(
-        capsys,
-        "assemble_storage",
-        "--run-id",
-        RUN_ID,
-        "--wait-seconds",
-        "1",
-        "--volumes",
-        host.request(*volumes, filesystem=filesystem),
-    )
+def assemble(host: Host, *volumes: Volume, filesystem: str = "xfs") -> dict[str, Any]:
+    asked = host.request(*volumes, filesystem=filesystem)
+    return host.call("assemble_storage", "--wait-seconds", "1", "--volumes", asked)
 
 
 def sectors_read(volume: Volume) -> int:

@@ -47,7 +47,7 @@ def test_it_always_comes_to_an_end(value: Any) -> None:
 
 
 def test_a_failure_with_a_gtid_set_of_many_sources_is_still_a_named_failure(
-    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Systems Manager cut the line: the function saw 'not JSON' in place of ErrantTransactions."""
 
@@ -55,7 +55,6 @@ def test_a_failure_with_a_gtid_set_of_many_sources_is_still_a_named_failure(
         raise ErrantTransactions("3 transactions", {"gtid_executed": "a:1," * 9000, "source": "b:1," * 9000})
 
     monkeypatch.setattr(replication, "start_replication", refuse)
-    command = ("start_replication", "--run-id", "r", "--source-host", "10.0.0.1")
-    assert cli.main(["--settings", str(host.settings_path), *command]) == 1
-    found = json.loads(capsys.readouterr().out[:ARRIVES])
+    assert cli.main(host.argv("start_replication", "--source-host", "10.0.0.1")) == 1
+    found = json.loads(host.printed()[-1][:ARRIVES])
     assert (found["error"], found["message"]) == ("ErrantTransactions", "3 transactions")

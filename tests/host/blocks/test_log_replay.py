@@ -86,9 +86,9 @@ def truly_live(host: Host, volume: Volume, kind: str) -> Blocks:
     return blocks_of_bytes(extents)
 
 
-def assemble(host: Host, capsys: Capture, volume: Volume, kind: str) -> None:
+def assemble(host: Host, volume: Volume, kind: str) -> None:
     request = host.request(volume, filesystem=kind)
-    assembled = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)
+    assembled = host.call("assemble_storage", "--volumes", request)
     assert assembled["ok"], assembled
 
 
@@ -101,45 +101,45 @@ def warmed(host: Host, volume: Volume) -> Blocks:
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
-def test_blocks_written_after_the_freeze_are_warmed(host: Host, capsys: Capture, kind: str) -> None:
+def test_blocks_written_after_the_freeze_are_warmed(host: Host, kind: str) -> None:
     volume = snapshot_under_writes(host, kind)
     live = truly_live(host, volume, kind)
     assert total(live) > 480, "the writer's files are part of the snapshot"
-    assemble(host, capsys, volume, kind)
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    assemble(host, volume, kind)
+    result = host.call("prewarm")
     assert (result["state"], result["volumes"][0]["map_unreadable"]) == ("done", "")
     assert difference(live, warmed(host, volume)) == []
     assert total(warmed(host, volume)) < total(live) + 200, "what is free is left out"
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
-def test_blocks_written_after_the_freeze_are_proven(host: Host, capsys: Capture, kind: str) -> None:
+def test_blocks_written_after_the_freeze_are_proven(host: Host, kind: str) -> None:
     volume = snapshot_under_writes(host, kind, 80 * MIB)
     live = truly_live(host, volume, kind)
-    assemble(host, capsys, volume, kind)
+    assemble(host, volume, kind)
     (member,) = load_manifest(host.settings, RUN_ID).members
     [found] = live_blocks_of(host.settings, Processes(), RUN_ID, member, None, [member]).values()
     assert (found.map_unreadable, found.known) == ("", True)
     assert difference(live, found.blocks) == []
 
 
-def test_a_proof_keeps_to_what_the_snapshot_holds(host: Host, capsys: Capture) -> None:
+def test_a_proof_keeps_to_what_the_snapshot_holds(host: Host) -> None:
     """Blocks that the filesystem has reserved and nobody wrote are fast; they must not thin the cold ones out."""
     volume = host.volume(600 * MIB, "xfs")
     with host.mounted(volume) as point:
         (point / "t.ibd").write_bytes(os.urandom(30 * MIB))
         subprocess.run(["fallocate", "-l", "300M", str(point / "reserved.ibd")], check=True)
-    assemble(host, capsys, volume, "xfs")
+    assemble(host, volume, "xfs")
     listed = {"block_bytes": BLOCK, "volumes": {volume.volume_id: [[0, 100]]}}
     Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(listed))
-    proof = host.call(capsys, "verify_storage", "--run-id", RUN_ID, "--load-seconds", "0")
+    proof = host.call("verify_storage", "--load-seconds", "0")
     assert proof["volumes"][0]["blocks_used"] <= 100
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
-def test_the_kernel_s_map_and_the_debugger_s_agree(host: Host, capsys: Capture, kind: str) -> None:
+def test_the_kernel_s_map_and_the_debugger_s_agree(host: Host, kind: str) -> None:
     volume = snapshot_under_writes(host, kind, 40 * MIB)
-    assemble(host, capsys, volume, kind)
+    assemble(host, volume, kind)
     (member,) = load_manifest(host.settings, RUN_ID).members
     by_kernel = log_replay.replay_log(host.settings, Processes(), RUN_ID, member)
     assert by_kernel is not None
@@ -166,24 +166,22 @@ def test_many_free_extents_come_in_several_answers(host: Host, monkeypatch: pyte
     assert len(whole) > 100
 
 
-def test_a_filesystem_that_cannot_be_mounted_fails_before_hours_are_spent(
-    host: Host, capsys: Capture
-) -> None:
+def test_a_filesystem_that_cannot_be_mounted_fails_before_hours_are_spent(host: Host) -> None:
     volume = host.volume(300 * MIB, "ext4")
-    assemble(host, capsys, volume, "ext4")
+    assemble(host, volume, "ext4")
     with open(volume.path, "r+b") as device:
         device.seek(1024 + 0x60)  # incompatible features that no kernel knows
         device.write(b"\xff\xff\x00\x70")
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert (result["error"], "cannot be mounted" in result["message"]) == (LogNotReplayed.__name__, True)
 
 
 def test_what_is_unmounted_during_a_replay_is_free_at_once(
-    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A namespace begins with a copy of every mount; the copy would keep another volume's device claimed."""
     volume, other = host.volume(300 * MIB, "xfs"), host.volume(300 * MIB, "ext4")
-    assemble(host, capsys, volume, "xfs")
+    assemble(host, volume, "xfs")
     (member,) = load_manifest(host.settings, RUN_ID).members
     # The `umount` of the replay waits until the other volume has been looked at.
     for name in ("inside", "go on"):
@@ -230,11 +228,11 @@ def test_a_replay_that_outlived_its_engine_is_waited_for(host: Host) -> None:
     assert ended.is_set()
 
 
-def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host, capsys: Capture) -> None:
+def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host) -> None:
     import fcntl
 
     volume = snapshot_under_writes(host, "xfs", 16 * MIB)
-    assemble(host, capsys, volume, "xfs")
+    assemble(host, volume, "xfs")
     [member] = load_manifest(host.settings, RUN_ID).members
     replayed: list[object] = []
 

@@ -6,34 +6,32 @@ import json
 from pathlib import Path
 
 import pytest
-from host_bench import RUN_ID, Host, Volume
+from host_bench import Host, Volume
 
 
-def assemble(host: Host, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+def assemble(host: Host) -> dict[str, object]:
     asked = (
         "--volumes",
         host.request(Volume("vol-0e57000000000000a", "", host.root)),
         "--wait-seconds",
         "0.01",
     )
-    return host.call(capsys, "assemble_storage", "--run-id", RUN_ID, *asked)
+    return host.call("assemble_storage", *asked)
 
 
-def test_a_mariadb_image_without_the_replication_login_is_refused_before_the_prewarm(
-    host: Host, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mariadb_image_without_the_replication_login_is_refused_before_the_prewarm(host: Host) -> None:
     login = host.root / "replication.json"
     host.configure(engine="mariadb", replication_credentials_file=str(login))
-    said = assemble(host, capsys)
+    said = assemble(host)
     assert said["error"] == "ReplicationNotConfigured"
     assert str(login) in str(said["message"])
 
 
-def test_with_the_login_it_goes_on_to_the_volumes(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_the_login_it_goes_on_to_the_volumes(host: Host) -> None:
     login: Path = host.root / "replication.json"
     login.write_text(json.dumps({"user": "repl", "password": "secret"}))
     host.configure(engine="mariadb", replication_credentials_file=str(login))
-    assert assemble(host, capsys)["error"] == "DeviceNotFound", "nothing is attached here"
+    assert assemble(host)["error"] == "DeviceNotFound", "nothing is attached here"
 
 
 @pytest.mark.parametrize("engine", ["mysql", "mariadb"])
@@ -46,16 +44,16 @@ def test_with_the_login_it_goes_on_to_the_volumes(host: Host, capsys: pytest.Cap
     ],
 )
 def test_a_login_that_nobody_understands_is_refused_before_the_prewarm(
-    host: Host, capsys: pytest.CaptureFixture[str], engine: str, login: str
+    host: Host, engine: str, login: str
 ) -> None:
     path = host.root / "replication.json"
     path.write_text(login)
     host.configure(engine=engine, replication_credentials_file=str(path))
-    said = assemble(host, capsys)
+    said = assemble(host)
     assert said["error"] == "InvalidHostSettings"
     assert str(path) in str(said["message"])
 
 
-def test_the_copy_of_a_mysql_brings_its_own(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_copy_of_a_mysql_brings_its_own(host: Host) -> None:
     host.configure(replication_credentials_file=str(host.root / "replication.json"))
-    assert assemble(host, capsys)["error"] == "DeviceNotFound", "nothing is attached here"
+    assert assemble(host)["error"] == "DeviceNotFound", "nothing is attached here"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host
+from host_bench import MIB, Host
 from peaker_host.blocks import cold_probe
 from peaker_host.prove.storage_proof import COLD_SHARE_LIMIT, Warmth, slow_limit_ms
 from simulated_volumes import MACHINES, SimulatedVolume, judge, prove_simulated
@@ -145,7 +145,7 @@ def cold_store(tmp_path: Path) -> Iterator[ColdBlockStore]:
 
 @pytest.mark.real
 def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
-    host: Host, cold_store: ColdBlockStore, capsys: Capture, tmp_path: Path
+    host: Host, cold_store: ColdBlockStore, tmp_path: Path
 ) -> None:
     source, restored, untouched = (f"vol-0000000000000c0{n}d" for n in (1, 2, 3))
     cold_store.create_volume(
@@ -179,10 +179,9 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
                 "filesystem": "xfs",
             }
         )
-        common = ("--run-id", RUN_ID)
-        assembled = host.call(capsys, "assemble_storage", *common, "--volumes", json.dumps(request))
+        assembled = host.call("assemble_storage", "--volumes", json.dumps(request))
         assert assembled["ok"], assembled
-        cold = host.prove(capsys, "--load-seconds", "0", "--sample-blocks", "60")
+        cold = host.prove("--load-seconds", "0", "--sample-blocks", "60")
         assert cold["verdict"] == "not_warm", cold
         assert cold["ratio"] > 5
         stat = cold_store.stat(restored)
@@ -191,10 +190,10 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         assert fresh is not None
         assert fresh.await_ms > 8
         assert set(fresh.blocks) <= {block for block, _ in listed}
-        warmed = host.call(capsys, "prewarm", *common)
+        warmed = host.call("prewarm")
         assert 0 < warmed["rate_mib_per_s"] <= 1.05 * 125
         before = cold_store.stat(restored).blocks_cold
-        warm = host.prove(capsys, "--load-seconds", "2", "--knee-seconds", "4")
+        warm = host.prove("--load-seconds", "2", "--knee-seconds", "4")
         assert warm["verdict"] == "warm", warm
         check_load(warm)
         after = cold_store.stat(restored)

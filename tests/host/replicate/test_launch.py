@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, answering, json_row, table
+from host_bench import MIB, Host, ScriptedProcesses, answering, json_row, table
 from peaker_host import cli
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.machine import command_gate
@@ -61,7 +61,6 @@ class TestStartDatabase:
         self,
         host: Host,
         programs: ScriptedProcesses,
-        capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
         responder_port: int,
     ) -> Iterator[ScriptedProcesses]:
@@ -71,9 +70,7 @@ class TestStartDatabase:
         host.configure(datadir=str(place), health_port=responder_port)
         with host.mounted(volume) as point:
             (point / "auto.cnf").write_text("[auto]\nserver-uuid=donor\n")
-        assembled = host.call(
-            capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", host.request(volume)
-        )
+        assembled = host.call("assemble_storage", "--volumes", host.request(volume))
         assert assembled["ok"]
         real = type(programs).__mro__[1]()
         programs.on("mount -t", answer=lambda text: real.run(text.split()).stdout)
@@ -113,25 +110,16 @@ class TestStartDatabase:
         return json_row(**{**facts, **other})
 
     def start(
-        self,
-        host: Host,
-        programs: ScriptedProcesses,
-        capsys: pytest.CaptureFixture[str],
-        timeout_seconds: int = 5,
-        *more: str,
+        self, host: Host, programs: ScriptedProcesses, timeout_seconds: int = 5, *more: str
     ) -> dict[str, Any]:
         limits = ("--server-id", "7", "--timeout-seconds", str(timeout_seconds), *more)
-        command = ("start_database", "--run-id", RUN_ID, *limits)
-        cli.main(["--settings", str(host.settings_path), *command], programs)
-        result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
-        return result
+        return host.call("start_database", *limits, programs=programs)
 
     @pytest.mark.real
     def test_two_of_them_at_once_start_one_server_and_stop_none(
         self,
         host: Host,
         ready: ScriptedProcesses,
-        capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """A command whose answer was lost is sent again while the host works on the first."""
@@ -155,8 +143,7 @@ class TestStartDatabase:
 
         ready.on("systemctl start mysql", answer=slow_start)
         monkeypatch.setattr(command_gate, "_taken", seen)
-        command = ("start_database", "--run-id", RUN_ID, "--server-id", "7", "--timeout-seconds", "5")
-        argv = ["--settings", str(host.settings_path), *command]
+        argv = host.argv("start_database", "--server-id", "7", "--timeout-seconds", "5")
         calls = [threading.Thread(target=cli.main, args=(argv, ready)) for _ in range(2)]
         calls[0].start()
         assert is_starting.wait(60)
@@ -165,7 +152,7 @@ class TestStartDatabase:
         may_start.set()
         for call in calls:
             call.join(60)
-        first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines()[-2:])
+        first, second = (json.loads(line) for line in host.printed()[-2:])
         assert first["ok"]
         assert first == second
         verbs = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
@@ -173,21 +160,19 @@ class TestStartDatabase:
 
     @pytest.mark.real
     def test_a_late_stop_of_a_dead_run_does_not_stop_a_server_that_serves(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
-        assert self.start(host, ready, capsys, 5, "--fencing-token", "prod/orders:13.0")["ok"]
+        assert self.start(host, ready, 5, "--fencing-token", "prod/orders:13.0")["ok"]
         stops = len(ready.said("systemctl stop mysql"))
-        command = ("stop_database", "--run-id", RUN_ID, "--fencing-token", "prod/orders:12.0")
-        cli.main(["--settings", str(host.settings_path), *command], ready)
-        late = json.loads(capsys.readouterr().out.splitlines()[-1])
+        late = host.call("stop_database", "--fencing-token", "prod/orders:12.0", programs=ready)
         assert (late["ok"], late["error"]) == (False, "CommandFenced")
         assert len(ready.said("systemctl stop mysql")) == stops
 
     @pytest.mark.real
     def test_a_copy_gets_its_own_identity_once_and_starts_read_only(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
-        first = self.start(host, ready, capsys)
+        first = self.start(host, ready)
         assert (first["ok"], first["server_uuid"], first["read_only"]) == (True, A, True)
         agent = json.loads(Path(host.settings.agent_config).read_text())
         assert agent["Ssm"]["RunCommandLogsRetentionDurationHours"] == 8, (
@@ -211,20 +196,20 @@ class TestStartDatabase:
         assert inputs[made_at + 1].endswith("SET GLOBAL super_read_only = ON;\n")
         assert Path(host.settings.health_defaults_file).stat().st_mode & 0o777 == 0o600
         identity.write_text("[auto]\nserver-uuid=own\n")
-        second = self.start(host, ready, capsys)
+        second = self.start(host, ready)
         assert second["started_seconds"] == first["started_seconds"]
         assert identity.exists(), "an own identity is never taken away"
 
     @pytest.mark.real
     def test_what_the_donor_persisted_for_itself_does_not_come_with_the_copy(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
         """SET PERSIST server_id = 777, read_only = OFF on the donor: mysqld-auto.cnf wins over every option file."""
         with host.mounted(host.volumes[0]) as point:
             (point / "mysqld-auto.cnf").write_text(json.dumps(PERSISTED))
             (point / "mysqld-auto.cnf.backup").write_text(json.dumps(PERSISTED))
             os.chown(point / "mysqld-auto.cnf", 27306, 27306)
-        assert self.start(host, ready, capsys)["ok"]
+        assert self.start(host, ready)["ok"]
         for name in ("mysqld-auto.cnf", "mysqld-auto.cnf.backup"):
             kept = json.loads((Path(host.settings.datadir) / name).read_text())
             assert kept == {
@@ -250,7 +235,6 @@ class TestStartDatabase:
         self,
         host: Host,
         ready: ScriptedProcesses,
-        capsys: pytest.CaptureFixture[str],
         said: dict[str, Any],
         names: str,
     ) -> None:
@@ -258,7 +242,7 @@ class TestStartDatabase:
         source = {"VARIABLE_NAME": "server_id", "VARIABLE_SOURCE": "COMMAND_LINE", "VARIABLE_PATH": ""}
         ready.on("variables_info", answer=table(source))
         for _ in range(2):
-            result = self.start(host, ready, capsys)
+            result = self.start(host, ready)
             assert (result["ok"], result.get("error")) == (False, "IdentityNotTaken")
             assert names in result["message"]
             assert "server_id from COMMAND_LINE" in result["message"]
@@ -267,7 +251,7 @@ class TestStartDatabase:
 
     @pytest.mark.real
     def test_the_responder_listens_where_the_settings_say_also_on_a_replica_that_returns_after_they_changed(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str], responder_port: int
+        self, host: Host, ready: ScriptedProcesses, responder_port: int
     ) -> None:
         shown = "Id=mysql.service\nLoadState=loaded\nExecStart={ argv[]=/usr/sbin/mysqld ; pid=0 }\n"
         ready.on("systemctl show", answer=shown).on("--version", answer="Ver 8.4.3")
@@ -276,20 +260,20 @@ class TestStartDatabase:
             answer=lambda _: f"mysqld\n--datadir={host.settings.datadir} --peaker_reads_this=1",
         )
         unit = Path(host.settings.unit_dir) / "peaker-health.service"
-        assert self.start(host, ready, capsys)["ok"]
+        assert self.start(host, ready)["ok"]
         assert f"health --port {responder_port}" in unit.read_text()
         with responder_without_a_sample() as port:
             given = ("--engine", "mysql", "--health-port", str(port))
-            assert self.start(host, ready, capsys, 5, *given)["ok"]
+            assert self.start(host, ready, 5, *given)["ok"]
         assert f"health --port {port}" in unit.read_text()
         assert json.loads(host.settings_path.read_text())["health_port"] == port
         assert ready.said("systemctl", "restart", "peaker-health.service")
 
     @pytest.mark.real
     def test_a_server_that_the_image_started_is_stopped_before_the_volumes_come_over_its_files(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
-        assert self.start(host, ready, capsys)["ok"]
+        assert self.start(host, ready)["ok"]
         programs = [argv[0] for argv, _ in ready.calls]
         assert programs.index("systemctl") < programs.index("mount")
         drop_in = Path(host.settings.unit_dir) / "mysql.service.d" / "peaker-volumes.conf"
@@ -299,24 +283,22 @@ class TestStartDatabase:
 
     @pytest.mark.real
     def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
         ready.on("SELECT 1", answer=answer_of_a_running_server())
-        result = self.start(host, ready, capsys)
+        result = self.start(host, ready)
         assert result["error"] == "DatabaseStillRunning"
         assert not os.path.ismount(host.settings.datadir)
 
     @pytest.mark.real
     def test_a_log_sequence_number_in_the_future_is_a_torn_snapshot(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
         ready.on("performance_schema.error_log", answer=json_row(torn=1))
-        assert self.start(host, ready, capsys)["error"] == TornSnapshot.__name__
+        assert self.start(host, ready)["error"] == TornSnapshot.__name__
 
     @pytest.mark.real
-    def test_the_same_in_the_log_file(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_same_in_the_log_file(self, host: Host, ready: ScriptedProcesses) -> None:
         log = Path(host.settings.error_log)
         log.write_text("old: log sequence number 1 is in the future!\n")
 
@@ -324,27 +306,25 @@ class TestStartDatabase:
             log.write_text(log.read_text() + "Page log sequence number 2 is in the future!\n")
             return ""
 
-        assert self.start(host, ready, capsys)["ok"], "an old line says nothing about this start"
+        assert self.start(host, ready)["ok"], "an old line says nothing about this start"
         ready.on("systemctl start mysql", answer=start)
-        assert self.start(host, ready, capsys)["error"] == "TornSnapshot"
+        assert self.start(host, ready)["error"] == "TornSnapshot"
 
     @pytest.mark.real
-    def test_a_server_that_does_not_come_up_shows_its_log(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_server_that_does_not_come_up_shows_its_log(self, host: Host, ready: ScriptedProcesses) -> None:
         ready.on("SELECT 1", answer=CommandFailed("no"))
         ready.on(
             "systemctl start mysql", answer=lambda _: Path(host.settings.error_log).write_text("boom") and ""
         )
         ready.on("systemctl is-active", answer="active\n")
-        result = self.start(host, ready, capsys)
+        result = self.start(host, ready)
         assert result["error"] == DatabaseStartFailed.__name__
         assert "boom" in result["message"]
 
     @pytest.mark.real
     @pytest.mark.parametrize("ends_as", ["failed", "inactive"])
     def test_a_server_that_ends_while_it_starts_is_not_waited_for(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str], ends_as: str
+        self, host: Host, ready: ScriptedProcesses, ends_as: str
     ) -> None:
         """A line that this version does not know in its option file: mysqld ends in its first second. systemd tries it
         a few times more (Restart=on-failure), and then leaves it."""
@@ -356,7 +336,7 @@ class TestStartDatabase:
         states = ["activating\n", "activating\n"]
         ready.on("SELECT 1", answer=lambda _: nobody_answers()).on("systemctl start mysql", answer=start)
         ready.on("systemctl is-active", answer=lambda _: states.pop() if states else f"{ends_as}\n")
-        result = self.start(host, ready, capsys, timeout_seconds=1800)
+        result = self.start(host, ready, timeout_seconds=1800)
         assert result["error"] == DatabaseStartFailed.__name__
         assert f"mysql does not answer, its unit is {ends_as}" in result["message"]
         assert "unknown variable" in result["message"]
@@ -364,13 +344,13 @@ class TestStartDatabase:
 
     @pytest.mark.real
     def test_a_start_that_outlasts_the_time_is_ended_by_start_database_and_shows_its_log(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
         """The unit has no limit of its own, so systemctl still waits."""
         ready.on("SELECT 1", answer=CommandFailed("no"))
         ready.on("systemctl start mysql", answer=CommandFailed("systemctl did not end within 1800 s"))
         ready.on("systemctl is-active", answer="failed\n")
-        result = self.start(host, ready, capsys)
+        result = self.start(host, ready)
         assert (result["error"], "systemctl did not end" in result["message"]) == (
             "DatabaseStartFailed",
             False,
@@ -381,7 +361,6 @@ class TestStartDatabase:
         self,
         host: Host,
         ready: ScriptedProcesses,
-        capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Another service of the image has the port: systemctl is content, since the unit had begun to run."""
@@ -390,17 +369,17 @@ class TestStartDatabase:
             port = closed.getsockname()[1]
         settings = json.loads(host.settings_path.read_text())
         host.settings_path.write_text(json.dumps({**settings, "health_port": port}))
-        result = self.start(host, ready, capsys)
+        result = self.start(host, ready)
         assert result["error"] == ResponderUnreachable.__name__
         assert f"does not answer on port {port}" in result["message"]
         assert "journalctl -u peaker-health.service" in result["message"]
 
     @pytest.mark.real
     def test_a_place_that_holds_another_filesystem_is_refused(
-        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+        self, host: Host, ready: ScriptedProcesses
     ) -> None:
         other = host.volume(300 * MIB, "xfs")
         place = host.settings.datadir
         os.makedirs(place, exist_ok=True)
         type(ready).__mro__[1]().run(["mount", other.path, place])
-        assert self.start(host, ready, capsys)["error"] == "DeviceInUse"
+        assert self.start(host, ready)["error"] == "DeviceInUse"

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume
+from host_bench import MIB, Host, Volume
 from peaker_host.machine.devices import Mount, read_mounts
 
 
 @pytest.fixture
-def assembled(host: Host, capsys: pytest.CaptureFixture[str]) -> Volume:
+def assembled(host: Host) -> Volume:
     volume = host.volume(16 * MIB, "ext4")
     request = host.request(volume, filesystem="ext4")
-    assembled = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)
+    assembled = host.call("assemble_storage", "--volumes", request)
     assert assembled["ok"], assembled
     return volume
 
@@ -32,43 +32,35 @@ def mounted(host: Host, device: str, *options: str) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def problem(host: Host, capsys: pytest.CaptureFixture[str]) -> str:
-    [said] = host.call(capsys, "check_mounts", "--run-id", RUN_ID)["mounts"]
+def problem(host: Host) -> str:
+    [said] = host.call("check_mounts")["mounts"]
     assert said["name"] == "volume0"
     return str(said["problem"])
 
 
-def test_a_volume_at_its_place_is_as_it_was_proven(
-    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_volume_at_its_place_is_as_it_was_proven(host: Host, assembled: Volume) -> None:
     with mounted(host, assembled.path):
-        assert problem(host, capsys) == ""
-    assert problem(host, capsys) == f"nothing is mounted at {host.root}/place0"
+        assert problem(host) == ""
+    assert problem(host) == f"nothing is mounted at {host.root}/place0"
 
 
-def test_a_filesystem_that_became_read_only_takes_no_writes(
-    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_filesystem_that_became_read_only_takes_no_writes(host: Host, assembled: Volume) -> None:
     with mounted(host, assembled.path) as place:
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
-        assert problem(host, capsys) == f"{place} takes no writes"
+        assert problem(host) == f"{place} takes no writes"
 
 
-def test_another_volume_over_the_proven_one_is_seen(
-    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_volume_over_the_proven_one_is_seen(host: Host, assembled: Volume) -> None:
     other = host.volume(16 * MIB, "ext4")
     with mounted(host, assembled.path) as place, mounted(host, other.path):
         under = Path(other.path).name
-        assert problem(host, capsys) == f"{place} is on {under}, not on {assembled.volume_id}"
+        assert problem(host) == f"{place} is on {under}, not on {assembled.volume_id}"
 
 
-def test_a_volume_that_was_detached_under_its_mount_is_seen(
-    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_volume_that_was_detached_under_its_mount_is_seen(host: Host, assembled: Volume) -> None:
     with mounted(host, assembled.path):
         next((host.root / "by-id").iterdir()).unlink()
-        assert "No such file or directory" in problem(host, capsys)
+        assert "No such file or directory" in problem(host)
 
 
 def test_mounts_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, unmount, watched
-from peaker_host import cli
+from host_bench import MIB, Host, ScriptedProcesses, json_row, unmount, watched
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Processes
 
@@ -19,12 +17,12 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture
-def data(host: Host, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]:
+def data(host: Host) -> Iterator[Path]:
     """The data volume at its place."""
     volume = host.volume(300 * MIB, "xfs")
     place = host.root / "place0"
     host.configure(datadir=str(place))
-    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", host.request(volume))["ok"]
+    assert host.call("assemble_storage", "--volumes", host.request(volume))["ok"]
     place.mkdir(exist_ok=True)
     subprocess.run(["mount", volume.path, str(place)], check=True)
     yield place
@@ -41,39 +39,37 @@ def parked(host: Host, programs: ScriptedProcesses) -> ScriptedProcesses:
     return programs
 
 
-def stop(host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    cli.main(["--settings", str(host.settings_path), "stop_database", "--run-id", RUN_ID], programs)
-    result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
-    return result
+def stop(host: Host, programs: ScriptedProcesses) -> dict[str, Any]:
+    return host.call("stop_database", programs=programs)
 
 
 def test_the_filesystems_leave_their_places_and_a_second_command_finds_it_done(
-    host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    host: Host, data: Path, parked: ScriptedProcesses
 ) -> None:
-    assert stop(host, parked, capsys)["ok"]
+    assert stop(host, parked)["ok"]
     assert not os.path.ismount(data)
-    assert stop(host, parked, capsys)["ok"]
+    assert stop(host, parked)["ok"]
 
 
 def test_a_second_command_says_where_the_server_stood_as_the_first_did(
-    host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    host: Host, data: Path, parked: ScriptedProcesses
 ) -> None:
     """Systems Manager calls a command undelivered that ran, and it is sent again."""
     parked.on("gtid_executed", answer=json_row(gtid_set="c292c1fa-e550-11f1-9eb5-c2cd5b392683:1-9"))
     parked.on("SHOW REPLICA STATUS", answer="")
-    first = stop(host, parked, capsys)
+    first = stop(host, parked)
     parked.on("gtid_executed", answer=CommandFailed("ERROR 2002 (HY000): Can't connect"))
-    second = stop(host, parked, capsys)
+    second = stop(host, parked)
     assert first["gtid_set"] == "c292c1fa-e550-11f1-9eb5-c2cd5b392683:1-9"
     assert second["gtid_set"] == first["gtid_set"]
 
 
 def test_a_monitoring_agent_that_looks_just_then_does_not_keep_the_replica_from_being_parked(
-    host: Host, data: Path, parked: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    host: Host, data: Path, parked: ScriptedProcesses
 ) -> None:
     with watched(data) as processes:
         parked.on("umount", answer=lambda text: processes.run(text.split()).stdout)
-        answer = stop(host, parked, capsys)
+        answer = stop(host, parked)
     assert answer["ok"], answer
     assert "target is busy" in processes.refused[0]
     assert not os.path.ismount(data)

@@ -27,11 +27,10 @@ pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
 VOLUME = "vol-0000000000000b51d"
 USED_MIB, GONE_MIB = 240, 120
-COMMON = ("--run-id", RUN_ID)
 
 
 @pytest.fixture
-def place(host: Host, capsys: Capture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def place(host: Host, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Where a cold volume belongs, which is assembled and not mounted. Its snapshot holds a deleted file besides."""
     with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
         fill(store, tmp_path / "m")
@@ -42,7 +41,7 @@ def place(host: Host, capsys: Capture, tmp_path: Path, request: pytest.FixtureRe
         place = tmp_path / "place"
         volume = {"name": "data", "volume_id": VOLUME, "device": "/dev/sdf", "mount_point": str(place)}
         asked = json.dumps([{**volume, "filesystem": "xfs"}])
-        assert host.call(capsys, "assemble_storage", *COMMON, "--volumes", asked)["ok"]
+        assert host.call("assemble_storage", "--volumes", asked)["ok"]
         held = {
             "block_bytes": MIB // 2,
             "volumes": {VOLUME: [[one, 1] for one in store.snapshot_blocks("snap-1")]},
@@ -112,44 +111,42 @@ def warmed_in_part(host: Host) -> None:
         child.kill()
 
 
-def look(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
-    answer = host.call(capsys, "verify_storage", *COMMON, *arguments)
+def look(host: Host, *arguments: str) -> dict[str, Any]:
+    answer = host.call("verify_storage", *arguments)
     assert answer["ok"], answer
     return answer
 
 
-def proved(host: Host, capsys: Capture, load_seconds: int = 0) -> dict[str, Any]:
+def proved(host: Host, load_seconds: int = 0) -> dict[str, Any]:
     """As the workflow does with few blocks: one look, and where noise hides the answer all is read before others."""
     arguments = ("--load-seconds", str(load_seconds))
-    first = look(host, capsys, *arguments)
+    first = look(host, *arguments)
     assert first["verdict"] != "not_warm", first
-    return first if first["verdict"] == "warm" else host.prove(capsys, "--remedy", "all", *arguments)
+    return first if first["verdict"] == "warm" else host.prove("--remedy", "all", *arguments)
 
 
 def test_cold_blocks_are_found_beside_an_applier_and_warm_ones_are_called_warm(
-    host: Host, place: Path, capsys: Capture
+    host: Host, place: Path
 ) -> None:
     """The engine that goes on behind the database reads what its journal lacks; nothing needs to be unmounted."""
     warmed_in_part(host)
     with at_work(host, place):
-        cold = look(host, capsys, "--load-seconds", "0")
+        cold = look(host, "--load-seconds", "0")
         assert (cold["verdict"] == "warm", cold["mounted"]) == (False, True), cold
         assert not is_proven(host.settings, RUN_ID)
-        done = host.call(capsys, "prewarm", *COMMON)
+        done = host.call("prewarm")
         assert (done["state"], done["restarts"]) == ("done", 1)
-        warm = proved(host, capsys)
+        warm = proved(host)
         assert (warm["verdict"], warm["mounted"]) == ("warm", True), warm
     assert is_proven(host.settings, RUN_ID)
 
 
 @pytest.mark.parametrize("place", [VolumeLimits(throughput_mib_per_s=20)], indirect=True)
-def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(
-    host: Host, place: Path, capsys: Capture
-) -> None:
+def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(host: Host, place: Path) -> None:
     """Eight blocks under way take 200 ms of such a volume, and each page of the applier waits behind them."""
     warmed_in_part(host)
     with at_work(host, place):
-        result = host.call(capsys, "prewarm", *COMMON)
+        result = host.call("prewarm")
     assert result["state"] == "done"
     assert result["throttled"].startswith("data: held back for "), result
     [volume] = result["volumes"]
@@ -157,26 +154,22 @@ def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(
     assert volume["throttled"]["await_slowest_ms"] > 2 * volume["throttled"]["await_baseline_ms"]
 
 
-def test_what_the_database_has_taken_since_is_not_what_must_be_warm(
-    host: Host, place: Path, capsys: Capture
-) -> None:
+def test_what_the_database_has_taken_since_is_not_what_must_be_warm(host: Host, place: Path) -> None:
     """It may take blocks that the snapshot holds of deleted files, before it has written into them."""
-    host.call(capsys, "prewarm", *COMMON)
+    host.call("prewarm")
     [live] = kept_live_blocks(host.settings, RUN_ID).values()
     with at_work(host, place):
         subprocess.run(["fallocate", "-l", f"{GONE_MIB}M", str(place / "new.ibd")], check=True)
         subprocess.run(["sync", "-f", str(place)], check=True)
-        warm = proved(host, capsys, load_seconds=2)
+        warm = proved(host, load_seconds=2)
         assert warm["verdict"] == "warm", warm
         assert warm["volumes"][0]["blocks_used"] <= total(live.blocks)
         assert warm["iostat"]["w/s"] > 0, "the applier's writes are on the device too"
 
 
-def test_after_a_restart_of_the_host_the_proof_says_that_nothing_is_mounted(
-    host: Host, place: Path, capsys: Capture
-) -> None:
-    host.call(capsys, "prewarm", *COMMON)
+def test_after_a_restart_of_the_host_the_proof_says_that_nothing_is_mounted(host: Host, place: Path) -> None:
+    host.call("prewarm")
     with at_work(host, place):
         pass
-    warm = proved(host, capsys)
+    warm = proved(host)
     assert (warm["verdict"], warm["mounted"]) == ("warm", False), warm

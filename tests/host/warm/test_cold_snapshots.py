@@ -53,7 +53,7 @@ def snapshot_under_writes(store: ColdBlockStore, point: Path, kind: str) -> None
     store.detach(SOURCE)
 
 
-def restored(host: Host, capsys: Capture, store: ColdBlockStore, volume_id: str, kind: str) -> str:
+def restored(host: Host, store: ColdBlockStore, volume_id: str, kind: str) -> str:
     """A cold volume of the snapshot on this host, with the snapshot's block list; its device."""
     store.create_volume(volume_id, SIZE, VolumeLimits(), "snap-1")
     path = store.attach(volume_id).path
@@ -62,8 +62,7 @@ def restored(host: Host, capsys: Capture, store: ColdBlockStore, volume_id: str,
         {"name": "data", "volume_id": volume_id, "device": "/dev/sdf", "mount_point": str(host.root / "place"),
          "filesystem": kind}
     ]  # fmt: skip
-    asked = ("--run-id", RUN_ID, "--volumes", json.dumps(request))
-    assembled = host.call(capsys, "assemble_storage", *asked)
+    assembled = host.call("assemble_storage", "--volumes", json.dumps(request))
     assert assembled["ok"], assembled
     listed = [[block, 1] for block in store.snapshot_blocks("snap-1")]
     content = {"block_bytes": BLOCK, "volumes": {volume_id: listed}}
@@ -71,32 +70,32 @@ def restored(host: Host, capsys: Capture, store: ColdBlockStore, volume_id: str,
     return path
 
 
-def proof(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
-    return host.call(capsys, "verify_storage", "--run-id", RUN_ID, "--load-seconds", "0", *arguments)
+def proof(host: Host, *arguments: str) -> dict[str, Any]:
+    return host.call("verify_storage", "--load-seconds", "0", *arguments)
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
 def test_a_build_under_writes_leaves_no_live_block_cold(
-    host: Host, capsys: Capture, store: ColdBlockStore, tmp_path: Path, kind: str
+    host: Host, store: ColdBlockStore, tmp_path: Path, kind: str
 ) -> None:
     snapshot_under_writes(store, tmp_path / "donor", kind)
     volume_id = "vol-0000000000000c51d"
-    restored(host, capsys, store, volume_id, kind)
+    restored(host, store, volume_id, kind)
     try:
-        assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["state"] == "done"
+        assert host.call("prewarm")["state"] == "done"
         cold = store.stat(volume_id).blocks_cold
         assert cold <= 4, "nothing but what the replay itself freed is left cold"
-        assert proof(host, capsys)["verdict"] != "not_warm"
+        assert proof(host)["verdict"] != "not_warm"
     finally:
         store.detach(volume_id)
 
 
 def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
-    host: Host, capsys: Capture, store: ColdBlockStore, tmp_path: Path
+    host: Host, store: ColdBlockStore, tmp_path: Path
 ) -> None:
     snapshot_under_writes(store, tmp_path / "donor", "xfs")
     volume_id = "vol-0000000000000c52d"
-    path = restored(host, capsys, store, volume_id, "xfs")
+    path = restored(host, store, volume_id, "xfs")
     try:
         (member,) = load_manifest(host.settings, RUN_ID).members
         live = list(
@@ -106,8 +105,8 @@ def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
         )
         left = set(random.Random(2).sample(live, len(live) // 50 + 5))
         read_all(path, [block for block in live if block not in left])
-        assert proof(host, capsys)["verdict"] != "warm"
-        assert host.prove(capsys, "--load-seconds", "0", "--remedy", "all")["verdict"] == "warm"
+        assert proof(host)["verdict"] != "warm"
+        assert host.prove("--load-seconds", "0", "--remedy", "all")["verdict"] == "warm"
     finally:
         store.detach(volume_id)
 

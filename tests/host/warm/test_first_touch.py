@@ -23,7 +23,7 @@ from peaker_host.warm import first_touch
 from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
 from peaker_host.warm.reading_order import PrewarmRequest
-from test_cold_snapshots import Capture, restored
+from test_cold_snapshots import restored
 from test_prewarm import HOT_TENTH, assemble, tier_of, with_database
 from test_prewarm import engine as started
 
@@ -47,7 +47,7 @@ class Cold:
 
 
 @pytest.fixture
-def cold(host: Host, capsys: Capture, tmp_path: Path) -> Iterator[Cold]:
+def cold(host: Host, tmp_path: Path) -> Iterator[Cold]:
     with ColdBlockStore(tmp_path / "store", pool_bytes=4 << 30) as store:
         image = with_database(host, HOT_TENTH).image
         store.create_volume("vol-source", 1200 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0))
@@ -56,7 +56,7 @@ def cold(host: Host, capsys: Capture, tmp_path: Path) -> Iterator[Cold]:
             os.fsync(device.fileno())
         store.detach("vol-source")
         store.create_snapshots({"vol-source": "snap-1"})
-        device = restored(host, capsys, store, VOLUME, "xfs")
+        device = restored(host, store, VOLUME, "xfs")
         try:
             yield Cold(store, device, hot_offsets(image))
         finally:
@@ -123,24 +123,24 @@ def test_a_database_finds_the_hot_set_warm_before_it_was_read_whole(host: Host, 
 
 
 @pytest.mark.real
-def test_the_whole_reads_follow_and_are_what_counts_as_done(host: Host, capsys: Capture, cold: Cold) -> None:
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--background-rate-mib-per-s", "200")
+def test_the_whole_reads_follow_and_are_what_counts_as_done(host: Host, cold: Cold) -> None:
+    result = host.call("prewarm", "--background-rate-mib-per-s", "200")
     assert result["blocks_done"] == result["blocks_total"]
     assert result["hot_warm_seconds"] < result["used_warm_seconds"]
     assert cold.fetched() >= result["blocks_total"]
 
 
 @pytest.mark.real
-def test_on_a_volume_that_is_not_cold_nothing_is_touched(host: Host, capsys: Capture) -> None:
-    assert assemble(host, capsys, with_database(host, HOT_TENTH))["ok"]
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+def test_on_a_volume_that_is_not_cold_nothing_is_touched(host: Host) -> None:
+    assert assemble(host, with_database(host, HOT_TENTH))["ok"]
+    result = host.call("prewarm")
     assert result["volumes"][0]["touched"] == 0
 
 
 @pytest.mark.real
 @pytest.mark.usefixtures("brings_blocks")
 def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_reads_then_is_warm(
-    host: Host, capsys: Capture, cold: Cold, monkeypatch: pytest.MonkeyPatch
+    host: Host, cold: Cold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_touch._TouchPool, "_read_fully", lambda *_: None)
     request = PrewarmRequest(RUN_ID, background_rate_mib_per_s=1.0)
@@ -154,8 +154,8 @@ def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_re
         thread.join()
 
     scope = ("--load-seconds", "0", "--scope", "hot")
-    assert host.call(capsys, "verify_storage", "--run-id", RUN_ID, *scope)["verdict"] != "warm"
-    assert host.prove(capsys, *scope, "--remedy", "all")["verdict"] == "warm"
+    assert host.call("verify_storage", *scope)["verdict"] != "warm"
+    assert host.prove(*scope, "--remedy", "all")["verdict"] == "warm"
 
 
 def touch(path: Path, blocks: int, stop: threading.Event | None = None) -> FirstTouch:

@@ -36,8 +36,7 @@ def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:
     """The engine as a process of its own."""
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)),
-            *("prewarm", "--run-id", RUN_ID, *arguments),
+            *(sys.executable, "-m", "peaker_host", *host.argv("prewarm", *arguments)),
         ],
         cwd=HOST_PACKAGES,
         stdout=subprocess.PIPE,
@@ -46,11 +45,11 @@ def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host, capsys: Capture) -> None:
+def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host) -> None:
     """A command whose answer was lost is sent again while the host works on the first."""
-    assert assemble(host, capsys, filled(host))["ok"]
-    argv = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path), "start_prewarm"]
-    argv += ["--run-id", RUN_ID, "--background-rate-mib-per-s", "1"]
+    assert assemble(host, filled(host))["ok"]
+    asked = host.argv("start_prewarm", "--background-rate-mib-per-s", "1")
+    argv = [sys.executable, "-m", "peaker_host", *asked]
     # Both wait for it, and begin when it is given back.
     with command_gate.alone(host.settings, Sent("assemble_storage", "", None, None)):
         starts = [
@@ -76,12 +75,12 @@ def journal_ranges(host: Host, volume: Volume) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
-def test_every_used_block_is_read_once_and_little_else(host: Host, capsys: Capture, kind: str) -> None:
+def test_every_used_block_is_read_once_and_little_else(host: Host, kind: str) -> None:
     volume = filled(host, kind)
-    assert assemble(host, capsys, volume, filesystem=kind)["ok"]
+    assert assemble(host, volume, filesystem=kind)["ok"]
     used = blocks_of_bytes(open_map(kind, volume.path, Processes()).used_ranges())
     before = sectors_read(volume)
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert result["state"] == "done"
     assert result["throttled"] == "", "no database is at work"
     assert result["blocks_done"] == result["blocks_total"] == total(used)
@@ -90,19 +89,17 @@ def test_every_used_block_is_read_once_and_little_else(host: Host, capsys: Captu
     assert total(used) * BLOCK * 0.99 <= device_bytes <= total(used) * BLOCK * 1.05 + 4 * MIB
 
 
-def test_two_volumes_are_read_in_one_run(host: Host, capsys: Capture) -> None:
+def test_two_volumes_are_read_in_one_run(host: Host) -> None:
     data, log = filled(host), filled(host, data=20 * MIB)
-    assert assemble(host, capsys, data, log)["bytes"] == 800 * MIB
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    assert assemble(host, data, log)["bytes"] == 800 * MIB
+    result = host.call("prewarm")
     assert [volume["blocks_done"] == volume["blocks_total"] for volume in result["volumes"]] == [True, True]
     assert sum(volume["bytes_read"] for volume in result["volumes"]) == result["bytes_read"]
 
 
-def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(
-    host: Host, capsys: Capture
-) -> None:
+def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(host: Host) -> None:
     volume = filled(host, data=200 * MIB)
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
     before = sectors_read(volume)
     generator = random.Random(5)
     kills = 5
@@ -118,7 +115,7 @@ def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(
             assert child.stdout is not None
             child.stdout.close()
         assert child.returncode == -signal.SIGKILL
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert result["restarts"] == kills
     assert result["blocks_done"] == result["blocks_total"] == total(journal_ranges(host, volume)) > 400
     read_twice = (sectors_read(volume) - before) * 512 - result["blocks_total"] * BLOCK
@@ -141,28 +138,28 @@ def await_reading(host: Host, child: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Host, capsys: Capture) -> None:
+def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Host) -> None:
     volume = filled(host)
-    assert assemble(host, capsys, volume)["ok"]
-    assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["error"] == "PrewarmNotStarted"
+    assert assemble(host, volume)["ok"]
+    assert host.call("report_prewarm")["error"] == "PrewarmNotStarted"
     # So slow that it is at work still when all has been asked of it.
-    arguments = ("--run-id", RUN_ID, "--background-rate-mib-per-s", "40")
+    arguments = ("--background-rate-mib-per-s", "40")
     os.environ["PYTHONPATH"] = str(HOST_PACKAGES)
     try:
-        first = host.call(capsys, "start_prewarm", *arguments)
-        again = host.call(capsys, "start_prewarm", *arguments)
-        report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        first = host.call("start_prewarm", *arguments)
+        again = host.call("start_prewarm", *arguments)
+        report = host.call("report_prewarm")
         assert (again["pid"], again["already_running"]) == (first["pid"], True)
         assert first["block_list_missing"] == "none was given"
         assert os.getsid(first["pid"]) == first["pid"], "a session of its own"
         assert report["state"] == "running"
-        other = host.call(capsys, "start_prewarm", "--run-id", "another-run")
+        other = host.call("start_prewarm", run_id="another-run")
         assert other["error"] == "PrewarmAlreadyRunning"
         while report["state"] == "running":
             time.sleep(0.3)
-            report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+            report = host.call("report_prewarm")
         assert (report["state"], report["blocks_done"]) == ("done", report["blocks_total"])
-        assert host.call(capsys, "start_prewarm", *arguments)["already_done"]
+        assert host.call("start_prewarm", *arguments)["already_done"]
     finally:
         del os.environ["PYTHONPATH"]
     lines = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl")).read_text().splitlines()
@@ -171,7 +168,7 @@ def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Ho
 
 
 def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
-    host: Host, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(block_list, "_PAUSES_SECONDS", (0.0,))
     gone = "http://127.0.0.1:9/list?signature=secret"
@@ -184,9 +181,9 @@ def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
     assert block_list.of_run(host.settings, RUN_ID) == {"data": [(0, 8)]}
 
 
-def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Capture) -> None:
+def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host) -> None:
     volume = filled(host)
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
     child = engine(host, "--background-rate-mib-per-s", "10")
     try:
         progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
@@ -197,21 +194,21 @@ def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Ca
             time.sleep(0.05)
         child.send_signal(signal.SIGTERM)
         child.communicate(timeout=60)
-        stopped = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        stopped = host.call("report_prewarm")
         assert (stopped["state"], stopped["error"]) == ("dead", "Interrupted")
         done = stopped["blocks_done"]
         assert 20 < done < stopped["blocks_total"]
     finally:
         child.kill()
         child.communicate()
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert result["state"] == "done"
     assert result["bytes_read"] <= (result["blocks_total"] + 20) * BLOCK
 
 
-def test_an_engine_that_was_killed_is_reported_dead(host: Host, capsys: Capture) -> None:
+def test_an_engine_that_was_killed_is_reported_dead(host: Host) -> None:
     volume = filled(host)
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
     child = engine(host, "--background-rate-mib-per-s", "20")
     try:
         progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
@@ -220,25 +217,23 @@ def test_an_engine_that_was_killed_is_reported_dead(host: Host, capsys: Capture)
     finally:
         child.kill()
         child.communicate()
-    report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    report = host.call("report_prewarm")
     assert report["state"] == "dead"
     assert KILLED in report["message"]
 
 
-def test_the_last_words_of_an_engine_that_died_are_told(
-    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_words_of_an_engine_that_died_are_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of this engine, not of one before it."""
     volume = filled(host)
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
-    slow = ("start_prewarm", "--run-id", RUN_ID, "--background-rate-mib-per-s", "20")
+    slow = ("start_prewarm", "--background-rate-mib-per-s", "20")
     for ending, crashed in ((signal.SIGSEGV, True), (signal.SIGKILL, False)):
-        started = host.call(capsys, *slow)
+        started = host.call(*slow)
         assert not started["already_running"], started
         os.kill(started["pid"], ending)
         os.waitpid(started["pid"], 0)
-        report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        report = host.call("report_prewarm")
         assert report["state"] == "dead"
         assert ("peaker_host" in report["message"]) is crashed, "the lines of the crash"
         assert KILLED in report["message"]
@@ -246,11 +241,9 @@ def test_the_last_words_of_an_engine_that_died_are_told(
     assert "Segmentation fault" in Path(host.settings.run_path(RUN_ID, "prewarm.log")).read_text()
 
 
-def test_ranges_that_cannot_be_read_fail_the_run_by_name(
-    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_that_cannot_be_read_fail_the_run_by_name(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     volume = host.volume(300 * MIB, "xfs")
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
     monkeypatch.setenv("PATH", "/nowhere")
     real = os.preadv
 
@@ -261,10 +254,10 @@ def test_ranges_that_cannot_be_read_fail_the_run_by_name(
 
     monkeypatch.setattr("peaker_host.warm.reader_pool.os.preadv", broken)
     monkeypatch.setattr("peaker_host.warm.reader_pool._RETRY_SECONDS", 0.01)
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert result["error"] == "ReadErrors"
     assert "blocks 77+1 (Input/output error)" in result["message"]
-    report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    report = host.call("report_prewarm")
     assert (report["state"], report["volumes"][0]["failed_ranges"]) == (
         "failed",
         [[77, 1, "Input/output error"]],
@@ -273,20 +266,20 @@ def test_ranges_that_cannot_be_read_fail_the_run_by_name(
 
 
 def test_without_a_map_everything_in_the_snapshot_is_read_and_it_is_said(
-    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole device where no list tells what the snapshot holds, its last part of a block too."""
     volume = host.volume(301 * MIB + 4096, "xfs")
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
     monkeypatch.setenv("PATH", "/nowhere")
     listed = {"block_bytes": BLOCK, "volumes": {volume.volume_id: [[0, 3], [200, 7]]}}
     path = Path(host.settings.run_path(RUN_ID, "blocks.json"))
     path.write_text(json.dumps(listed))
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert journal_ranges(host, volume) == [(0, 3), (200, 7)]
     assert "ToolMissing" in result["volumes"][0]["map_unreadable"]
     path.unlink()
-    assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["blocks_done"] == 603
+    assert host.call("prewarm")["blocks_done"] == 603
 
 
 def with_database(host: Host, pages: str, data: int = 60 * MIB) -> Volume:
@@ -311,67 +304,67 @@ def tier_of(volume: dict[str, Any], name: str) -> dict[str, Any]:
     return next(row for row in volume["tiers"] if row["name"] == name)
 
 
-def test_hot_blocks_come_first_and_their_end_is_told(host: Host, capsys: Capture) -> None:
+def test_hot_blocks_come_first_and_their_end_is_told(host: Host) -> None:
     volume = with_database(host, HOT_TENTH)
-    assert assemble(host, capsys, volume)["ok"]
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    assert assemble(host, volume)["ok"]
+    result = host.call("prewarm")
     assert 12 <= tier(result, "hot")["blocks"] <= 16
     assert tier(result, "hot")["done"] == tier(result, "hot")["blocks"]
     assert result["hot_warm_seconds"] is not None
     assert result["blocks_done"] == result["blocks_total"] > 100
 
 
-def test_without_a_page_list_nothing_is_called_hot(host: Host, capsys: Capture) -> None:
+def test_without_a_page_list_nothing_is_called_hot(host: Host) -> None:
     volume = with_database(host, "")
-    assert assemble(host, capsys, volume)["ok"]
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    assert assemble(host, volume)["ok"]
+    result = host.call("prewarm")
     assert (result["state"], result["hot_warm_seconds"]) == ("done", None)
     assert "ib_buffer_pool" in result["hot_unknown"]
 
 
-def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host, capsys: Capture) -> None:
+def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host) -> None:
     volume = with_database(host, HOT_TENTH)
-    assert assemble(host, capsys, volume)["ok"]
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--background-rate-mib-per-s", "30")
+    assert assemble(host, volume)["ok"]
+    result = host.call("prewarm", "--background-rate-mib-per-s", "30")
     rest_mib = (result["blocks_total"] - tier(result, "hot")["blocks"]) / 2
     assert tier(result, "hot")["blocks"] < tier(result, "used")["blocks"]
     assert result["hot_warm_seconds"] < result["elapsed_seconds"]
     assert result["elapsed_seconds"] >= rest_mib / 30 * 0.75
 
 
-def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host, capsys: Capture) -> None:
+def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host) -> None:
     volume = with_database(host, HOT_TENTH)
-    assert assemble(host, capsys, volume)["ok"]
-    arguments = ("--run-id", RUN_ID, "--load-seconds", "0")
-    hot = host.call(capsys, "verify_storage", *arguments, "--scope", "hot")
-    used = host.call(capsys, "verify_storage", *arguments)
+    assert assemble(host, volume)["ok"]
+    arguments = ("--load-seconds", "0")
+    hot = host.call("verify_storage", *arguments, "--scope", "hot")
+    used = host.call("verify_storage", *arguments)
     assert hot["volumes"][0]["blocks_used"] <= 16
     assert used["volumes"][0]["blocks_used"] > 100
 
 
-def test_the_report_carries_samples_of_the_past(host: Host, capsys: Capture) -> None:
+def test_the_report_carries_samples_of_the_past(host: Host) -> None:
     volume = filled(host)
-    assert assemble(host, capsys, volume)["ok"]
-    done = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    assert assemble(host, volume)["ok"]
+    done = host.call("prewarm")
     log = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl"))
     with log.open("a") as file:
         file.write('{"cut sho')
-    age, elapsed, read, _, remaining = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["samples"][-1]
+    age, elapsed, read, _, remaining = host.call("report_prewarm")["samples"][-1]
     assert (read, remaining) == (done["bytes_read"], 0.0)
     assert age >= 0
     assert elapsed == done["elapsed_seconds"]
 
 
 def test_files_that_cannot_be_found_cost_the_order_not_the_run(
-    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     volume = with_database(host, HOT_TENTH)
-    assert assemble(host, capsys, volume)["ok"]
+    assert assemble(host, volume)["ok"]
 
     def broken(*_: Any) -> None:
         raise CommandFailed("xfs_db ended with exit code 1: Metadata corruption detected")
 
     monkeypatch.setattr("peaker_host.warm.plan.find_database", broken)
-    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    result = host.call("prewarm")
     assert result["blocks_done"] == result["blocks_total"] > 100
     assert "Metadata corruption" in result["volumes"][0]["map_unreadable"]

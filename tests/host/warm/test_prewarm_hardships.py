@@ -102,22 +102,22 @@ class TestLock:
 class TestEnding:
     """An engine says that it is done, and holds its lock for as long as its process takes to end."""
 
-    ASKED = ("start_prewarm", "--run-id", RUN_ID)
+    ASKED = ("start_prewarm",)
     REMAINDER = ("--remainder-rate-mib-per-s", "8")
 
     @pytest.mark.parametrize("asked", [ASKED, (*ASKED, *REMAINDER)], ids=["used", "remainder"])
-    def test_what_it_has_read_is_done(self, host: Host, capsys: Capture, asked: tuple[str, ...]) -> None:
+    def test_what_it_has_read_is_done(self, host: Host, asked: tuple[str, ...]) -> None:
         self.published(host, with_remainder=True)
         with engine_lock.take_lock(host.settings, RUN_ID):
-            assert host.call(capsys, *asked)["already_done"]
+            assert host.call(*asked)["already_done"]
 
     def test_what_is_asked_for_beyond_it_is_started_when_it_has_ended(
-        self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.published(host, with_remainder=False)
         lock = engine_lock.take_lock(host.settings, RUN_ID)
         monkeypatch.setattr("peaker_host.warm.control.time.sleep", lambda _: lock.close())
-        answer = host.call(capsys, *self.ASKED, *self.REMAINDER)
+        answer = host.call(*self.ASKED, *self.REMAINDER)
         assert answer["error"] == "StorageNotAssembled", "it went on to what a start needs next"
 
     @staticmethod
@@ -127,14 +127,14 @@ class TestEnding:
         path.write_text(json.dumps({"state": "done", "pid": os.getpid(), **more}))
 
 
-def test_a_filesystem_larger_than_its_device_is_refused(host: Host, capsys: Capture) -> None:
+def test_a_filesystem_larger_than_its_device_is_refused(host: Host) -> None:
     for kind in ("xfs", "ext4"):
         volume = host.volume(400 * MIB, kind)
         small = host.volume(320 * MIB)
         with volume.image.open("rb") as whole, small.image.open("r+b") as part:
             shutil.copyfileobj(whole, part, 320 * MIB)
             part.truncate(320 * MIB)
-        result = assemble(host, capsys, small, filesystem=kind)
+        result = assemble(host, small, filesystem=kind)
         assert (result["error"], "419430400" in result["message"]) == ("FilesystemTruncated", True), result
 
 
@@ -153,16 +153,16 @@ class TestFullDisk:
             Journal(str(full / "j"), "vol-1", "u", 8 * 200_000)
 
     def test_progress_that_cannot_be_written_ends_nothing(
-        self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
+        assert assemble(host, volume)["ok"]
 
         def full_disk(*_: Any) -> None:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("peaker_host.warm.record.write_json", full_disk)
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+        result = host.call("prewarm")
         assert result["blocks_done"] == result["blocks_total"] > 100
 
 
@@ -176,7 +176,7 @@ class TestLayouts:
     @pytest.mark.parametrize("kind", ["xfs", "ext4"])
     @pytest.mark.parametrize("below", ["data", "var/lib/mysql"])
     def test_a_data_directory_below_the_mount_root_keeps_its_hot_tier(
-        self, host: Host, capsys: Capture, kind: str, below: str
+        self, host: Host, kind: str, below: str
     ) -> None:
         volume = host.volume(400 * MIB, kind)
         with host.mounted(volume) as point:
@@ -184,42 +184,40 @@ class TestLayouts:
             (point / below / "orders" / "t.ibd").write_bytes(tablespace(9, 30 * MIB))
             (point / below / "ibdata1").write_bytes(tablespace(0, MIB))
             (point / below / "ib_buffer_pool").write_text(HOT_TENTH)
-        assert assemble(host, capsys, volume, filesystem=kind)["ok"]
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+        assert assemble(host, volume, filesystem=kind)["ok"]
+        result = host.call("prewarm")
         assert 12 <= tier(result, "hot")["blocks"] <= 16
         assert tier(result, "recovery")["blocks"] >= 1
         assert result["hot_unknown"] == ""
 
-    def test_hot_pages_on_a_second_volume_come_first_there(self, host: Host, capsys: Capture) -> None:
+    def test_hot_pages_on_a_second_volume_come_first_there(self, host: Host) -> None:
         data = with_database(host, "".join(f"12,{page}\n" for page in range(200, 600)))
         second = host.volume(400 * MIB, "xfs")
         with host.mounted(second) as point:
             (point / "archive").mkdir()
             (point / "archive" / "old.ibd").write_bytes(tablespace(12, 30 * MIB))
-        assert assemble(host, capsys, data, second)["ok"]
-        result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+        assert assemble(host, data, second)["ok"]
+        result = host.call("prewarm")
         hot = [tier_of(volume, "hot")["blocks"] for volume in result["volumes"]]
         assert hot[0] == 0
         assert 12 <= hot[1] <= 16
-        proof = host.call(
-            capsys, "verify_storage", "--run-id", RUN_ID, "--scope", "hot", "--load-seconds", "0"
-        )
+        proof = host.call("verify_storage", "--scope", "hot", "--load-seconds", "0")
         assert proof["volumes"][1]["blocks_used"] <= 17
 
 
 class TestRemainder:
-    def given(self, host: Host, capsys: Capture) -> tuple[Volume, Path]:
+    def given(self, host: Host) -> tuple[Volume, Path]:
         """A volume whose snapshot holds blocks that the filesystem does not use."""
         volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
+        assert assemble(host, volume)["ok"]
         listed = {"block_bytes": BLOCK, "volumes": {volume.volume_id: [[0, 400]]}}
         Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(listed))
         place = host.root / "place0"
         place.mkdir()
         return volume, place
 
-    def test_it_waits_for_the_database_and_is_read_behind_it(self, host: Host, capsys: Capture) -> None:
-        volume, place = self.given(host, capsys)
+    def test_it_waits_for_the_database_and_is_read_behind_it(self, host: Host) -> None:
+        volume, place = self.given(host)
         child = engine(host, "--remainder-rate-mib-per-s", "200")
         progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
         try:
@@ -227,7 +225,7 @@ class TestRemainder:
             assert (report["state"], report["eta_seconds"]) == ("running", 0.0)
             assert tier(report, "remainder")["done"] == 0
             assert tier(report, "remainder")["blocks"] > 100
-            proof = host.prove(capsys, "--load-seconds", "0")
+            proof = host.prove("--load-seconds", "0")
             assert (proof["verdict"], proof["volumes"][0]["map_unreadable"]) == ("warm", "")
             subprocess.run(["mount", volume.path, str(place)], check=True)
             try:

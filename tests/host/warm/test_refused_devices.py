@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume, assemble, filled, sectors_read
+from host_bench import MIB, Host, Volume, assemble, filled, sectors_read
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
@@ -15,27 +15,27 @@ Capture = pytest.CaptureFixture[str]
 class TestWrongDevices:
     """All of these are refused before the first read of the engine."""
 
-    def refused(self, host: Host, capsys: Capture, volume: Volume, **request: str) -> str:
+    def refused(self, host: Host, volume: Volume, **request: str) -> str:
         before = sectors_read(volume)
-        result = assemble(host, capsys, volume, **request)
+        result = assemble(host, volume, **request)
         assert not result["ok"]
         assert (sectors_read(volume) - before) * 512 < MIB
         error: str = result["error"]
         return error
 
-    def test_mounted_elsewhere(self, host: Host, capsys: Capture) -> None:
+    def test_mounted_elsewhere(self, host: Host) -> None:
         volume = filled(host)
         with host.mounted(volume):
-            assert self.refused(host, capsys, volume) == "DeviceInUse"
+            assert self.refused(host, volume) == "DeviceInUse"
 
-    def test_mounted_after_it_was_assembled(self, host: Host, capsys: Capture) -> None:
+    def test_mounted_after_it_was_assembled(self, host: Host) -> None:
         volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
+        assert assemble(host, volume)["ok"]
         with host.mounted(volume):
             for command in ("start_prewarm", "prewarm"):
-                assert host.call(capsys, command, "--run-id", RUN_ID)["error"] == "DeviceInUse"
+                assert host.call(command)["error"] == "DeviceInUse"
 
-    def test_mounted_in_another_mount_namespace(self, host: Host, capsys: Capture) -> None:
+    def test_mounted_in_another_mount_namespace(self, host: Host) -> None:
         volume = filled(host)
         point = host.root / "hidden"
         point.mkdir()
@@ -46,38 +46,38 @@ class TestWrongDevices:
             assert other.stdout is not None
             assert other.stdout.readline() == "mounted\n"
             try:
-                assert self.refused(host, capsys, volume) == "DeviceInUse"
+                assert self.refused(host, volume) == "DeviceInUse"
             finally:
                 other.communicate("\n")
 
-    def test_another_volume_behind_the_link_than_before(self, host: Host, capsys: Capture) -> None:
+    def test_another_volume_behind_the_link_than_before(self, host: Host) -> None:
         volume, other = filled(host), host.volume(400 * MIB, "xfs")
-        assert assemble(host, capsys, volume)["ok"]
+        assert assemble(host, volume)["ok"]
         host.link(volume.volume_id, other.path)
-        assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["error"] == "WrongDevice"
+        assert host.call("prewarm")["error"] == "WrongDevice"
 
-    def test_no_superblock(self, host: Host, capsys: Capture) -> None:
-        assert self.refused(host, capsys, host.volume(300 * MIB)) == "NoFilesystem"
+    def test_no_superblock(self, host: Host) -> None:
+        assert self.refused(host, host.volume(300 * MIB)) == "NoFilesystem"
 
-    def test_another_filesystem_than_expected(self, host: Host, capsys: Capture) -> None:
-        assert self.refused(host, capsys, filled(host), filesystem="ext4") == "NoFilesystem"
+    def test_another_filesystem_than_expected(self, host: Host) -> None:
+        assert self.refused(host, filled(host), filesystem="ext4") == "NoFilesystem"
 
-    def test_no_block_device(self, host: Host, capsys: Capture) -> None:
+    def test_no_block_device(self, host: Host) -> None:
         volume = filled(host)
         host.link(volume.volume_id, str(volume.image))
-        assert self.refused(host, capsys, volume) == "WrongDevice"
+        assert self.refused(host, volume) == "WrongDevice"
 
-    def test_a_volume_that_is_not_attached(self, host: Host, capsys: Capture) -> None:
+    def test_a_volume_that_is_not_attached(self, host: Host) -> None:
         volume = filled(host)
         (
             host.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{volume.volume_id.replace('-', '')}"
         ).unlink()
-        assert self.refused(host, capsys, volume) == "DeviceNotFound"
+        assert self.refused(host, volume) == "DeviceNotFound"
 
-    def test_another_run_s_manifest(self, host: Host, capsys: Capture) -> None:
+    def test_another_run_s_manifest(self, host: Host) -> None:
         volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
-        result = host.call(capsys, "start_prewarm", "--run-id", "another-run")
+        assert assemble(host, volume)["ok"]
+        result = host.call("start_prewarm", run_id="another-run")
         assert result["error"] == "StorageNotAssembled"
 
 
@@ -90,9 +90,7 @@ class TestWrongDevices:
         ('[{"name":"a","volume_id":"v","device":"d","mount_point":"/m","filesystem":"xfs"}]', "volume id"),
     ],
 )
-def test_a_wrong_volumes_parameter_names_the_field(
-    host: Host, capsys: Capture, volumes: str, named: str
-) -> None:
-    result = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", volumes)
+def test_a_wrong_volumes_parameter_names_the_field(host: Host, volumes: str, named: str) -> None:
+    result = host.call("assemble_storage", "--volumes", volumes)
     assert result["error"] == "InvalidArgument"
     assert re.search(named, result["message"])
