@@ -17,7 +17,7 @@ def plot_knee(result: dict[str, Any], path: Path) -> None:
     concurrency = [step["concurrency"] for step in steps]
     figure = Figure(figsize=(7.0, 4.2), dpi=120, layout="constrained")
     waits = figure.add_subplot()
-    waits.set_title(f"{result['device']}: 16 KiB, {result['pattern']}", loc="left")
+    waits.set_title(f"{result['device']}: 16 KiB reads", loc="left")
     waits.set_xlabel("concurrency (requests outstanding)")
     waits.set_ylabel("await (ms)", color=_AWAIT_COLOUR)
     waits.plot(concurrency, [step["await_ms"] for step in steps], "o-", color=_AWAIT_COLOUR, markersize=4)

@@ -211,7 +211,7 @@ class TestAgain:
 
     def test_after_a_boot_it_runs(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         run(settings, sent(), lambda: {"boot": 1})
-        monkeypatch.setattr(command_gate, "_boot_id", lambda: "another")
+        monkeypatch.setattr(command_gate, "boot_id", lambda: "another")
         assert run(settings, sent(), lambda: {"boot": 2}) == {"boot": 2}
 
     def test_after_another_command_it_is_admitted_as_any(self, settings: Settings) -> None:
