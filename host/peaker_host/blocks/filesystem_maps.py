@@ -294,5 +294,5 @@ def _geometry(kind: str, path: str) -> Superblock:
     except NoFilesystem as error:
         raise UnreadableFilesystem(str(error)) from error
     if found.kind != kind:
-        raise UnreadableFilesystem(f"{path}: no superblock of {kind}")
+        raise UnreadableFilesystem(f"{path}: no {kind} superblock")
     return found

@@ -48,6 +48,8 @@ _LOG_TAIL_BYTES = 64 * 1024
 _RESPONDER_SECONDS = 60.0
 # Between two looks at its unit while a server does not answer.
 _LOOK_SECONDS = 1.0
+# The server gets so long to answer, whatever the mounts have taken of the time.
+_LEAST_SECONDS = 5.0
 
 
 def start_database(
@@ -87,7 +89,11 @@ def start_database(
             ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
         )
     _await_answer(
-        settings, processes, client, max(started + timeout_seconds, time.monotonic() + 5.0), log_offset
+        settings,
+        processes,
+        client,
+        max(started + timeout_seconds, time.monotonic() + _LEAST_SECONDS),
+        log_offset,
     )
     facts = read_identity(client, settings)
     try:

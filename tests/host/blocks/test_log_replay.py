@@ -219,7 +219,7 @@ def test_a_replay_that_outlived_its_engine_is_waited_for(host: Host) -> None:
         log_replay.await_replays(host.settings)
         ended.set()
 
-    with open(log_replay._lock_path(host.settings), "a") as lock:
+    with open(host.settings.state_path("replay.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -239,7 +239,7 @@ def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host) -> None
     def replay() -> None:
         replayed.append(log_replay.replay_log(host.settings, Processes(), RUN_ID, member))
 
-    with open(log_replay._lock_path(host.settings), "a") as lock:
+    with open(host.settings.state_path("replay.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         replaying = threading.Thread(target=replay)
         replaying.start()

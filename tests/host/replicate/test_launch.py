@@ -65,6 +65,7 @@ class TestStartDatabase:
         responder_port: int,
     ) -> Iterator[ScriptedProcesses]:
         monkeypatch.setattr("peaker_host.replicate.launch._LOOK_SECONDS", 0.01)
+        monkeypatch.setattr("peaker_host.replicate.launch._LEAST_SECONDS", 0.1)
         volume = host.volume(300 * MIB, "xfs")
         place = host.root / "place0"
         host.configure(datadir=str(place), health_port=responder_port)
@@ -317,7 +318,7 @@ class TestStartDatabase:
             "systemctl start mysql", answer=lambda _: Path(host.settings.error_log).write_text("boom") and ""
         )
         ready.on("systemctl is-active", answer="active\n")
-        result = self.start(host, ready)
+        result = self.start(host, ready, timeout_seconds=1)
         assert result["error"] == DatabaseStartFailed.__name__
         assert "boom" in result["message"]
 
