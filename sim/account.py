@@ -38,7 +38,6 @@ class Account:
     log: list[Record] = field(default_factory=list)
     tokens: dict[str, tuple[str, str]] = field(default_factory=dict)
     metrics: list[Record] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
     full_zones: set[str] = field(default_factory=set)
     full_types: set[str] = field(default_factory=set)
     count: int = 0

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.execution_input import unknown_cluster
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.block_list import BlockRuns, runs_of
+from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import UnknownCluster
 from peaker_contract.metrics import Metric
-from sim.account import Account
 from sim.workflows.functions import Functions
 from sim.workflows.virtual_time import VirtualTime
 
@@ -37,11 +35,14 @@ class FunctionClock:
 
 @dataclass
 class Operators:
-    """Port Operators: what people were sent."""
+    """Port Operators: `mails` were sent to people; `refused` is raised instead."""
 
     mails: list[tuple[str, str]] = field(default_factory=list)
+    refused: Exception | None = None
 
     def tell(self, subject: str, text: str) -> None:
+        if self.refused is not None:
+            raise self.refused
         self.mails.append((subject, text))
 
 
@@ -101,39 +102,60 @@ class Package:
         return "https://packages.test/peaker_host.pyz?signature=s"
 
 
+@dataclass
 class Blocks:
-    """Port SnapshotBlocks."""
+    """Port SnapshotBlocks: every snapshot holds eight blocks but those in `held_by`; `changed_blocks` differ."""
+
+    held_by: dict[str, BlockRuns | Unknown | Exception] = field(default_factory=dict)
+    changed_blocks: int | Unknown | Exception = 3
 
     def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
-        return runs_of(range(8))
+        held = self.held_by.get(snapshot_id, runs_of(range(8)))
+        if isinstance(held, Exception):
+            raise held
+        many = isinstance(held, BlockRuns) and held.blocks > pages_at_most * BLOCKS_PER_PAGE
+        return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of blocks") if many else held
 
     def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
-        return 3
+        changed = self.changed_blocks
+        if isinstance(changed, Exception):
+            raise changed
+        many = isinstance(changed, int) and changed > pages_at_most * BLOCKS_PER_PAGE
+        return Unknown(f"more than {pages_at_most} pages changed after {first_id}") if many else changed
 
 
+@dataclass
 class RunFiles:
-    """Port RunFiles."""
+    """Port RunFiles: the texts by run and name."""
 
-    def __init__(self, account: Account) -> None:
-        self._account = account
+    published: dict[str, str] = field(default_factory=dict)
 
     def publish(self, run_id: str, name: str, text: str) -> str:
-        self._account.files[f"{run_id}/{name}"] = text
+        self.published[f"{run_id}/{name}"] = text
         return f"https://files.test/{run_id}/{name}?signature=s"
 
 
+@dataclass
 class VolumeKeys:
-    """Port VolumeKeys: every key can be used."""
+    """Port VolumeKeys: every key can be used but those in `refused`, each with the reason."""
+
+    refused: dict[str, str] = field(default_factory=dict)
 
     def why_not_usable(self, key_arn: str, settings: ClusterSettings) -> str | None:
-        return None
+        return self.refused.get(key_arn)
 
 
+@dataclass
 class AccountQuotas:
-    """Port AccountQuotas: the account has no values of its own, and nobody tells AWS's defaults."""
+    """Port AccountQuotas: `values` by code, no other quota is known; `error` is raised instead."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    error: Exception | None = None
 
     def value(self, quota: Quota) -> float | None:
-        return None
+        if self.error is not None:
+            raise self.error
+        return self.values.get(quota.code)
 
 
 class PastRuns:
@@ -143,14 +165,36 @@ class PastRuns:
         return PastSteps()
 
 
-class Prices:
-    """Ports PriceList and StoredPrices: the bundled table counts."""
+@dataclass
+class PriceList:
+    """Port PriceList: prices by region and type; without them the bundled table counts. `asked` counts the calls."""
+
+    hourly: dict[tuple[str, str], float] = field(default_factory=dict)
+    ebs: dict[str, EbsPrices] = field(default_factory=dict)
+    refused: Exception | None = None
+    asked: int = 0
 
     def quote(self, region: str, instance_types: Sequence[str]) -> Quote:
-        return Quote(instance_hourly_usd=dict.fromkeys(instance_types), ebs=EbsPrices())
+        self.asked += 1
+        if self.refused is not None:
+            raise self.refused
+        hourly = {kind: self.hourly.get((region, kind)) for kind in instance_types}
+        return Quote(instance_hourly_usd=hourly, ebs=self.ebs.get(region, EbsPrices()))
+
+
+@dataclass
+class StoredPrices:
+    """Port StoredPrices: `refused` is raised by a write."""
+
+    prices: FetchedPrices | Unknown = field(
+        default_factory=lambda: Unknown("the Price List was not asked yet")
+    )
+    refused: Exception | None = None
 
     def read(self) -> FetchedPrices | Unknown:
-        return Unknown("the Price List was not asked yet")
+        return self.prices
 
-    def write(self, prices: FetchedPrices) -> Any:
-        return None
+    def write(self, prices: FetchedPrices) -> None:
+        if self.refused is not None:
+            raise self.refused
+        self.prices = prices

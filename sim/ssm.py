@@ -91,7 +91,7 @@ class HostileCommands:
         return Agent(up is not None and up[1] is True, OLDEST_AGENT)
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
-        _require_parameters(document, parameters)
+        require_parameters(document, parameters)
         if not self.agent(instance_id).is_online:
             raise AwsUnavailable(f"ssm:SendCommand: InvalidInstanceId: {instance_id} does not answer")
         now = self._time.seconds
@@ -283,7 +283,8 @@ def _begun(record: Record) -> float:
     return float(record["begun"])
 
 
-def _require_parameters(document: str, parameters: Mapping[str, str]) -> None:
+def require_parameters(document: str, parameters: Mapping[str, str]) -> None:
+    """Raises AwsCallRejected for parameters that the document lacks, misses, or whose pattern does not match."""
     declared = _declared(document)
     missing = {name for name, one in declared.items() if "default" not in one} - set(parameters)
     odd = [

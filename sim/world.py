@@ -236,7 +236,6 @@ class World:
         self.readings = others.Readings()
         zones = {subnet: zone for one in clusters for zone, subnet in one.subnets.items()}
         table = MemoryTable(self.account, self.time)
-        prices = others.Prices()
         self.operators = others.Operators()
         self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
         self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
@@ -250,15 +249,15 @@ class World:
             "endpoint": self.endpoint,
             "package": others.Package(),
             "snapshot_blocks": others.Blocks(),
-            "run_files": others.RunFiles(self.account),
+            "run_files": others.RunFiles(),
             "lease": DynamoDbLease(table),
             "ledger": DynamoDbLedger(table),
             "readings": self.readings,
             "executions": StepFunctionsExecutions(StepFunctionsClient(self.workflows), PREFIX),  # type: ignore[arg-type]
             "volume_keys": others.VolumeKeys(),
             "past_runs": others.PastRuns(),
-            "price_list": prices,
-            "stored_prices": prices,
+            "price_list": others.PriceList(),
+            "stored_prices": others.StoredPrices(),
             "account_quotas": others.AccountQuotas(),
             "operators": self.operators,
         }

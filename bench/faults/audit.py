@@ -14,8 +14,6 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from peaker.domain.runs.ledger import SWEEP
-
 from peaker_contract.names import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 from sim.account import Account, Record, attachment_at, source_at, state_at
 from sim.workflows.virtual_time import START
@@ -94,7 +92,7 @@ def seconds_to_free_lease(account: Account, cluster: str, stops: list[float]) ->
     before = {one["run_id"] for one in mine if one["at"] <= stops[-1]}
     longest, since = 0.0, None
     for one, after in pairwise([*mine, {"at": float("inf")}]):
-        held = one["run_id"] != "-" and (one["run_id"] in before or one["run_id"].startswith(SWEEP))
+        held = one["run_id"] != "-" and (one["run_id"] in before or one["run_id"].startswith("sweep"))
         since = (one["at"] if since is None else since) if held else None
         end = min(after["at"], max(one["at"], _second(one["held_until"])))
         if since is not None and end > stops[-1]:

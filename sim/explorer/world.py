@@ -80,7 +80,6 @@ class ExploredWorld(World):
         self.readings = others.Readings()
         self.commands: Any = Commands(self.aws.hosts)
         self.operators = others.Operators()
-        prices = others.Prices()
         ec2, ssm = client("ec2"), client("ssm")
         table = LedgerTable(client("dynamodb"), TABLE, pause=lambda _: None)
         real: dict[str, Any] = {
@@ -91,15 +90,15 @@ class ExploredWorld(World):
             "endpoint": read_endpoints(client),
             "package": others.Package(),
             "snapshot_blocks": others.Blocks(),
-            "run_files": others.RunFiles(self.account),
+            "run_files": others.RunFiles(),
             "lease": DynamoDbLease(table),
             "ledger": DynamoDbLedger(table),
             "readings": self.readings,
             "executions": StepFunctionsExecutions(client("stepfunctions"), PREFIX),
             "volume_keys": others.VolumeKeys(),
             "past_runs": others.PastRuns(),
-            "price_list": prices,
-            "stored_prices": prices,
+            "price_list": others.PriceList(),
+            "stored_prices": others.StoredPrices(),
             "account_quotas": others.AccountQuotas(),
             "operators": self.operators,
         }

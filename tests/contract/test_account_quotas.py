@@ -13,19 +13,18 @@ from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, INITIALIZAT
 from peaker.domain.reading import Unknown
 from peaker.ports.cloud import AccountQuotas
 
+from sim import others
 from tests.contract.conftest import Adapters
-from tests.support.fakes import NOON, FakeAccountQuotas
+from tests.support.fakes import NOON
 
 UNKNOWN = Quota("ebs", "L-00000000")
 
 
-@pytest.fixture(params=["fake", "service quotas"])
+@pytest.fixture(params=["hostile", "service quotas"])
 def quotas(request: pytest.FixtureRequest) -> AccountQuotas:
     """An account that was never given more."""
-    if request.param == "fake":
-        fake = FakeAccountQuotas()
-        fake.values[INITIALIZATION_RATE_QUOTA.code] = DEFAULT_REGION_RATE.mib_per_s
-        return fake
+    if request.param == "hostile":
+        return others.AccountQuotas({INITIALIZATION_RATE_QUOTA.code: DEFAULT_REGION_RATE.mib_per_s})
     aws: Adapters = request.getfixturevalue("aws")
     return AwsServiceQuotas(aws.cloud.client("service-quotas"))
 

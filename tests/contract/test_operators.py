@@ -12,15 +12,11 @@ from peaker.ports.executions import Operators
 from localcloud.server import LocalCloud
 from peaker_contract.errors import AwsCallRejected, OperatorsUnreachable
 from sim import others
-from tests.support.fakes import FakeOperators
 
 
-@pytest.fixture(params=["fake", "hostile", "sns"])
+@pytest.fixture(params=["hostile", "sns"])
 def told(request: pytest.FixtureRequest) -> tuple[Operators, Callable[[], list[tuple[str, str]]]]:
     """The operators, and what they were sent: subject and text."""
-    if request.param == "fake":
-        fake = FakeOperators()
-        return fake, lambda: fake.sent
     if request.param == "hostile":
         hostile = others.Operators()
         return hostile, lambda: hostile.mails

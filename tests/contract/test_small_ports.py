@@ -46,7 +46,6 @@ from peaker.runtime.clock import ScaledClock, SystemClock
 from peaker_contract import errors
 from peaker_contract.metrics import Metric
 from sim import others
-from sim.account import Account
 from sim.workflows.step_functions import StepFunctionsClient
 from sim.world import PREFIX, World, settings
 from tests.contract.conftest import Adapters, make_table
@@ -55,16 +54,8 @@ from tests.support.deployed_roles import trust
 from tests.support.fakes import (
     NOON,
     FakeClock,
-    FakeClusters,
     FakeExecutions,
-    FakePackage,
-    FakePastRuns,
-    FakePriceList,
     FakeReadings,
-    FakeRunFiles,
-    FakeSnapshotBlocks,
-    FakeStoredPrices,
-    FakeVolumeKeys,
 )
 from tests.support.forecast_fakes import FakeForecastRecords
 
@@ -87,12 +78,10 @@ def test_the_time_is_in_utc_and_does_not_go_back(clock: Clock) -> None:
     assert clock.now() >= first
 
 
-@pytest.fixture(params=["fake", "hostile", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def clusters(request: pytest.FixtureRequest) -> ClusterDirectory:
     """The clusters `orders` and `archive`."""
     known = (orders(), orders(name="archive"))
-    if request.param == "fake":
-        return FakeClusters(*known)
     if request.param == "hostile":
         return others.Clusters(*known)
     ssm = request.getfixturevalue("aws").cloud.client("ssm")
@@ -114,10 +103,8 @@ def test_an_unknown_cluster_is_refused_with_the_known_ones(clusters: ClusterDire
         clusters.settings(name)
 
 
-@pytest.fixture(params=["fake", "hostile", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def package(request: pytest.FixtureRequest) -> HostPackage:
-    if request.param == "fake":
-        return FakePackage()
     if request.param == "hostile":
         return others.Package()
     s3 = request.getfixturevalue("aws").cloud.client("s3")
@@ -130,15 +117,12 @@ def test_the_host_package_has_a_hash_and_a_signed_address(package: HostPackage) 
     assert "ignature=" in package.download_url()
 
 
-@pytest.fixture(params=["fake", "hostile", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def files(request: pytest.FixtureRequest) -> tuple[RunFiles, Callable[[str], str]]:
     """The files, and how one is read: by `<run>/<name>`."""
-    if request.param == "fake":
-        fake = FakeRunFiles()
-        return fake, fake.published.__getitem__
     if request.param == "hostile":
-        account = Account()
-        return others.RunFiles(account), account.files.__getitem__
+        hostile = others.RunFiles()
+        return hostile, hostile.published.__getitem__
     s3 = request.getfixturevalue("aws").cloud.client("s3")
     if BUCKET not in {one["Name"] for one in s3.list_buckets()["Buckets"]}:
         s3.create_bucket(Bucket=BUCKET)
@@ -229,12 +213,12 @@ def test_readings_are_the_newest_and_points_reach_up_to_the_end(measured: Measur
     assert [value for _, value in found] == [10.0, 20.0]
 
 
-@pytest.fixture(params=["fake", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def blocks(request: pytest.FixtureRequest) -> tuple[SnapshotBlocks, str, str]:
     """A snapshot that holds blocks of three pages, and a later one of its volume in which two pages' worth changed."""
-    if request.param == "fake":
+    if request.param == "hostile":
         held = runs_of(range(2 * BLOCKS_PER_PAGE + 1))
-        return FakeSnapshotBlocks({"snap-1": held}, 2 * BLOCKS_PER_PAGE), "snap-1", "snap-2"
+        return others.Blocks({"snap-1": held}, 2 * BLOCKS_PER_PAGE), "snap-1", "snap-2"
     aws: Adapters = request.getfixturevalue("aws")
     host = aws.running("token-small-ports").instance_id
     volume = aws.data_volume(host, "/dev/sdf")
@@ -255,11 +239,11 @@ def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBl
         assert isinstance(port.changed(first, second, pages), Unknown)
 
 
-@pytest.fixture(params=["fake", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def keys(request: pytest.FixtureRequest) -> tuple[VolumeKeys, str, str]:
     """A key that can be used, and one that is disabled; the settings name both."""
-    if request.param == "fake":
-        return FakeVolumeKeys({"disabled": "its state is Disabled"}), "usable", "disabled"
+    if request.param == "hostile":
+        return others.VolumeKeys({"disabled": "its state is Disabled"}), "usable", "disabled"
     kms = request.getfixturevalue("aws").cloud.client("kms")
     usable, disabled = (kms.create_key()["KeyMetadata"]["Arn"] for _ in range(2))
     kms.disable_key(KeyId=disabled.rsplit("/", 1)[-1])
@@ -273,10 +257,10 @@ def test_a_key_says_why_it_cannot_be_used(keys: tuple[VolumeKeys, str, str]) -> 
     assert "Disabled" in str(port.why_not_usable(disabled, settings))
 
 
-@pytest.fixture(params=["fake", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def price_list(request: pytest.FixtureRequest) -> PriceList:
-    if request.param == "fake":
-        return FakePriceList({(REGION, "r7g.large"): 0.1071}, {REGION: EbsPrices(gp3_gib_month=0.08)})
+    if request.param == "hostile":
+        return others.PriceList({(REGION, "r7g.large"): 0.1071}, {REGION: EbsPrices(gp3_gib_month=0.08)})
     endpoint = request.getfixturevalue("aws").cloud.endpoint_url
     return AwsPriceList(
         lambda region: boto3.client(
@@ -294,10 +278,10 @@ def test_a_quote_has_every_type_that_was_asked_for_and_none_for_what_has_no_pric
     assert quote.ebs.gp3_gib_month == 0.08
 
 
-@pytest.fixture(params=["fake", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def stored(request: pytest.FixtureRequest) -> StoredPrices:
-    if request.param == "fake":
-        return FakeStoredPrices()
+    if request.param == "hostile":
+        return others.StoredPrices()
     ssm = request.getfixturevalue("aws").cloud.client("ssm")
     ssm.put_parameter(Name=f"/peaker/{ENVIRONMENT}/prices", Value="{}", Type="String", Overwrite=True)
     return ParameterPrices(ssm, ENVIRONMENT)
@@ -308,7 +292,7 @@ def test_prices_are_unknown_until_they_are_stored_and_the_last_ones_count(stored
     assert isinstance(nothing, Unknown)
     assert "not asked yet" in nothing.why
     for day in (20, 21):
-        quote = FakePriceList({(REGION, "r7g.large"): day / 100}).quote(REGION, ["r7g.large"])
+        quote = others.PriceList({(REGION, "r7g.large"): day / 100}).quote(REGION, ["r7g.large"])
         prices = fetched(REGION, quote, datetime(2026, 11, day, tzinfo=UTC))
         stored.write(prices)
         assert stored.read() == prices
@@ -462,6 +446,6 @@ def test_issued_forecasts_come_in_order_of_time_and_per_cluster(records: Forecas
 
 
 def test_a_cluster_without_runs_has_no_past(records: ForecastRecords) -> None:
-    for port in (records, FakePastRuns(), others.PastRuns()):
+    for port in (records, others.PastRuns()):
         past = port.past_steps("orders")
         assert not any((past.seconds, past.hydrated_bytes, past.knee_shares, past.copies, past.pool_bytes))

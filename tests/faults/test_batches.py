@@ -179,6 +179,35 @@ def test_a_snapshot_set_that_nobody_who_serves_was_built_from_goes() -> None:
     assert (len(world.endpoint.serving("orders")), findings(world, 3)) == (2, [])
 
 
+def test_a_returned_replica_that_a_later_run_parked_is_not_the_undo_s_of_its_own_run() -> None:
+    """The other member's undo resists for hours: the run of both is unfinished while a scale_in parks the first."""
+    world = world_for(2, retirement={"idle_seconds": 60, "park": "always"})
+    world.run("scale_out")
+    world.load(20, 1, 1)
+    world.run_for(7200)
+    world.run("scale_in")
+    world.load(250, 3)
+    refused = AwsCallRejected("ec2: OperationNotPermitted")
+
+    def resists(invocation: Invocation) -> Interference | None:
+        if invocation.state == "VerifyStorage":
+            return Raises(at=1, always=True, error=refused)
+        return Raises(at="storage.delete_volume", always=True, error=refused)
+
+    world.functions.interfere = resists
+    assert world.run("scale_out", count=2).states[-1] == "ScaleOutUndoIncomplete"
+    world.load(20, 1, 1)
+    world.run_for(7200)
+    assert world.run("scale_in").states[-1] == "ReplicaParked"
+    world.run_for(7200)
+    world.functions.interfere = lambda _: None
+    world.run_for(7200)
+    replicas = world.account.table["cluster#orders"]
+    [row] = [one for key, one in replicas.items() if key.startswith("replica#") and one["state"] == "parked"]
+    assert json.loads(row["parking"])["failed_return"] is None
+    assert findings(world, 3) == []
+
+
 def test_a_batch_whose_members_outlive_their_stop_is_undone_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from bench.faults.audit import Bounds, audit
+from peaker_contract.errors import AwsUnavailable
 from sim import outside
+from sim.endpoint import NLB_DRAIN_SECONDS
+from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import Raises
 from sim.world import World, by_name
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, registered, rows, settled
 
@@ -301,3 +305,47 @@ def test_a_deploy_with_fewer_shares_in_the_middle_of_a_ramp() -> None:
 def ramped(world: World, shares: tuple[float, ...]) -> Any:
     rules = world.clusters.settings("orders")
     return rules.model_copy(update={"ramp": rules.ramp.model_copy(update={"shares": shares})})
+
+
+def put_back_by_hand(world: World, instance_id: str) -> None:
+    """A person starts a parked replica and its database, and registers it."""
+    orders = world.clusters.settings("orders")
+    world.compute.start(instance_id)
+    world.run_for(3 * MINUTE)
+    world.account.happened(instance_id, world.time.seconds, "database", True)
+    for enter in (world.endpoint.register, world.endpoint.promote):
+        enter(orders, instance_id)
+    world.run_for(5 * MINUTE)
+
+
+def sweep_is_away(one: Invocation) -> Interference | None:
+    """The sweep parks it again within minutes: here it does not come in time."""
+    return Raises(at=0, always=True, error=AwsUnavailable("ec2")) if one.function == "sweep_orphans" else None
+
+
+def test_a_parked_replica_that_a_person_put_back_drains_before_it_is_retired() -> None:
+    """Its row says parked, so that no step has drained it; its readers get the load balancer's time."""
+    with a_world(retirement=PARKING) as world:
+        replica = parked(world)
+        world.functions.interfere = sweep_is_away
+        put_back_by_hand(world, replica)
+        assert world.run("scale_in", replica=replica).states[-1] == "ReplicaRetired"
+        last = {one["call"]: one["at"] for one in world.account.log}
+        assert last["compute.terminate"] - last["endpoint.deregister"] >= NLB_DRAIN_SECONDS
+
+
+def test_a_parked_replica_that_a_person_put_back_is_not_taken_from_its_readers() -> None:
+    """I3: the base replica is down. Its row still says parked, and the row is not what the readers see."""
+    with a_world(retirement=PARKING) as world:
+        replica = parked(world)
+        [base] = registered(world)
+        world.account.happened(base, world.time.seconds, "database", False)
+        world.functions.interfere = sweep_is_away
+        put_back_by_hand(world, replica)
+        world.functions.interfere = lambda _: None
+        assert world.run("scale_in", replica=replica).states[-1] == "Refused"
+        world.run_for(HOUR)
+        assert world.endpoint.serving("orders") == [replica]
+        world.account.happened(base, world.time.seconds, "database", True)
+        world.run_for(2 * HOUR)
+        assert (world.endpoint.serving("orders"), may_return(world)) == ([base], True)

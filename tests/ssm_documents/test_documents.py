@@ -14,9 +14,9 @@ import pytest
 from peaker.domain.host_results import FENCED_DOCUMENTS, require_set_parameters
 from peaker_host import cli
 
-from peaker_contract.errors import AgentTooOld
+from peaker_contract.errors import AgentTooOld, AwsCallRejected
+from sim.ssm import require_parameters
 from ssm_documents.schema import document_paths, load_document
-from tests.support.fakes import refuse_parameters
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = document_paths()
@@ -245,7 +245,7 @@ def test_hostile_values_match_no_pattern(name: str) -> None:
     [{}, {"RunId": "r", "Rate": "1"}, {"RunId": "$(reboot)"}],
     ids=["one is missing", "one is unknown", "one is not as its pattern says"],
 )
-def test_what_ssm_would_refuse_the_fake_of_the_use_cases_refuses(parameters: dict[str, str]) -> None:
-    refuse_parameters("check_mounts", {"RunId": "scale-out-orders-1"})
-    with pytest.raises(ValueError, match="check_mounts"):
-        refuse_parameters("check_mounts", parameters)
+def test_what_ssm_would_refuse_the_simulated_one_refuses(parameters: dict[str, str]) -> None:
+    require_parameters("check_mounts", {"RunId": "scale-out-orders-1"})
+    with pytest.raises(AwsCallRejected, match="check_mounts"):
+        require_parameters("check_mounts", parameters)

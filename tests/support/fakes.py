@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any
 
 from peaker.adapters.dynamodb.items import cluster_key
@@ -16,8 +14,6 @@ from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.host_results import OLDEST_AGENT, Agent
 from peaker.domain.instants import to_iso
-from peaker.domain.limits.account_limits import Quota
-from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.replicas.inventory import (
@@ -33,11 +29,8 @@ from peaker.domain.replicas.inventory import (
     Volume,
     VolumeSpec,
 )
-from peaker.domain.runs.execution_input import unknown_cluster
-from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
-from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
 from peaker.ports.bundle import Ports
 
 from peaker_contract.cluster import ClusterSettings
@@ -47,16 +40,16 @@ from peaker_contract.errors import (
     CapacityUnavailable,
     ResourceNotFound,
     UndoInProgress,
-    UnknownCluster,
     VolumeFailed,
     VolumeVanished,
 )
 from peaker_contract.metrics import Metric
 from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim import others
 from sim.account import Account
+from sim.ssm import require_parameters
 from sim.table import MemoryTable
 from sim.workflows.virtual_time import VirtualTime
-from ssm_documents.schema import document_paths, load_document
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -72,19 +65,6 @@ class FakeClock:
 
     def advance(self, **by: float) -> None:
         self.time += timedelta(**by)
-
-
-class FakeClusters:
-    def __init__(self, *settings: ClusterSettings) -> None:
-        self.by_name = {one.name: one for one in settings}
-
-    def settings(self, cluster: str) -> ClusterSettings:
-        if cluster not in self.by_name:
-            raise UnknownCluster(unknown_cluster(cluster, self.names()))
-        return self.by_name[cluster]
-
-    def names(self) -> list[str]:
-        return sorted(self.by_name)
 
 
 def is_owned(tags: Mapping[str, str], cluster: str | None) -> bool:
@@ -363,27 +343,6 @@ class FakeStorage:
             self.deleted.append(volume_id)
 
 
-@cache
-def declared_parameters(document: str) -> dict[str, Any]:
-    [path] = (one for one in document_paths() if one.stem == document)
-    declared: dict[str, Any] = load_document(path)["parameters"]
-    return declared
-
-
-def refuse_parameters(document: str, parameters: Mapping[str, str]) -> None:
-    """Raises ValueError where ssm:SendCommand answers InvalidParameters."""
-    declared = declared_parameters(document)
-    missing = {name for name, one in declared.items() if "default" not in one} - set(parameters)
-    unknown = set(parameters) - set(declared)
-    odd = {
-        name
-        for name in set(parameters) & set(declared)
-        if not re.match(declared[name].get("allowedPattern", ""), parameters[name])
-    }
-    if missing or unknown or odd:
-        raise ValueError(f"{document}: missing {missing}, unknown {unknown}, not as the pattern says {odd}")
-
-
 STILL_RUNNING = CommandOutcome(CommandStatus.RUNNING)
 AT_WORK = CommandOutcome(CommandStatus.SUCCESS, stdout='{"version": 1, "ok": true, "at_work": true}')
 
@@ -410,7 +369,7 @@ class FakeCommands:
         return Agent(instance_id in self.online, self.agent_version)
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
-        refuse_parameters(document, parameters)
+        require_parameters(document, parameters)
         if instance_id in self.silent:
             raise AwsUnavailable(f"ssm:SendCommand: InvalidInstanceId: {instance_id} does not answer")
         self.sent.append((document, instance_id, comment))
@@ -482,47 +441,6 @@ class FakeEndpoint:
     def finish_draining(self) -> None:
         self.targets = {k: v for k, v in self.targets.items() if v.state is not TargetState.DRAINING}
         self.warming = {k: v for k, v in self.warming.items() if v.state is not TargetState.DRAINING}
-
-
-class FakePackage:
-    def sha256(self) -> str:
-        return "ab" * 32
-
-    def download_url(self) -> str:
-        return "https://packages.test/peaker_host.pyz?signature=s"
-
-
-@dataclass
-class FakeSnapshotBlocks:
-    held_by: dict[str, BlockRuns | Unknown | Exception] = field(default_factory=dict)
-    changed_blocks: int | Unknown | Exception = 3
-
-    def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
-        held = self.held_by.get(snapshot_id, runs_of(range(8)))
-        if isinstance(held, Exception):
-            raise held
-        if isinstance(held, BlockRuns) and held.blocks > pages_at_most * BLOCKS_PER_PAGE:
-            return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {BLOCKS_PER_PAGE} blocks")
-        return held
-
-    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
-        if isinstance(self.changed_blocks, Exception):
-            raise self.changed_blocks
-        changed = self.changed_blocks
-        if not isinstance(changed, Unknown) and changed > pages_at_most * BLOCKS_PER_PAGE:
-            return Unknown(
-                f"more than {pages_at_most} pages of {BLOCKS_PER_PAGE} blocks changed after {first_id}"
-            )
-        return changed
-
-
-@dataclass
-class FakeRunFiles:
-    published: dict[str, str] = field(default_factory=dict)
-
-    def publish(self, run_id: str, name: str, text: str) -> str:
-        self.published[f"{run_id}/{name}"] = text
-        return f"https://files.test/{run_id}/{name}?signature=s"
 
 
 class LedgerRows(MemoryTable):
@@ -601,103 +519,28 @@ class FakeExecutions:
         return frozenset(self.rolling_back)
 
 
-@dataclass
-class FakePriceList:
-    """Prices by region and type; `refused` is raised instead. `asked` counts the calls."""
-
-    hourly: dict[tuple[str, str], float] = field(default_factory=dict)
-    ebs: dict[str, EbsPrices] = field(default_factory=dict)
-    refused: Exception | None = None
-    asked: int = 0
-
-    def quote(self, region: str, instance_types: Sequence[str]) -> Quote:
-        self.asked += 1
-        if self.refused is not None:
-            raise self.refused
-        return Quote(
-            instance_hourly_usd={kind: self.hourly.get((region, kind)) for kind in instance_types},
-            ebs=self.ebs.get(region, EbsPrices()),
-        )
-
-
-@dataclass
-class FakeStoredPrices:
-    prices: FetchedPrices | Unknown = field(
-        default_factory=lambda: Unknown("the Price List was not asked yet")
-    )
-    refused: Exception | None = None
-
-    def read(self) -> FetchedPrices | Unknown:
-        return self.prices
-
-    def write(self, prices: FetchedPrices) -> None:
-        if self.refused is not None:
-            raise self.refused
-        self.prices = prices
-
-
-@dataclass
-class FakeVolumeKeys:
-    """`refused` says why by key."""
-
-    refused: dict[str, str] = field(default_factory=dict)
-
-    def why_not_usable(self, key_arn: str, settings: ClusterSettings) -> str | None:
-        return self.refused.get(key_arn)
-
-
-class FakePastRuns:
-    def past_steps(self, cluster: str) -> PastSteps:
-        return PastSteps()
-
-
-class FakeAccountQuotas:
-    """`values` by code; `error` is raised instead where there is one."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, float] = {}
-        self.error: Exception | None = None
-
-    def value(self, quota: Quota) -> float | None:
-        if self.error is not None:
-            raise self.error
-        return self.values.get(quota.code)
-
-
-@dataclass
-class FakeOperators:
-    """What was sent; `refused` is raised instead."""
-
-    sent: list[tuple[str, str]] = field(default_factory=list)
-    refused: Exception | None = None
-
-    def tell(self, subject: str, text: str) -> None:
-        if self.refused is not None:
-            raise self.refused
-        self.sent.append((subject, text))
-
-
 @dataclass(frozen=True)
 class FakePorts(Ports):
     """Ports that a test may script, typed as what they are."""
 
     clock: FakeClock
+    clusters: others.Clusters
     compute: FakeCompute
     storage: FakeStorage
     commands: FakeCommands
     endpoint: FakeEndpoint
-    snapshot_blocks: FakeSnapshotBlocks
-    run_files: FakeRunFiles
+    snapshot_blocks: others.Blocks
+    run_files: others.RunFiles
     lease: DynamoDbLease
     ledger: DynamoDbLedger
     rows: LedgerRows
     readings: FakeReadings
     executions: FakeExecutions
-    price_list: FakePriceList
-    stored_prices: FakeStoredPrices
-    volume_keys: FakeVolumeKeys
-    account_quotas: FakeAccountQuotas
-    operators: FakeOperators
+    price_list: others.PriceList
+    stored_prices: others.StoredPrices
+    volume_keys: others.VolumeKeys
+    account_quotas: others.AccountQuotas
+    operators: others.Operators
 
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
@@ -708,23 +551,23 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
     return FakePorts(
         environment="local",
         clock=clock,
-        clusters=FakeClusters(*settings),
+        clusters=others.Clusters(*settings),
         compute=FakeCompute(zones=subnets, now=clock.now),
         storage=FakeStorage(),
         commands=FakeCommands(now=clock.now),
         endpoint=FakeEndpoint(),
-        package=FakePackage(),
-        snapshot_blocks=FakeSnapshotBlocks(),
-        run_files=FakeRunFiles(),
+        package=others.Package(),
+        snapshot_blocks=others.Blocks(),
+        run_files=others.RunFiles(),
         lease=DynamoDbLease(rows),
         ledger=DynamoDbLedger(rows),
         rows=rows,
         readings=FakeReadings(),
         executions=FakeExecutions(),
-        volume_keys=FakeVolumeKeys(),
-        past_runs=FakePastRuns(),
-        price_list=FakePriceList(),
-        stored_prices=FakeStoredPrices(),
-        account_quotas=FakeAccountQuotas(),
-        operators=FakeOperators(),
+        volume_keys=others.VolumeKeys(),
+        past_runs=others.PastRuns(),
+        price_list=others.PriceList(),
+        stored_prices=others.StoredPrices(),
+        account_quotas=others.AccountQuotas(),
+        operators=others.Operators(),
     )

@@ -18,8 +18,9 @@ from peaker_cli.base_replica.prepare_base import (
 )
 from peaker_cli.failures import ControlPlaneError
 
+from sim import others
 from tests.support.builders import BASE, data_volumes_of, instance, orders
-from tests.support.fakes import FakeCommands, FakePackage
+from tests.support.fakes import FakeCommands
 
 INSTALLED = {"version": 1, "ok": True, "installed": True, "sha256": "ab" * 32}
 GOOD = {"name": "gtid", "state": "already there", "detail": "gtid_mode is ON", "remedy": ""}
@@ -31,7 +32,9 @@ def ended(result: dict[str, Any], status: CommandStatus = CommandStatus.SUCCESS)
 
 
 def prepared(commands: FakeCommands) -> list[BaseStep]:
-    return prepare_host(commands, FakePackage, orders(), BASE, Preparation(), lambda _: None, lambda _: None)
+    return prepare_host(
+        commands, others.Package, orders(), BASE, Preparation(), lambda _: None, lambda _: None
+    )
 
 
 def host_that(**results: CommandOutcome) -> FakeCommands:

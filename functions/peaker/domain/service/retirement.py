@@ -187,9 +187,12 @@ def _expired(replica: Replica, fleet: FleetState) -> str | None:
 
 
 def serves_nobody(replica: Replica, lost_volumes: Sequence[str] = ()) -> bool:
-    """Whether neither the floor nor the load can lose anything by it: it is parked, or down for want of a volume."""
+    """Whether the replica is parked, or down for want of a volume, and known to be unhealthy at the endpoint.
+
+    The row alone proves nothing: a person may have started a parked replica and registered it (I3, I4).
+    """
     known = isinstance(replica.health, TargetHealth)
-    return replica.is_parked or (bool(lost_volumes) and known and not replica.is_serving)
+    return (replica.is_parked or bool(lost_volumes)) and known and not replica.is_serving
 
 
 def guard_removal(

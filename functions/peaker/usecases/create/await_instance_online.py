@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from peaker.domain.host_results import require_parameters
-from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.launch_replica import ROOT_VOLUME_ROW
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import host_id
+from peaker.usecases.run.run_memory import host_id, time_in_step
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 
 _ENDED = {"shutting-down", "terminated"}
 _STOPPED = {"stopping", "stopped"}
 # EC2 shows a start within seconds; an instance that still is, or is again, stopped after this could not start.
-_START_SHOWS_SECONDS = 120.0
+_START_SHOWS_WITHIN = timedelta(minutes=2)
 
 
 def await_instance_online(ports: Ports, step: StepInput) -> Summary:
@@ -29,7 +30,7 @@ def await_instance_online(ports: Ports, step: StepInput) -> Summary:
     except ResourceNotFound as unknown:
         raise InstanceNotOnline(f"{instance_id} does not show yet") from unknown
     root = find(ports.ledger.resources(step.run_id), ResourceKind.VOLUME, ROOT_VOLUME_ROW)
-    may_still_stand = root is None and _waited_seconds(ports, step) <= _START_SHOWS_SECONDS
+    may_still_stand = root is None and time_in_step(ports, step) <= _START_SHOWS_WITHIN
     if instance.state in _ENDED or (instance.state in _STOPPED and not may_still_stand):
         raise InstanceFailed(f"{instance_id} is {instance.state}; see its state reason and console output")
     if instance.state != "running" or not (agent := ports.commands.agent(instance_id)).is_online:
@@ -38,11 +39,6 @@ def await_instance_online(ports: Ports, step: StepInput) -> Summary:
         _record_root_volume(ports, step, instance_id, root)
     require_parameters(instance_id, agent)
     return Summary(text=f"{instance_id} answers", numbers={"private_ip": instance.private_ip})
-
-
-def _waited_seconds(ports: Ports, step: StepInput) -> float:
-    started = next((row.started_at for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
-    return 0.0 if started is None else seconds_between(started, ports.clock.now())
 
 
 def _record_root_volume(ports: Ports, step: StepInput, instance_id: str, row: ResourceRow) -> None:

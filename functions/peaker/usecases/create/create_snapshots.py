@@ -11,8 +11,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE, may_still_appear
-from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import settled
+from peaker.usecases.run.run_memory import resource_tags, settled
 from peaker_contract.errors import (
     AwsCallRejected,
     ResourceNotFound,

@@ -11,8 +11,7 @@ from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import made_id, plan_of_run, settled
+from peaker.usecases.run.run_memory import made_id, plan_of_run, resource_tags, settled
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
 from peaker_contract.names import VOLUME_TAG
 

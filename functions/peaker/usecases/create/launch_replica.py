@@ -14,8 +14,7 @@ from peaker.domain.service.leftovers import attempt_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import GROUP_REFUSED
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import build_of_run, plan_of_run
+from peaker.usecases.run.run_memory import build_of_run, plan_of_run, resource_tags
 from peaker_contract.errors import CapacityUnavailable, PeakerError, Throttled
 
 # One row for each pool of capacity that is asked, `replica/us-east-1a`, with a fallback type after it: the next is

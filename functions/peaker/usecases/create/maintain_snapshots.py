@@ -17,7 +17,6 @@ from peaker.domain.prices.price_table import usd
 from peaker.domain.replicas.donor import DonorTerms, data_volumes
 from peaker.domain.replicas.donor import choose_donor as judge_donors
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import (
     FIRST_SNAPSHOTS,
@@ -45,6 +44,7 @@ from peaker.usecases.run.kept_snapshots import (
     keep_set,
     volumes_of_donors,
 )
+from peaker.usecases.run.record_receipt import close_scheduled_run
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotYet, PeakerError, SnapshotFailed
@@ -174,23 +174,10 @@ def _give_up(ports: Ports, settings: ClusterSettings, holder: Holder, why: str) 
 
 
 def _record(ports: Ports, settings: ClusterSettings, holder: Holder, outcome: str, notes: list[str]) -> str:
-    now, run_id = ports.clock.now(), holder.run_id
-    run = ports.ledger.run(run_id)
-    kept = next((one for one in ports.ledger.snapshot_sets(settings.name) if one.run_id == run_id), None)
-    receipt = assemble_receipt(
-        run,
-        ports.ledger.steps(run_id),
-        ports.ledger.resources(run_id),
-        outcome=outcome,
-        failure=None,
-        price=_price(ports, settings, kept, run.part(FirstSetSize)),
-        replica_since=None,
-        load_crossed_at=None,
-        notes=notes,
-        now=now,
-    )
-    ports.ledger.save_receipt(holder, receipt.model_dump(mode="json"))
-    ports.ledger.close_run(holder, outcome, now)
+    sets = ports.ledger.snapshot_sets(settings.name)
+    kept = next((one for one in sets if one.run_id == holder.run_id), None)
+    planned = ports.ledger.run(holder.run_id).part(FirstSetSize)
+    close_scheduled_run(ports, holder, outcome, notes, _price(ports, settings, kept, planned))
     return notes[0]
 
 

@@ -1,4 +1,4 @@
-"""The fleet as a decision counts it: who serves, who is being built, who drains."""
+"""The fleet as a decision counts it: replicas that serve, are being built, or drain."""
 
 from __future__ import annotations
 

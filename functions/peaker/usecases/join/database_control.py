@@ -21,7 +21,7 @@ def bring_database_back(
 ) -> Numbers:
     """Start the database, follow the source, catch up: three commands under steps of their own, each of the `times`.
 
-    After a failover on the way the last two are told again, of the new source.
+    After a failover on the way the last two are sent again, with the new source.
     Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails.
     """
     builder = builder_of(ports.ledger.run(step.run_id))

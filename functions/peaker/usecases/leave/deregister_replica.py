@@ -32,8 +32,7 @@ def deregister_replica(ports: Ports, step: StepInput) -> Summary:
 
 
 def _counted_on(ports: Ports, step: StepInput, fleet: FleetState, instance_id: str) -> tuple[str, ...]:
-    """Those that stay and may begin to leave meanwhile: under this lease only the members of this batch (I6)."""
+    """Returns the staying replicas that may begin to leave meanwhile: under this lease, members of this batch (I6)."""
     removal = ports.ledger.run(shared_run(step)).part(Removal)
-    beside = () if removal is None else (one.instance_id for one in removal.replicas)
-    mine = {one for one in beside if one != instance_id}
-    return tuple(one.instance_id for one in fleet.staying if one.instance_id in mine)
+    leaving = set() if removal is None else {one.instance_id for one in removal.replicas} - {instance_id}
+    return tuple(one.instance_id for one in fleet.staying if one.instance_id in leaving)

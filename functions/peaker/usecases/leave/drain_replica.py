@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from peaker.domain.host_results import DrainReport, typed
-from peaker.domain.instants import seconds_between
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.retirement import QUIET_SECONDS, Quiet, quiet_after
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_not_needed
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import host_id
+from peaker.usecases.run.run_memory import host_id, time_in_step
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import DrainLimitReached, ReplicaDraining
 
@@ -23,7 +22,7 @@ def drain_replica(ports: Ports, step: StepInput) -> Summary:
     require_not_needed(ports, step, settings, instance_id)
     numbers = run_host_command(ports, step, "drain_replica", instance_id, {"RunId": step.run_id}, repeat=True)
     report = typed("drain_replica", DrainReport, numbers)
-    waited, quiet = _waited_seconds(ports, step), _quiet_seconds(ports, step, report)
+    waited, quiet = time_in_step(ports, step).total_seconds(), _quiet_seconds(ports, step, report)
     shown = f"{report.connections} connections, {report.transactions} transactions, unused for {quiet:.0f} s"
     numbers = {
         **numbers, "waited_seconds": round(waited, 3), "quiet_seconds": round(quiet, 3), "forced": False
@@ -67,8 +66,3 @@ def _quiet_seconds(ports: Ports, step: StepInput, report: DrainReport) -> float:
     if quiet != before:
         ports.ledger.settle(holder_of(step), quiet)
     return quiet.seconds(now)
-
-
-def _waited_seconds(ports: Ports, step: StepInput) -> float:
-    started = next((row.started_at for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
-    return 0.0 if started is None else seconds_between(started, ports.clock.now())

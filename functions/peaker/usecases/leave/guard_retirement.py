@@ -20,6 +20,7 @@ from peaker.domain.service.retirement import (
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import LATE_CALL_TIME
+from peaker.usecases.run.run_memory import time_in_step
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import ReplicaNeeded, RetirementRefused
 from peaker_contract.metrics import Metric
@@ -70,13 +71,14 @@ def removal_reasons(
 ) -> list[str]:
     """Everything that speaks against taking this replica away now (I1 to I4, I8).
 
-    One that is parked, or down for want of `lost_volumes`, serves nobody: neither load nor floor can forbid it. One
-    that was left behind in the making may get a few reads, but takes no load.
+    One that is parked, or down for want of `lost_volumes`, and is not healthy at the endpoint serves nobody: neither
+    load nor floor can forbid it. One that was left behind in its ramp gets a few reads, but takes no load.
     """
     replica = fleet.replica(instance_id)
     reasons = guard_removal(replica, fleet, settings, ports.environment, lost_volumes)
     reasons += _recorded_reasons(ports, replica)
-    if replica is None or not (serves_nobody(replica, lost_volumes) or replica.is_building):
+    in_the_making = replica is not None and replica.is_building and not replica.is_serving
+    if replica is None or not (serves_nobody(replica, lost_volumes) or in_the_making):
         found = evidence or load_evidence(ports, settings)
         reasons += guard_load(found, fleet, settings, instance_id)
     return reasons
@@ -103,8 +105,7 @@ def require_not_needed(ports: Ports, step: StepInput, settings: ClusterSettings,
     Not before LATE_CALL_TIME has passed: until then a call of DeregisterReplica whose answer was lost may take it out
     of the endpoint once more.
     """
-    began = next((row.started_at for row in ports.ledger.steps(step.run_id) if row.step == DRAIN_STEP), None)
-    if began is None or ports.clock.now() - began < LATE_CALL_TIME:
+    if time_in_step(ports, step, DRAIN_STEP) < LATE_CALL_TIME:
         return
     fleet = gather_fleet(ports, settings)
     if reasons := why_called_back(load_evidence(ports, settings), fleet, settings, instance_id):

@@ -12,13 +12,13 @@ from peaker.domain.runs.ledger import DatabaseStop, RunReplica
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.parking import parked_until, why_not_worth_parking
 from peaker.ports.bundle import Ports
-from peaker.usecases.leave.choose_disposal import choose_disposal
 from peaker.usecases.leave.guard_retirement import require_removable
-from peaker.usecases.leave.stop_database import stop_commands, stop_database
-from peaker.usecases.leave.stop_instance import stop_owned_instance
+from peaker.usecases.leave.stop_replica import stop_commands, stop_database, stop_owned_instance
+from peaker.usecases.plan.disposal import disposal_of
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
-from peaker_contract.errors import ParkingInProgress
+from peaker_contract.errors import LedgerInconsistent, ParkingInProgress
 
 
 class Parked(Summary):
@@ -73,6 +73,22 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
     )
 
 
+def choose_disposal(ports: Ports, step: StepInput) -> Disposal:
+    """Settles the disposal once per run; later calls give the same answer."""
+    run = ports.ledger.run(step.run_id)
+    before = run.part(Disposal)
+    if before is not None:
+        return before
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = run.required(RunReplica, step.step).instance_id
+    fleet = gather_fleet(ports, settings, with_volumes=True)
+    replica = fleet.replica(instance_id)
+    if replica is None:
+        raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
+    disposal = disposal_of(ports, settings, fleet, replica)
+    return ports.ledger.settle_first(holder_of(step), disposal)
+
+
 def _compared(disposal: Disposal) -> dict[str, Any]:
     return {"disposal": disposal.action, "reason": disposal.reason, **disposal.figures.model_dump()}
 
@@ -82,8 +98,7 @@ def _parking(ports: Ports, step: StepInput, stopped: DatabaseStopped) -> tuple[P
     run = ports.ledger.run(step.run_id)
     stop = run.part(DatabaseStop)
     if stop is None:
-        stop = DatabaseStop(at=ports.clock.now())
-        ports.ledger.settle(holder_of(step), stop)
+        stop = ports.ledger.settle_first(holder_of(step), DatabaseStop(at=ports.clock.now()))
     parked_at = stop.at
     disposal = run.required(Disposal, step.step)
     expire = stopped.binlog_expire_seconds

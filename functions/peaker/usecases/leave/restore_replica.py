@@ -17,9 +17,8 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.join.await_healthy import require_healthy, require_registered
 from peaker.usecases.join.database_control import bring_database_back, database_step
-from peaker.usecases.leave.lost_volumes import lost_volumes
-from peaker.usecases.leave.retire_replica import is_leaving
-from peaker.usecases.leave.stop_database import stop_commands
+from peaker.usecases.leave.retire_replica import is_leaving, lost_volumes
+from peaker.usecases.leave.stop_replica import stop_commands
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import lost_in_silence
@@ -51,13 +50,13 @@ class Restored(Summary):
 def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     """Raises TargetNotHealthy until the replica serves again; InstanceNotOnline and HostCommandRunning before that.
 
-    One that is needed again ends its run as soon as it is registered: replicas may be missing beyond it, and their run
-    waits for the lease. It counts as coming until the load balancer finds it healthy; sweep_orphans takes up one that
-    turns out unhealthy.
+    A replica that is needed again ends its run as soon as it is registered: more may be missing, and their run waits
+    for the lease. It counts as coming until the load balancer finds it healthy; sweep_orphans restores one that stays
+    unhealthy.
 
     A replica whose database or instance was stopped already is started and catches up first; so is one that the
     endpoint finds unhealthy: its host may have booted anew; and one that was out of the endpoint while there may have
-    been a failover. What a host was told before it failed once more is void: it is told again, out of the endpoint.
+    been a failover. Where its host fails once more, all of it is done again, out of the endpoint.
     One that is parked stays so: parking was what the run was to do.
     """
     failure = step.failure.innermost()
@@ -84,8 +83,8 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
             failure=failure,
         )
     settings = ports.clusters.settings(step.cluster)
-    if times := _waking(ports, step, settings, row, chosen):
-        _wake(ports, step, settings, instance_id, times)
+    if times := _times_brought_back(ports, step, settings, row, chosen):
+        _bring_back(ports, step, settings, instance_id, times)
     for enter in (ports.endpoint.register, ports.endpoint.promote):
         ports.ledger.require_lease(holder_of(step))
         enter(settings, instance_id)
@@ -97,10 +96,13 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     return Restored(text=text, restored=True, standing="in_service", failure=failure)
 
 
-def _waking(
+def _times_brought_back(
     ports: Ports, step: StepInput, settings: ClusterSettings, row: ReplicaRow, chosen: RunReplica
 ) -> int:
-    """How often its database is brought back, this time included: to be started, or told the source. 0: it is up."""
+    """Counts how often the replica's database was brought back, this time included; 0 where it is up.
+
+    To bring it back is to start it and to make it follow the source of today.
+    """
     known = ports.ledger.run(step.run_id).part(Waking)
     before = {} if known is None else known.times
     times = before.get(row.instance_id, 0)
@@ -133,19 +135,21 @@ def _is_down(ports: Ports, settings: ClusterSettings, row: ReplicaRow) -> bool:
 
 
 def _is_void(ports: Ports, step: StepInput, instance_id: str, times: int) -> bool:
-    """Its instance was started after its host was told first: what a command did then is undone."""
-    told = [row.intended_at for row in _told(ports, step, times)]
-    return bool(told) and ports.compute.instance(instance_id).launched_at > min(told)
+    """Tells whether the instance was started after the first command to start its database: then that is void."""
+    sent = [row.intended_at for row in _start_commands(ports, step, times)]
+    return bool(sent) and ports.compute.instance(instance_id).launched_at > min(sent)
 
 
-def _told(ports: Ports, step: StepInput, times: int) -> list[ResourceRow]:
-    """The commands by which its database was started this time."""
+def _start_commands(ports: Ports, step: StepInput, times: int) -> list[ResourceRow]:
+    """Returns the commands that start its database this time."""
     commands = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
     return [row for row in commands if row.step == database_step(step, "start_database", times)]
 
 
 def _same_source(ports: Ports, settings: ClusterSettings, chosen: RunReplica) -> bool:
-    """Who fails a cluster over moves the replicas that serve; one that is out of the endpoint may be forgotten."""
+    """Tells whether the source is still that of the drain. A failover moves the replicas that serve, and may forget
+    one that is out of the endpoint.
+    """
     source = source_of(ports, settings)
     return not isinstance(source, Unknown) and source.instance_id == chosen.follows
 
@@ -156,8 +160,10 @@ def _ran_all_the_time(ports: Ports, row: ReplicaRow) -> bool:
     return instance.state == "running" and instance.launched_at <= row.changed_at
 
 
-def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, times: int) -> None:
-    if not _told(ports, step, times):
+def _bring_back(
+    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, times: int
+) -> None:
+    if not _start_commands(ports, step, times):
         _leave_endpoint(ports, step, settings, instance_id)
     state = ports.compute.instance(instance_id).state
     if state == "stopped":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.runs.ledger import RunReplica
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
-from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
 from peaker.usecases.run.tear_down import TearDown, tear_down
@@ -19,8 +18,8 @@ _LEAVING = {"shutting-down", "terminated"}
 def retire_replica(ports: Ports, step: StepInput) -> Summary:
     """Rechecks I1 to I4 and I8 right before it terminates; raises RetirementInProgress until all is gone.
 
-    One that was left behind in the making was not drained before: its clients get the endpoint's time. One of which
-    somebody detached a volume goes at any load.
+    A replica that does not drain by its row (left behind in the making, or parked and registered by a person) may have
+    clients: they get the endpoint's time. One of which somebody detached a volume goes at any load.
     """
     settings = ports.clusters.settings(step.cluster)
     chosen = settled(ports, step, RunReplica)
@@ -34,7 +33,7 @@ def retire_replica(ports: Ports, step: StepInput) -> Summary:
                 raise
     holder = holder_of(step)
     row = ports.ledger.replicas(step.cluster).get(instance_id)
-    drained = row is None or row.state is not ReplicaState.BUILDING
+    drained = row is not None and row.state is ReplicaState.DRAINING
     waiting = tear_down(TearDown(ports, holder, settings, builder, drained=drained))
     if waiting:
         raise RetirementInProgress(f"{instance_id}: waiting for {', '.join(waiting)}")
@@ -52,3 +51,14 @@ def is_leaving(ports: Ports, instance_id: str) -> bool:
         return ports.compute.instance(instance_id).state in _LEAVING
     except ResourceNotFound:
         return True
+
+
+def lost_volumes(ports: Ports, instance_id: str, builder: str) -> tuple[str, ...]:
+    """Returns the volumes of the run that built it which somebody detached or deleted, in order of their making.
+
+    The instance says what is attached: a volume that lost its tags is not lost.
+    """
+    attached = {one.volume_id for one in ports.storage.volumes_of_instance(instance_id)}
+    made = of_kind(ports.ledger.resources(builder), ResourceKind.VOLUME)
+    here = [row.resource_id for row in made if row.state is not ResourceState.UNDONE]
+    return tuple(one for one in here if one is not None and one not in attached)

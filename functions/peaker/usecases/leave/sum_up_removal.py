@@ -47,10 +47,10 @@ def sum_up_removal(ports: Ports, step: StepInput) -> RemovalSummedUp:
 
 
 def _failure(members: Iterable[Member], outcome: Outcome) -> Failure:
-    """What went wrong comes before what was called off, and that before what was refused at once."""
+    """Returns a member's failure: of one that failed, else of one called off, else of one refused."""
     by_weight = sorted(members, key=lambda one: (one.state == "refused", one.state == "called_off"))
-    told = [one.failure for one in by_weight if one.failure is not None]
-    return told[0] if told else _UNSAID if outcome == "undo_incomplete" else _NOBODY
+    failures = [one.failure for one in by_weight if one.failure is not None]
+    return failures[0] if failures else _UNSAID if outcome == "undo_incomplete" else _NOBODY
 
 
 def _all_parked(ports: Ports, step: StepInput, gone: Sequence[RunRow]) -> bool:

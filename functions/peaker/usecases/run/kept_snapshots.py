@@ -71,7 +71,7 @@ def delete_surplus_sets(ports: Ports, holder: Holder, cluster: str, unwanted: st
     for surplus in surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
         kept = surplus.kept
         try:
-            _delete(ports, kept)
+            _delete(ports, holder, kept)
         except (AwsCallRejected, NotOwned) as error:
             notes.append(f"the snapshots of {kept.run_id} stay, though {surplus.why}: {error}")
             continue
@@ -110,14 +110,15 @@ def volumes_of_donors(ports: Ports, sets: Sequence[SnapshotSet]) -> dict[str, li
     }
 
 
-def _delete(ports: Ports, kept: SnapshotSet) -> None:
-    """Delete its members that EC2 still has. The set's own row is their ledger row (I1)."""
+def _delete(ports: Ports, holder: Holder, kept: SnapshotSet) -> None:
+    """Deletes its members that EC2 still has, under the lease (I6). The set's own row is their ledger row (I1)."""
     members = [
         one for one in ports.storage.snapshots_of_run(kept.run_id) if one.snapshot_id in kept.snapshot_ids
     ]
     for one in members:
         if one.tags.get(OWNER_TAG) != ports.environment:
             raise NotOwned(f"{one.snapshot_id} is left alone: its tags do not say that Peaker made it (I1)")
+        ports.ledger.require_lease(holder)
         ports.storage.delete_snapshot(one.snapshot_id)
 
 

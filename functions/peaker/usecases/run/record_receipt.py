@@ -10,7 +10,7 @@ from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
 from peaker.domain.runs.batch import Batch, Member, state_after
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, RunRow
+from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState, RunReplica, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows, members_of
@@ -57,14 +57,8 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
         ended = {"state": state_after(step.operation, step.outcome), "failure": failure}
         ports.ledger.settle(holder_of(step), member.model_copy(update=ended))
         if step.batch == step.run_id:
-            text = f"member {member.number}: {step.outcome}"
-            return Recorded(
-                text=text,
-                outcome=step.outcome,
-                seconds=seconds_between(run.started_at, ports.clock.now()),
-                error=_error(failure, None),
-                cause=_cause(failure, None),
-            )
+            seconds = seconds_between(run.started_at, ports.clock.now())
+            return _recorded(f"member {member.number}: {step.outcome}", step, seconds, failure)
     undo = None if step.undo is None else step.undo.innermost()
     if undo is not None:
         notes.append(f"the undo is incomplete: {undo.sentence}")
@@ -74,25 +68,41 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     receipt = _assemble(ports, step, run, failure, notes)
     ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
     ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)
-    return Recorded(
-        text=f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s",
-        outcome=step.outcome,
-        seconds=receipt.seconds,
-        error=_error(failure, undo),
-        cause=_cause(failure, undo),
+    text = f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s"
+    return _recorded(text, step, receipt.seconds, failure, undo)
+
+
+def close_scheduled_run(
+    ports: Ports, holder: Holder, outcome: str, notes: list[str], price: Price | None = None
+) -> None:
+    """Writes the receipt of a scheduled function's run, which made no replica, and closes the run."""
+    now, run_id = ports.clock.now(), holder.run_id
+    receipt = assemble_receipt(
+        ports.ledger.run(run_id),
+        ports.ledger.steps(run_id),
+        ports.ledger.resources(run_id),
+        outcome=outcome,
+        failure=None,
+        price=price,
+        replica_since=None,
+        load_crossed_at=None,
+        notes=notes,
+        now=now,
     )
+    ports.ledger.save_receipt(holder, receipt.model_dump(mode="json"))
+    ports.ledger.close_run(holder, outcome, now)
 
 
-def _error(failure: Failure | None, undo: Failure | None) -> str:
-    """Returns the failure that needs a person: the run's or its undo's."""
-    told = undo or failure
-    return "" if told is None else told.error
-
-
-def _cause(failure: Failure | None, undo: Failure | None) -> str:
-    if failure is None:
-        return ""
-    return failure.sentence if undo is None else with_remedy(failure.sentence, f"Then {undo.sentence}")
+def _recorded(
+    text: str, step: RecordStep, seconds: float, failure: Failure | None, undo: Failure | None = None
+) -> Recorded:
+    """Returns the summary. The error that needs a person is the undo's, else the run's."""
+    shown = undo or failure
+    cause = "" if failure is None else failure.sentence
+    if failure is not None and undo is not None:
+        cause = with_remedy(cause, f"Then {undo.sentence}")
+    error = "" if shown is None else shown.error
+    return Recorded(text=text, outcome=step.outcome, seconds=seconds, error=error, cause=cause)
 
 
 def _settle(ports: Ports, step: RecordStep) -> list[str]:

@@ -6,7 +6,7 @@ from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import give_back
-from peaker_contract.errors import LedgerInconsistent
+from peaker.usecases.run.run_memory import opened_run
 
 # The name of the execution that a release starts ends so.
 THEN = "-then"
@@ -33,11 +33,8 @@ def _may_have_kept_waiting(ports: Ports, step: StepInput) -> bool:
     itself by it: each of these starts brings a replica, or ends without a lease."""
     if step.operation == "scale_in":
         return True
-    try:
-        return ports.ledger.run(step.run_id).outcome in _BROUGHT
-    except LedgerInconsistent:
-        # AcquireLease took the lease and ended before it opened the run.
-        return False
+    run = opened_run(ports, step.run_id)
+    return run is not None and run.outcome in _BROUGHT
 
 
 def _let_scale_out_look(ports: Ports, step: StepInput) -> None:

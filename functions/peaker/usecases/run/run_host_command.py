@@ -76,7 +76,7 @@ def _send_again(
     why: str,
     parameters: Mapping[str, str] | Callable[[], Mapping[str, str]],
 ) -> NoReturn:
-    """The new row comes before the old one is settled: whoever is interrupted in between goes on with the new one."""
+    """Sends the command once more. Its row comes before the old one is settled: an interrupted call goes on with it."""
     assert row.resource_id is not None
     document, instance_id = row.details["document"], row.details["instance_id"]
     lost = int(row.details.get("lost_before", 0)) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Literal
 
 from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
@@ -10,11 +11,32 @@ from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared
 from peaker_contract.errors import LedgerInconsistent
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 
 
 def settled(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
     """The part that this step needs. Raises LedgerInconsistent when no earlier step has settled it."""
     return ports.ledger.run(step.run_id).required(kind, step.step)
+
+
+def opened_run(ports: Ports, run_id: str) -> RunRow | None:
+    """Returns the run's row; None for a run that was stopped before AcquireLease opened it: it has made nothing."""
+    try:
+        return ports.ledger.run(run_id)
+    except LedgerInconsistent:
+        return None
+
+
+def step_began(ports: Ports, step: StepInput, name: str | None = None) -> datetime | None:
+    """Returns the first start of this step, or of the run's step `name`; None when the ledger has none."""
+    wanted = name or step.step
+    return next((row.started_at for row in ports.ledger.steps(step.run_id) if row.step == wanted), None)
+
+
+def time_in_step(ports: Ports, step: StepInput, name: str | None = None) -> timedelta:
+    """Returns the time since that start; zero when the ledger has none."""
+    now = ports.clock.now()
+    return now - (step_began(ports, step, name) or now)
 
 
 def plan_of_run(ports: Ports, step: StepInput) -> ScaleOutPlan:
@@ -51,3 +73,15 @@ def host_id(ports: Ports, step: StepInput, host: Literal["donor", "replica"]) ->
     if host == "donor":
         return shared(ports, step, Donor).instance_id
     return settled(ports, step, RunReplica).instance_id
+
+
+def resource_tags(ports: Ports, step: StepInput) -> dict[str, str]:
+    """Returns the tags that everything carries from the moment it is made (I7); a volume's name comes on top."""
+    return {
+        OWNER_TAG: ports.environment,
+        RUN_TAG: step.run_id,
+        ENVIRONMENT_TAG: ports.environment,
+        CLUSTER_TAG: step.cluster,
+        ROLE_TAG: "replica",
+        LOAD_TAG: "peak",
+    }

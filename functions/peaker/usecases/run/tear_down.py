@@ -1,7 +1,7 @@
 """Take away what one run made, and nothing else. The only place of terminate, delete and deregister.
 
 Every destructive call passes `_confirm_ours` with freshly read tags immediately before it (I1). One that is refused
-ends nothing but itself: the rest goes on, and all refusals are told at the end.
+ends nothing but itself: the rest goes on, and the end names all refusals.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ from peaker.domain.decoding import parsed_json
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.execution_input import ExecutionInput, parse_execution_input
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import LeaseRow, RunRow
+from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import StoppedExecution, Summary, is_run_of, run_id
 from peaker.ports.bundle import Ports
-from peaker_contract.errors import InvalidRequest, LedgerInconsistent, NothingToUndo, Throttled
+from peaker.usecases.run.run_memory import opened_run
+from peaker_contract.errors import InvalidRequest, NothingToUndo, Throttled
 
 
 class StoppedRun(Summary):
@@ -28,7 +29,7 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
     where Step Functions says that the execution runs: an event may be made by hand or come late, after a redrive.
 
     An execution that builds several replicas begins a run for each, and only the last of them holds the lease. An
-    event without the input is told by the execution's name and start, of which its run's id is made.
+    event without the input is identified by the execution's name and start, which make the run's id.
     """
     given = _given(stopped)
     clusters = ports.clusters.names() if given is None else [given.cluster]
@@ -38,7 +39,7 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
             f"{stopped.execution_name} holds no lease of {', '.join(clusters) or 'any cluster'}"
         )
     _require_ended(ports, lease)
-    run = _opened(ports, lease.run_id)
+    run = opened_run(ports, lease.run_id)
     return StoppedRun(
         text=f"{lease.run_id} was left by {stopped.execution_name}, {stopped.status}",
         run_id=lease.run_id,
@@ -81,13 +82,3 @@ def _held(ports: Ports, stopped: StoppedExecution, cluster: str) -> LeaseRow | N
     first = run_id(stopped.operation, cluster, stopped.started_at, stopped.execution_name)
     lease = ports.lease.current(cluster, ports.clock.now())
     return lease if lease is not None and is_run_of(lease.run_id, first) else None
-
-
-def _opened(ports: Ports, run: str) -> RunRow | None:
-    """Returns the run's row; None for a run that was stopped before it was opened in the ledger: it has no
-    receipt.
-    """
-    try:
-        return ports.ledger.run(run)
-    except LedgerInconsistent:
-        return None

@@ -11,8 +11,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.retire_replica import is_leaving
-from peaker.usecases.leave.stop_database import stop_commands, stop_database
-from peaker.usecases.leave.stop_instance import stop_owned_instance
+from peaker.usecases.leave.stop_replica import stop_commands, stop_database, stop_owned_instance
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id
 from peaker.usecases.run.tear_down import (

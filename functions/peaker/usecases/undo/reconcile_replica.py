@@ -1,4 +1,4 @@
-"""These remedies put a replica or a resource where the ledger has it, after its run has ended (I1, I5, I7)."""
+"""A remedy puts a replica or a resource where the ledger has it, after its run has ended (I1, I5, I7)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from peaker.domain.service.leftovers import Leftover, Remedy, attempt_of
 from peaker.domain.service.retirement import why_needed
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, require_removable
-from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.leave.restore_replica import restore_replica
-from peaker.usecases.leave.retire_replica import is_leaving
-from peaker.usecases.leave.stop_instance import stop_owned_instance
+from peaker.usecases.leave.retire_replica import is_leaving, lost_volumes
+from peaker.usecases.leave.stop_replica import stop_owned_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
 from peaker_contract.cluster import ClusterSettings
@@ -27,7 +26,10 @@ from peaker_contract.names import OWNER_TAG, RUN_TAG
 
 
 def reconcile_replica(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """One step of it; raises UndoInProgress or another NotYet error until it is done, NotOwned where I1 forbids it."""
+    """Does one step of the leftover's remedy.
+
+    Raises UndoInProgress or another NotYet error until it is done, NotOwned where I1 forbids it.
+    """
     match leftover.remedy:
         case Remedy.REJOIN:
             return _rejoin(ports, holder, leftover)
@@ -84,8 +86,12 @@ def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
 
 
 def _park(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """Out of the endpoint first; then EC2 stops the system, and with it the database."""
+    """Takes the replica out of the endpoint; then EC2 stops the system, and with it the database.
+
+    Raises RetirementRefused where a person put it back into service and it is needed there (I3, I4).
+    """
     row, settings = _row(ports, holder, leftover), ports.clusters.settings(holder.cluster)
+    _require_not_needed(ports, settings, row.instance_id)
     _leave_endpoint(ports, holder, settings, row)
     state = ports.compute.instance(row.instance_id).state
     if state != "stopped":
@@ -173,10 +179,14 @@ def _write_off(ports: Ports, holder: Holder, leftover: Leftover) -> str:
 
 
 def _retire(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """Raises RetirementRefused where it is the source by now, or not known to get no reads."""
+    """Raises RetirementRefused where the replica is the source by now, is not known to get no reads, or has its
+    volumes again.
+    """
     row, settings = _row(ports, holder, leftover), ports.clusters.settings(holder.cluster)
     if not is_leaving(ports, row.instance_id):
         lost = lost_volumes(ports, row.instance_id, row.run_id)
+        if not lost:
+            raise RetirementRefused(f"{row.instance_id} has all its volumes again")
         require_removable(ports, settings, row.instance_id, lost)
     return _clear(ports, holder, leftover)
 

@@ -1,4 +1,4 @@
-"""SweepOrphans takes up what nobody works on any more in a cluster, look after look, until nothing is left over.
+"""SweepOrphans reconciles the leftovers of a cluster, look after look, until none is left.
 
 Each cluster's own rule calls it, without an execution: a cluster that does not answer keeps no other from its look.
 `roll_back`, which the event of an execution's end starts, is the fast way to the same end; events are delivered best
@@ -26,10 +26,11 @@ from peaker.domain.service.leftovers import (
     decide_leftovers,
 )
 from peaker.ports.bundle import Ports
-from peaker.usecases.leave.lost_volumes import lost_volumes
+from peaker.usecases.leave.retire_replica import lost_volumes
 from peaker.usecases.run.kept_snapshots import kept_ids
+from peaker.usecases.run.run_memory import opened_run
 from peaker.usecases.undo.process_leftovers import process_leftovers
-from peaker_contract.errors import LedgerInconsistent, PeakerError, ResourceNotFound
+from peaker_contract.errors import PeakerError, ResourceNotFound
 from peaker_contract.metrics import Metric
 from peaker_contract.names import RUN_TAG
 
@@ -37,7 +38,7 @@ _OUT_OF_SERVICE = frozenset({ReplicaState.DRAINING, ReplicaState.PARKED})
 
 
 class ClusterSwept(Summary):
-    """`leftovers` counts what is not at its end yet, `oldest_seconds` is since when the oldest was taken up."""
+    """`leftovers` counts those that have not ended; `oldest_seconds` is the time since the first step of the oldest."""
 
     leftovers: int = 0
     oldest_seconds: float = 0.0
@@ -67,14 +68,14 @@ def sweep_orphans(ports: Ports, name: str) -> ClusterSwept:
     """Does the next step of every leftover of one cluster. Raises PeakerError where AWS or the ledger refuses."""
     unfinished = ports.ledger.unfinished_runs(name)
     judgement = decide_leftovers(_look(ports, name, unfinished))
-    done = process_leftovers(ports, name, judgement.leftovers)
+    steps = process_leftovers(ports, name, judgement.leftovers)
+    said = (step.text for step in steps)
     since = [taken.first_at for run in unfinished if (taken := run.part(UndoAttempts)) is not None]
     return ClusterSwept(
-        text="; ".join((*done.said, *judgement.paused, *judgement.held, *judgement.untouchable))
-        or judgement.text,
-        leftovers=len(judgement.leftovers) + len(judgement.paused) - done.ended,
+        text="; ".join((*said, *judgement.paused, *judgement.held, *judgement.untouchable)) or judgement.text,
+        leftovers=len(judgement.leftovers) + len(judgement.paused) - sum(step.ended for step in steps),
         oldest_seconds=seconds_between(min(since), ports.clock.now()) if since else 0.0,
-        ended_runs=done.ended_runs,
+        ended_runs=tuple(step.ended_run for step in steps if step.ended_run is not None),
         untouchable=judgement.untouchable,
     )
 
@@ -183,10 +184,5 @@ def _endpoint(ports: Ports, name: str) -> _Endpoint:
 
 
 def _runs(ports: Ports, run_ids: set[str]) -> dict[str, RunRow]:
-    found = {}
-    for run_id in sorted(run_ids - {""}):
-        try:
-            found[run_id] = ports.ledger.run(run_id)
-        except LedgerInconsistent:
-            continue
-    return found
+    rows = {run_id: opened_run(ports, run_id) for run_id in sorted(run_ids - {""})}
+    return {run_id: row for run_id, row in rows.items() if row is not None}

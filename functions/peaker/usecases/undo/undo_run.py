@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from peaker.domain.replicas.fleet import ReplicaState
-from peaker.domain.runs.batch import Batch
+from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunReplica, RunRow
-from peaker.domain.runs.run import FailedStep, Summary
+from peaker.domain.runs.run import FailedStep
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.service.registration import source_changes
 from peaker.domain.service.standing import Standing, standing_of
@@ -19,24 +18,11 @@ from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import members_of
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import builder_of
+from peaker.usecases.run.run_memory import builder_of, opened_run
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.park_again import park_again
-from peaker.usecases.undo.undo_members import undo_members
-from peaker_contract.errors import LedgerInconsistent, UndoInProgress
-
-_ENDED = frozenset({"gone"})
-
-
-class Undone(Summary):
-    """The failure travels on to the record and to the end state.
-
-    `outcome` is rolled_forward where the replica was in service already: it stays, and so does all that it has. Of a
-    batch of which others are gone it is partly.
-    """
-
-    failure: Failure
-    outcome: Literal["rolled_back", "rolled_forward", "partly"] = "rolled_back"
+from peaker.usecases.undo.undo_members import Undone, undo_members
+from peaker_contract.errors import UndoInProgress
 
 
 def undo_run(ports: Ports, step: FailedStep) -> Undone:
@@ -46,7 +32,7 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
     that returned a parked replica made nothing: it parks the replica again. A batch is undone member by member, and its
     snapshot set when none of them serves; the undo of one member leaves the set and the others alone.
     """
-    run = _opened(ports, step.run_id)
+    run = opened_run(ports, step.run_id)
     failure = step.failure.innermost()
     batch = None if run is None or step.batch is not None else run.part(Batch)
     if run is None or batch is None or not batch.members:
@@ -56,7 +42,7 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
 
 def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure) -> Undone:
     """Each member's next step; then what they shared."""
-    undo_members(ports, step, batch, _ENDED, lambda own, row: _one_undone(ports, own, row, failure))
+    undo_members(ports, step, batch, lambda own, row: _one_undone(ports, own, row, failure))
     serving = sum(one.state == "in_service" for one in members_of(ports, batch).values())
     if serving == 0:
         return _taken_away(ports, step, failure)
@@ -69,6 +55,10 @@ def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure
 def _one_undone(ports: Ports, step: FailedStep, run: RunRow | None, failure: Failure) -> Undone:
     replica = None if run is None else run.part(RunReplica)
     if run is not None and replica is not None and not is_leaving(ports, replica.instance_id):
+        member = run.part(Member)
+        if member is not None and member.state == "in_service":
+            # A later run may have parked its replica since.
+            return Undone(text="it has come into service", failure=failure, outcome="rolled_forward")
         standing = _standing(ports, run, replica)
         if standing.stays:
             if not standing.admitted:
@@ -118,11 +108,3 @@ def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
             retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
             ports.ledger.set_replica(holder, retired)
     return Undone(text=f"nothing of {step.run_id} is left", failure=failure)
-
-
-def _opened(ports: Ports, run_id: str) -> RunRow | None:
-    """Returns the run's row; None for a run that was stopped before it was opened in the ledger."""
-    try:
-        return ports.ledger.run(run_id)
-    except LedgerInconsistent:
-        return None

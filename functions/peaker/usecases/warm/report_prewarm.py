@@ -17,7 +17,7 @@ from peaker.domain.storage.prewarm_progress import (
 )
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import build_of_run, host_id
+from peaker.usecases.run.run_memory import build_of_run, host_id, step_began
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
 from peaker_contract.storage_settings import ServeWhen
@@ -118,9 +118,7 @@ def _check_deadline(
     The seconds by which this report misses it, None where it does not: one slow minute is no verdict.
     """
     minutes = ports.clusters.settings(step.cluster).limits.prewarm_deadline_minutes
-    started = next(
-        (row.started_at for row in ports.ledger.steps(step.run_id) if row.step == "StartPrewarm"), None
-    )
+    started = step_began(ports, step, "StartPrewarm")
     if started is None:
         return None
     left = seconds_between(ports.clock.now(), started + timedelta(minutes=minutes))

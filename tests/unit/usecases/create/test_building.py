@@ -12,7 +12,7 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
-from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, Source, VolumeRates, of_kind
+from peaker.domain.runs.ledger import Donor, ResourceKind, Source, VolumeRates
 from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, PrewarmStep, StepInput
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
@@ -25,7 +25,6 @@ from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
 from peaker.usecases.join.await_healthy import await_healthy
-from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import server_id
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
@@ -47,6 +46,7 @@ from tests.support.builders import (
     with_cluster,
 )
 from tests.support.fakes import FakePorts, fake_ports
+from tests.support.peak import answers
 
 ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
 
@@ -76,11 +76,6 @@ def snapshotted(ports: FakePorts) -> None:
     create_snapshots(ports, step(ports, "CreateSnapshots"))
     ports.storage.complete()
     launch_replica(ports, step(ports, "LaunchReplica"))
-
-
-def answer(ports: FakePorts, document: str, **result: Any) -> None:
-    text = json.dumps({"version": 1, "ok": True, **result})
-    ports.commands.results[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
 
 
 def request(**given: Any) -> ExecutionRequest:
@@ -166,7 +161,7 @@ def test_donor_and_source_are_remembered(ports: FakePorts) -> None:
 
 def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
     planned(ports)
-    answer(ports, "install_host_package", installed=True)
+    answers(ports, "install_host_package", installed=True)
     given = HostStep(**{**step(ports, "InstallOnDonor").model_dump(), "host": "donor"})
     install_host_package(ports, given)
     assert ports.commands.sent[0][:2] == ("install_host_package", BASE)
@@ -214,7 +209,7 @@ def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: Fa
 @pytest.mark.parametrize("lag", [6, None])
 def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: float | None) -> None:
     planned(ports)
-    answer(
+    answers(
         ports,
         "prepare_donor",
         gtid_set="a:1",
@@ -230,14 +225,14 @@ def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: fl
 def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: FakePorts) -> None:
     planned(ports)
     numbers = {"gtid_set": "a:1", "lag_seconds": 0, "server_uuid": "u"}
-    answer(ports, "prepare_donor", **numbers, buffer_pool_pages=1, data_bytes=1)
+    answers(ports, "prepare_donor", **numbers, buffer_pool_pages=1, data_bytes=1)
     prepare_donor(ports, step(ports, "PrepareDonor"))
     assert ports.commands.parameters[-1]["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
 
 
 def test_a_donor_result_that_lacks_something_is_a_failure(ports: FakePorts) -> None:
     planned(ports)
-    answer(ports, "prepare_donor", gtid_set="a:1")
+    answers(ports, "prepare_donor", gtid_set="a:1")
     with pytest.raises(errors.HostCommandFailed, match="result does not fit"):
         prepare_donor(ports, step(ports, "PrepareDonor"))
 
@@ -249,15 +244,6 @@ def test_snapshots_are_made_once_however_often_it_is_asked(ports: FakePorts) -> 
     assert ports.storage.snapshot_calls == 1
     assert {one.tags[VOLUME_TAG] for one in ports.storage.snapshots.values()} == {"data", "log"}
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
-
-
-def test_snapshots_that_are_recorded_and_do_not_show_yet_are_not_made_again(ports: FakePorts) -> None:
-    """The function recorded them and crashed; DescribeSnapshots lags behind its retry."""
-    planned(ports)
-    first = create_snapshots(ports, step(ports, "CreateSnapshots"))
-    ports.storage.hidden = True
-    assert create_snapshots(ports, step(ports, "CreateSnapshots")) == first
-    assert ports.storage.snapshot_calls == 1
 
 
 def test_a_set_of_which_one_member_shows_is_waited_for(ports: FakePorts) -> None:
@@ -326,18 +312,6 @@ def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: F
         "peaker:load": "peak",
     }
     assert ports.ledger.replicas("orders")[made[0].instance_id].state is ReplicaState.BUILDING
-
-
-def test_no_capacity_anywhere_names_every_zone(ports: FakePorts) -> None:
-    planned(ports)
-    ports.compute.full_subnets = {ZONE_A, ZONE_B}
-    with pytest.raises(errors.CapacityUnavailable, match=r"us-east-1a.*us-east-1b"):
-        launch_replica(ports, step(ports, "LaunchReplica"))
-    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
-    assert {row.name: row.state for row in rows} == {
-        "replica/us-east-1a": ResourceState.UNDONE,
-        "replica/us-east-1b": ResourceState.UNDONE,
-    }
 
 
 def test_the_instance_is_awaited_and_its_loss_is_seen(ports: FakePorts) -> None:
@@ -454,7 +428,7 @@ def test_volumes_are_attached_and_seen_attached(ports: FakePorts) -> None:
 def test_the_host_is_told_its_volumes_by_id(ports: FakePorts) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
-    answer(ports, "assemble_storage", members=[], bytes=1)
+    answers(ports, "assemble_storage", members=[], bytes=1)
     assemble_storage(ports, step(ports, "AssembleStorage"))
     given = json.loads(ports.commands.parameters[-1]["Volumes"])
     assert [one["device"] for one in given] == ["/dev/sdf", "/dev/sdg"]
@@ -466,7 +440,7 @@ def test_the_host_is_told_the_clusters_engine_and_health_port_before_anything_is
 ) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
-    answer(ports, "assemble_storage", members=[], bytes=1)
+    answers(ports, "assemble_storage", members=[], bytes=1)
     assemble_storage(ports, step(ports, "AssembleStorage"))
     sent = ports.commands.parameters[-1]
     assert (sent["Engine"], sent["HealthPort"]) == ("mysql", "9200")
@@ -493,12 +467,12 @@ def test_the_donors_facts_go_to_the_new_host_and_what_it_says_of_its_image_is_to
         "buffer_pool_pages": 1,
         "data_bytes": 1,
     }
-    answer(ports, "prepare_donor", **numbers, server=facts)
+    answers(ports, "prepare_donor", **numbers, server=facts)
     prepare_donor(ports, step(ports, "PrepareDonor"))
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
     newer = "the image's server is 8.4.9, the donor's 8.4.6: newer within the series"
-    answer(ports, "assemble_storage", members=[], bytes=1, image=[newer])
+    answers(ports, "assemble_storage", members=[], bytes=1, image=[newer])
     told = assemble_storage(ports, step(ports, "AssembleStorage"))
     assert json.loads(ports.commands.parameters[-1]["Donor"]) == facts
     assert told.text.endswith(f"; {newer}")
@@ -515,20 +489,6 @@ def test_a_device_name_that_the_image_maps_is_refused_before_anything_is_made(
     assert f"maps {mapped}, where log is to be attached (/dev/sdg)" in refusal["reason"]
 
 
-def test_the_prewarm_is_reported_and_its_deadline_kept(ports: FakePorts) -> None:
-    snapshotted(ports)
-    given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump(), until="serving", starts=1)
-    now = ports.clock.now()
-    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
-    answer(ports, "report_prewarm", state="running", eta_seconds=2000, blocks_done=1, blocks_total=9)
-    found = report_prewarm(ports, given)
-    assert (found.state, found.pause_seconds) == ("running", 500)
-    ports.clock.advance(hours=1)
-    answer(ports, "report_prewarm", state="failed", message="I/O error on data")
-    with pytest.raises(errors.PrewarmFailed, match="I/O error on data"):
-        report_prewarm(ports, given)
-
-
 def test_a_prewarm_past_its_deadline_fails() -> None:
     limits = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
     ports = with_cluster(fake_ports(orders(limits=limits)))
@@ -536,7 +496,7 @@ def test_a_prewarm_past_its_deadline_fails() -> None:
     given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump(), until="serving", starts=1)
     now = ports.clock.now()
     ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
-    answer(ports, "report_prewarm", state="running")
+    answers(ports, "report_prewarm", state="running")
     ports.clock.advance(minutes=31)
     with pytest.raises(errors.PrewarmDeadlineExceeded):
         report_prewarm(ports, given)
@@ -550,13 +510,6 @@ def test_a_long_prewarm_is_asked_more_rarely() -> None:
 @pytest.mark.parametrize(("eta", "pause"), [(None, 10), (0, 10), (1000, 250), (1e9, LONGEST_PAUSE_SECONDS)])
 def test_the_pause_follows_the_remaining_time(eta: float | None, pause: int) -> None:
     assert pause_seconds(eta) == pause
-
-
-def test_a_replica_without_proofs_is_not_registered(ports: FakePorts) -> None:
-    snapshotted(ports)
-    with pytest.raises(errors.RegistrationRefused, match="VerifyStorage: verdict is missing"):
-        register_replica(ports, step(ports, "RegisterReplica"))
-    assert set(ports.endpoint.targets) == {BASE}
 
 
 def test_a_newcomer_is_awaited_in_the_warming_group(ports: FakePorts) -> None:

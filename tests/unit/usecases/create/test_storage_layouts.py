@@ -10,7 +10,6 @@ import pytest
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.prices.price_table import US_EAST_1
-from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import Donor
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.storage.set_manifest import SetManifest, why_not_as_planned
@@ -38,6 +37,7 @@ from tests.support.builders import (
     with_cluster,
 )
 from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import answers
 
 PLACE = "/var/lib/mysql"
 
@@ -142,13 +142,8 @@ def prepare(ports: FakePorts, *layout: dict[str, Any]) -> None:
         "buffer_pool_pages": 1,
         "data_bytes": 1,
     }
-    answer(ports, "prepare_donor", **said, **({"layout": list(layout)} if layout else {}))
+    answers(ports, "prepare_donor", **said, **({"layout": list(layout)} if layout else {}))
     prepare_donor(ports, leased(ports, "PrepareDonor"))
-
-
-def answer(ports: FakePorts, document: str, **result: Any) -> None:
-    text = json.dumps({"version": 1, "ok": True, **result})
-    ports.commands.results[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +190,7 @@ def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: FakePorts) -> 
     create_volumes(ports, leased(ports, "CreateVolumes"))
     with pytest.raises(errors.VolumesAttaching):
         attach_volumes(ports, leased(ports, "AttachVolumes"))
-    answer(ports, "assemble_storage", members=[], bytes=1)
+    answers(ports, "assemble_storage", members=[], bytes=1)
     assemble_storage(ports, leased(ports, "AssembleStorage"))
     told = ports.commands.parameters[-1]
     [layout] = json.loads(told["Layout"])
@@ -223,6 +218,6 @@ def test_every_member_of_a_batch_has_the_manifest_of_its_one_set(ports: FakePort
     create_volumes(ports, second.model_copy(update={"step": "CreateVolumes"}))
     with pytest.raises(errors.VolumesAttaching):
         attach_volumes(ports, second.model_copy(update={"step": "AttachVolumes"}))
-    answer(ports, "assemble_storage", members=[], bytes=1)
+    answers(ports, "assemble_storage", members=[], bytes=1)
     assemble_storage(ports, second.model_copy(update={"step": "AssembleStorage"}))
     assert json.loads(ports.commands.parameters[-1]["Layout"]) == [stack(ports)]

@@ -32,7 +32,8 @@ from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
-from tests.unit.usecases.create.test_building import answer, plan_step
+from tests.support.peak import answers
+from tests.unit.usecases.create.test_building import plan_step
 
 # Every setting that shapes what is built, changed, and a volume that no replica has.
 DEPLOYED: dict[str, Any] = {
@@ -141,7 +142,7 @@ class TestAnotherDonor:
 
 def test_the_donors_planned_mounts_are_frozen(ports: FakePorts) -> None:
     run(ports, choose_donor, "ChooseDonor")
-    answer(ports, "prepare_donor", **PREPARED, lag_seconds=0)
+    answers(ports, "prepare_donor", **PREPARED, lag_seconds=0)
     run(ports, prepare_donor, "PrepareDonor")
     assert sent(ports)["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
 
@@ -181,7 +182,7 @@ def test_they_are_attached_at_the_planned_devices(ports: FakePorts) -> None:
 
 def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: FakePorts) -> None:
     with_volumes(ports)
-    answer(ports, "assemble_storage")
+    answers(ports, "assemble_storage")
     run(ports, assemble_storage, "AssembleStorage")
     volumes = json.loads(sent(ports)["Volumes"])
     assert [(one["name"], one["device"], one["mount_point"], one["filesystem"]) for one in volumes] == [
@@ -191,13 +192,13 @@ def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: Fake
 
 
 def test_the_planned_blocks_are_warmed_at_the_planned_rate(ports: FakePorts) -> None:
-    answer(launched(ports), "start_prewarm", pid=1)
+    answers(launched(ports), "start_prewarm", pid=1)
     run(ports, start_prewarm, "StartPrewarm")
     assert sent(ports)["BackgroundRateMibPerS"] == "0"
 
 
 def test_a_warm_hot_set_is_not_enough_where_all_was_planned(ports: FakePorts) -> None:
-    answer(launched(ports), "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
+    answers(launched(ports), "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
     assert reported(ports).state == "running"
 
 
@@ -209,7 +210,7 @@ def test_the_proof_is_of_what_was_planned(ports: FakePorts, monkeypatch: pytest.
                                      "rareq-sz": 16.0, "aqu-sz": 8.0, "util": 99.0}}  # fmt: skip
     volumes = [{"name": name, "load": load} for name in ("data", "log")]
     deploy(ports, gates={**GATES, "knee_seconds": 900})
-    answer(launched(ports), "verify_storage", verdict="warm", volumes=volumes)
+    answers(launched(ports), "verify_storage", verdict="warm", volumes=volumes)
     numbers = run(ports, verify_storage, "VerifyStorage").numbers
     assert (sent(ports)["Scope"], sent(ports)["KneeSeconds"]) == ("used", "120")
     assert {one["iops_promised"] for one in numbers["limits"]} == {3000}
@@ -221,13 +222,13 @@ class TestWhatProtectsIsTodays:
     def test_a_tightened_lag_gate_stops_the_donor(self, ports: FakePorts) -> None:
         run(ports, choose_donor, "ChooseDonor")
         deploy(ports, gates={**GATES, "lag_seconds": 1})
-        answer(ports, "prepare_donor", **PREPARED, lag_seconds=2)
+        answers(ports, "prepare_donor", **PREPARED, lag_seconds=2)
         with pytest.raises(errors.DonorLagging, match="gate 1 s"):
             run(ports, prepare_donor, "PrepareDonor")
 
     def test_the_proof_is_held_against_todays_gate(self, ports: FakePorts) -> None:
         deploy(ports, gates={**GATES, "storage_await_ratio": 1.25})
-        answer(launched(ports), "verify_storage", verdict="warm", volumes=[])
+        answers(launched(ports), "verify_storage", verdict="warm", volumes=[])
         run(ports, verify_storage, "VerifyStorage")
         assert sent(ports)["AwaitRatioLimit"] == "1.25"
 
@@ -238,7 +239,7 @@ class TestWhatProtectsIsTodays:
         limits = orders().limits.model_dump()
         deploy(ports, limits={**limits, "prewarm_deadline_minutes": minutes})
         ports.clock.advance(minutes=16)
-        answer(ports, "report_prewarm", state="running", eta_seconds=60)
+        answers(ports, "report_prewarm", state="running", eta_seconds=60)
         if fails:
             with pytest.raises(errors.PrewarmDeadlineExceeded):
                 reported(ports)

@@ -136,6 +136,16 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
 
 
+def test_one_left_with_its_full_share_goes_only_when_the_load_allows_it(ports: FakePorts) -> None:
+    """RampTraffic had promoted it, and ended before it wrote so: it serves like any other (I8)."""
+    left_behind(ports, ReplicaState.BUILDING)
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    ports.readings.measured = Known(150.0)
+    select_idle_replicas(ports, selected(ports))
+    with pytest.raises(errors.RetirementRefused, match="the measured load 150 exceeds 100"):
+        guard_retirement(ports, step(ports, "GuardRetirement"))
+
+
 def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: FakePorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     ports.endpoint.set_warming(PEAK, TargetState.HEALTHY)

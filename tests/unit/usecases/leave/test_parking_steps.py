@@ -9,27 +9,24 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.document.disposal import Disposal
 from peaker.domain.document.plan import ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
-from peaker.domain.service.ramp import Ramp
-from peaker.usecases.create.await_instance_online import await_instance_online
 from peaker.usecases.create.start_parked_replica import start_parked_replica
-from peaker.usecases.join.await_healthy import await_healthy
-from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.join.register_replica import register_replica
-from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication
+from peaker.usecases.leave import park_replica as parking
 from peaker.usecases.leave.confirm_idle import confirm_idle
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
-from peaker.usecases.leave.park_replica import Parked, park_replica
+from peaker.usecases.leave.park_replica import Parked, choose_disposal, park_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
+from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
@@ -95,6 +92,23 @@ def parked(ports: FakePorts, binlog_expire_seconds: float | None = 86_400.0) -> 
 
 def failed(ports: FakePorts) -> FailedStep:
     return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
+
+
+def test_two_calls_at_once_settle_one_disposal(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prices changed between them: the run keeps to the choice of the first (I10)."""
+    drained(ports)
+    given = step(ports, "ParkReplica")
+    compare = disposal_of
+
+    def meanwhile(*known: Any) -> Disposal:
+        monkeypatch.setattr(parking, "disposal_of", compare)
+        retire = compare(*known).model_copy(update={"action": "retire"})
+        ports.ledger.settle(holder_of(given), retire)
+        return compare(*known)
+
+    monkeypatch.setattr(parking, "disposal_of", meanwhile)
+    assert choose_disposal(ports, given).action == "retire"
+    assert choose_disposal(ports, given).action == "retire"
 
 
 # -- confirm idle ------------------------------------------------------------------------------------------------
@@ -374,42 +388,6 @@ def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts
     assert plan["lead_time"]["seconds"] == back["p50_seconds"]
 
 
-def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: FakePorts) -> None:
-    returning(ports)
-    with pytest.raises(errors.InstanceNotOnline):
-        await_instance_online(ports, back(ports, "AwaitParkedReplica"))
-    ports.commands.online.add(PEAK)
-    ports.commands.agent_version = "3.3.2299.0"
-    with pytest.raises(errors.AgentTooOld, match=f"the SSM agent of {PEAK} is 3.3.2299.0"):
-        await_instance_online(ports, back(ports, "AwaitParkedReplica"))
-    ports.commands.agent_version = "3.3.2746.0"
-    await_instance_online(ports, back(ports, "AwaitParkedReplica"))
-    answers(ports, "start_database", server_uuid="its-own", read_only=True)
-    start_database(ports, back(ports, "StartDatabase"))
-    sent = ports.commands.parameters[-1]
-    assert (sent["RunId"], sent["Engine"], sent["HealthPort"]) == (RUN_ID, "mysql", "9200")
-    finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
-    finish(ports, "StartReplication", io_running=True, sql_running=True)
-    finish(ports, "WaitForCatchUp", samples=[0, 0, 0])
-    register_replica(ports, back(ports, "RegisterReplica"))
-    ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    await_healthy(ports, back(ports, "AwaitHealthy"))
-    ramped = Ramp(since=ports.clock.now(), share_since=ports.clock.now(), promoted=True)
-    ports.ledger.settle(holder_of(back(ports, "RampTraffic")), ramped)
-    ramp_traffic(ports, back(ports, "RampTraffic"))
-    row = ports.ledger.replicas("orders")[PEAK]
-    assert (row.state, row.run_id) == (ReplicaState.IN_SERVICE, RUN_ID)
-    record_receipt(ports, RecordStep(**back(ports, "RecordReceipt").model_dump(), outcome="succeeded"))
-    receipt = ports.ledger.receipt(BACK_RUN)
-    assert receipt is not None
-    assert receipt["replica"] == {
-        "spent": None,
-        "instance_id": PEAK, "state": "in_service", "built_by": RUN_ID, "parked_until": None, "until_reason": None,
-    }  # fmt: skip
-    assert receipt["kept_nothing_else"] is True
-    assert receipt["cost"]["once"] == 0
-
-
 def test_without_the_builders_proof_it_is_not_registered(ports: FakePorts) -> None:
     returning(ports, prove=False)
     finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
@@ -446,26 +424,6 @@ def test_the_undo_of_a_return_parks_it_again_and_the_next_plan_builds(ports: Fak
     plan = plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump())).plan
     assert plan["method"]["action"] == "build"
     assert "an earlier return failed" in plan["method"]["rejected"][PEAK]
-
-
-def test_a_registered_one_that_fails_leaves_the_endpoint_before_it_stops(ports: FakePorts) -> None:
-    returning(ports)
-    finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
-    finish(ports, "StartReplication", io_running=True, sql_running=True)
-    finish(ports, "WaitForCatchUp", samples=[0, 0, 0])
-    register_replica(ports, back(ports, "RegisterReplica"))
-    ports.commands.online.add(PEAK)
-    given = FailedStep(**back(ports, "UndoScaleOut").model_dump(), failure=FAILURE)
-    with pytest.raises(errors.UndoInProgress, match="target"):
-        undo_run(ports, given)
-    assert ports.compute.stopped == [PEAK], "only the first parking has stopped it"
-    undone(ports, FAILURE)
-    assert PEAK not in ports.endpoint.targets
-    row = ports.ledger.replicas("orders")[PEAK]
-    assert row.parking is not None
-    assert row.parking.parked_at == ports.clock.now(), "it had caught up"
-    targets = of_kind(ports.ledger.resources(BACK_RUN), ResourceKind.TARGET)
-    assert [one.state for one in targets] == [ResourceState.UNDONE]
 
 
 def test_binary_logs_that_are_gone_expire_it_at_once(ports: FakePorts) -> None:

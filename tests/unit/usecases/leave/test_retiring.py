@@ -59,20 +59,6 @@ def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: Fak
     assert ports.ledger.run(IN_RUN).required(RunReplica, "GuardRetirement").builder == RUN_ID
 
 
-def test_a_selection_that_is_repeated_after_the_replica_left_keeps_to_it(ports: FakePorts) -> None:
-    """Its answer was lost, or it landed late: a second replica must not go in the same run (I3)."""
-    selected(ports)
-    row = ports.ledger.replicas("orders")[PEAK]
-    given = step(ports, "DeregisterReplica")
-    ports.ledger.set_replica(holder_of(given), replace(row, state=ReplicaState.DRAINING))
-    assert select_idle_replicas(ports, select(ports)).replicas == (PEAK,)
-
-
-def test_a_base_replica_is_never_selected(ports: FakePorts) -> None:
-    with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
-        select_idle_replicas(ports, select(ports, replica=BASE))
-
-
 def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: FakePorts) -> None:
     ports.compute.add(instance("i-00000000000009999", tags={"peaker:cluster": "payments"}))
     cases = {
@@ -135,23 +121,6 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
     )
     selected(by_hand)
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
-
-
-def test_the_floor_is_rechecked_right_before_the_replica_leaves(ports: FakePorts) -> None:
-    selected(ports)
-    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
-    with pytest.raises(errors.RetirementRefused, match="I3"):
-        deregister_replica(ports, step(ports, "DeregisterReplica"))
-    assert ports.endpoint.targets[PEAK].state is TargetState.HEALTHY
-
-
-def test_the_floor_is_rechecked_right_before_the_instance_ends(ports: FakePorts) -> None:
-    selected(ports)
-    deregister_replica(ports, step(ports, "DeregisterReplica"))
-    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
-    with pytest.raises(errors.RetirementRefused, match="I3"):
-        retire_replica(ports, step(ports, "RetireReplica"))
-    assert ports.compute.terminated == []
 
 
 def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
@@ -291,17 +260,6 @@ def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> No
     assert ports.compute.terminated == [PEAK]
     assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
-
-
-def test_a_replica_that_was_taken_out_comes_back_when_it_is_healthy(ports: FakePorts) -> None:
-    selected(ports)
-    deregister_replica(ports, step(ports, "DeregisterReplica"))
-    ports.endpoint.finish_draining()
-    with pytest.raises(errors.TargetNotHealthy):
-        restore_replica(ports, failed(ports))
-    ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    assert restore_replica(ports, failed(ports)).restored is True
-    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
 
 
 def test_a_replica_that_terminates_cannot_come_back(ports: FakePorts) -> None:

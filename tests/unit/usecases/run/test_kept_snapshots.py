@@ -19,12 +19,13 @@ from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run import kept_snapshots
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
-from peaker_contract.errors import AwsCallRejected, Throttled, UndoInProgress
+from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled, UndoInProgress
 from peaker_contract.names import DONOR_TAG, OWNER_TAG
 from tests.support.builders import BASE, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
@@ -93,6 +94,26 @@ def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succee
     assert len(ports.storage.snapshots) == 2
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
     assert (states(ports, FIRST), states(ports, SECOND)) == ({ResourceState.UNDONE}, {ResourceState.KEPT})
+
+
+def test_a_late_call_of_a_fenced_run_deletes_no_set(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is undone, so that the older set is the newest one again."""
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+    given = leased(ports, "RecordReceipt", run_id=SECOND)
+    volumes = kept_snapshots.volumes_of_donors
+
+    def fenced_meanwhile(*known: Any) -> dict[str, list[str]]:
+        now = ports.clock.now()
+        ports.lease.acquire("orders", SECOND, "scale_out", now, now + timedelta(hours=1), fence=True)
+        return volumes(*known)
+
+    monkeypatch.setattr(kept_snapshots, "volumes_of_donors", fenced_meanwhile)
+    with pytest.raises(LeaseLost):
+        record_receipt(ports, RecordStep(**given.model_dump(), outcome="succeeded"))
+    assert len(ports.storage.snapshots) == 4
 
 
 def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(ports: FakePorts) -> None:

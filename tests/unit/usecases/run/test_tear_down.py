@@ -20,7 +20,6 @@ from tests.support.builders import (
     BASE,
     RUN_ID,
     data_volumes_of,
-    instance,
     leased,
     orders,
     run_with_a_registered_replica,
@@ -126,16 +125,6 @@ def test_a_refused_deletion_keeps_nothing_else_from_going(ports: FakePorts) -> N
         assert name in str(told.value)
 
 
-def test_what_was_refused_goes_once_it_is_allowed(ports: FakePorts) -> None:
-    step = build(ports)
-    ports.storage.undeletable["vol-data-0002"] = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
-    with pytest.raises(AwsCallRejected):
-        undo(ports, step)
-    ports.storage.undeletable.clear()
-    undo(ports, step)
-    assert {row.state for row in ports.ledger.resources(RUN_ID)} == {ResourceState.UNDONE}
-
-
 def test_a_target_that_a_late_call_put_back_leaves_again(ports: FakePorts) -> None:
     """Its row says undone already."""
     step = build(ports)
@@ -168,14 +157,6 @@ def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: FakePo
     ports.commands.sent.append(("start_database", BASE, f"{RUN_ID} StartDatabase#1"))
     undo(ports, failed(step))
     assert ports.commands.cancelled == ["command-1"]
-
-
-def test_something_with_the_runs_tag_but_without_a_ledger_row_is_left_alone(ports: FakePorts) -> None:
-    step = leased(ports, "ChooseDonor")
-    ports.compute.add(instance(NEW, tags=TAGS))
-    with pytest.raises(NotOwned, match="the ledger has no row"):
-        undo_run(ports, failed(step))
-    assert ports.compute.terminated == []
 
 
 def test_a_target_of_another_owner_is_not_deregistered(ports: FakePorts) -> None:
@@ -234,17 +215,6 @@ def test_a_second_snapshot_set_of_a_lost_answer_goes_too(ports: FakePorts) -> No
     ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
     undo(ports, step)
     assert ports.storage.snapshots == {}
-
-
-def test_running_commands_are_cancelled(ports: FakePorts) -> None:
-    step = leased(ports, "VerifyStorage")
-    details = {"document": "verify_storage", "instance_id": BASE}
-    row = ports.ledger.intend(
-        holder_of(step), ResourceKind.COMMAND, "VerifyStorage#1", step.step, ports.clock.now(), details
-    )
-    ports.ledger.made(holder_of(step), row, "command-9", ports.clock.now())
-    undo(ports, failed(step))
-    assert ports.commands.cancelled == ["command-9"]
 
 
 def test_the_replicas_row_ends_as_retired(ports: FakePorts) -> None:

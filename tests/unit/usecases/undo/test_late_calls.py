@@ -12,7 +12,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, f
 from peaker.domain.runs.run import FailedStep, StepInput
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.restore_replica import restore_replica
-from peaker.usecases.leave.stop_instance import stop_owned_instance
+from peaker.usecases.leave.stop_replica import stop_owned_instance
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.undo.undo_run import undo_run
@@ -134,25 +134,6 @@ def test_a_database_whose_host_restarted_while_it_stopped_is_started(ports: Fake
     with pytest.raises(errors.HostCommandRunning, match="start_database"):
         restored(ports)
     assert PEAK not in ports.endpoint.warming
-
-
-def test_a_replica_whose_instance_was_stopped_is_not_registered_before_its_database_has_caught_up(
-    ports: FakePorts,
-) -> None:
-    """The stop of the instance landed although nothing in the ledger says that its database was asked to stop."""
-    draining(ports)
-    ports.compute.stop(PEAK)
-    ports.compute.finish_stopping()
-    ports.clock.advance(minutes=5)
-    with pytest.raises(errors.InstanceNotOnline):
-        restored(ports)
-    for document in ("start_database", "start_replication", "wait_for_catch_up"):
-        with pytest.raises(errors.HostCommandRunning, match=document):
-            restored(ports)
-        assert PEAK not in ports.endpoint.warming
-        answers(ports, document)
-    with pytest.raises(errors.TargetNotHealthy):
-        restored(ports)
 
 
 def returned(ports: FakePorts) -> FailedStep:

@@ -12,7 +12,8 @@ from peaker.domain.service.ramp import Ramp
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
-from peaker.usecases.undo.undo_run import Undone, undo_run
+from peaker.usecases.undo.undo_members import Undone
+from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract import errors
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
@@ -110,10 +111,6 @@ def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(port
     ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
     ports.endpoint.set(NEW, TargetState.HEALTHY)
     stays(ports)
-
-
-def test_one_in_the_middle_of_its_ramp_goes(ports: FakePorts) -> None:
-    taken_away(ports)
 
 
 def test_one_that_was_promoted_and_is_not_healthy_goes(ports: FakePorts) -> None:

@@ -14,14 +14,21 @@ from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica
 from peaker.domain.runs.run import FailedStep, RecordStep, RequestedStep
 from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
-from peaker.domain.service.leftovers import LOOKS_WITHOUT_PAUSE, ROLL_BACK_TIME, SETTLED_AFTER
+from peaker.domain.service.leftovers import (
+    LOOKS_WITHOUT_PAUSE,
+    ROLL_BACK_TIME,
+    SETTLED_AFTER,
+    Leftover,
+    Remedy,
+)
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import LEASE_TIME, holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
+from peaker.usecases.undo.reconcile_replica import reconcile_replica
 from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 
-from peaker_contract.errors import AwsCallRejected, LeaseHeld, LeaseLost, Throttled
+from peaker_contract.errors import AwsCallRejected, LeaseHeld, LeaseLost, RetirementRefused, Throttled
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import (
     BASE,
@@ -34,7 +41,6 @@ from tests.support.builders import (
     with_cluster,
 )
 from tests.support.fakes import NOON, FakePorts, fake_ports
-from tests.support.peak import answers
 
 OTHER_ATTEMPT = "the token of another zone"
 NEW, DOUBLE = "i-000000000000c0002", "i-000000000000c0003"
@@ -144,17 +150,6 @@ class TestRunsWithoutAnExecution:
         ports.clock.time += EVENT_GRACE
         assert "only its lease" in look(ports).text
         assert ports.lease.current("orders", ports.clock.now()) is None
-
-    def test_a_run_whose_lease_ran_out_under_a_pause_is_undone_once_its_execution_has_ended(
-        self, ports: FakePorts
-    ) -> None:
-        built(ports)
-        ports.executions.by_run[RUN_ID] = RunExecution("manual-1", "RUNNING", None, "arn:manual-1")
-        ports.clock.time += LEASE_TIME
-        assert "its execution is RUNNING" in look(ports).text
-        ended(ports, "FAILED")
-        swept(ports)
-        nothing_is_left(ports)
 
     def test_an_undo_that_met_a_refusal_is_tried_again_until_nothing_is_left(self, ports: FakePorts) -> None:
         step = built(ports)
@@ -266,29 +261,6 @@ class TestLedgerAndCloud:
         swept(serving)
         nothing_is_left(serving)
 
-    def test_a_replica_that_serves_and_is_not_behind_the_endpoint_is_registered_again(
-        self, serving: FakePorts
-    ) -> None:
-        """DeregisterReplica of a stopped run landed after its roll_back had put the replica back.
-
-        Nobody knows since when it was out, and whether it followed a failover: it is told the source first (I5).
-        """
-        for group in (serving.endpoint.targets, serving.endpoint.warming):
-            del group[NEW]
-        serving.commands.online.add(NEW)
-        for document in ("start_database", "start_replication", "wait_for_catch_up"):
-            passes(serving)
-            look(serving)
-            assert [one[:2] for one in serving.commands.sent][-1] == (document, NEW)
-            assert NEW not in serving.endpoint.targets
-            answers(serving, document)
-        passes(serving)
-        look(serving)
-        assert NEW in serving.endpoint.targets
-        serving.endpoint.set(NEW, TargetState.HEALTHY)
-        swept(serving)
-        assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
-
     @pytest.mark.parametrize("left", ["warming", "running"])
     def test_a_parked_replica_is_out_of_the_endpoint_and_stopped(self, serving: FakePorts, left: str) -> None:
         parking = Parking(NOON, "uuid:1-9", 86_400.0, None, "no limit")
@@ -344,6 +316,14 @@ class TestLedgerAndCloud:
             said = look(serving).text
         assert "exceeds" in said
         assert serving.compute.terminated == []
+        assert NEW in serving.endpoint.targets
+
+    def test_a_replica_whose_volumes_are_back_is_not_retired(self, serving: FakePorts) -> None:
+        """They came back between the look that found them missing and its step."""
+        left = Leftover(Remedy.RETIRE, RUN_ID, "a volume of it is attached to it no more", NEW)
+        holder = serving.lease.acquire("orders", "sweep-1", "sweep", serving.clock.now(), NOON + LEASE_TIME)
+        with pytest.raises(RetirementRefused, match="has all its volumes again"):
+            reconcile_replica(serving, holder, left)
         assert NEW in serving.endpoint.targets
 
     def test_an_instance_with_copied_tags_is_left_alone(self, serving: FakePorts) -> None:

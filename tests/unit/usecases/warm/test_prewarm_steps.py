@@ -22,7 +22,8 @@ from peaker.usecases.warm.verify_storage import verify_storage
 from peaker_contract import errors
 from tests.support.builders import leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
-from tests.unit.usecases.create.test_building import answer, plan_step
+from tests.support.peak import answers
+from tests.unit.usecases.create.test_building import plan_step
 
 LIMITS = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
 HOT = {"serve_when": "hot", "background_rate_mib_per_s": 24}
@@ -41,7 +42,7 @@ def world(**changes: Any) -> FakePorts:
 def reported(
     ports: FakePorts, until: Literal["database", "serving"] = "serving", **numbers: Any
 ) -> PrewarmProgress:
-    answer(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
+    answers(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
     return report_prewarm(
         ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until=until, starts=1)
     )
@@ -58,26 +59,26 @@ def recorded(ports: FakePorts, progress: PrewarmProgress) -> None:
 class TestStart:
     def test_all_blocks_are_read_at_full_rate_where_all_must_be_warm(self) -> None:
         ports = world()
-        answer(ports, "start_prewarm", pid=1)
+        answers(ports, "start_prewarm", pid=1)
         start_prewarm(ports, leased(ports, "StartPrewarm"))
         sent = ports.commands.parameters[-1]
         assert sent["BackgroundRateMibPerS"] == "0"
 
     def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
         ports = world(prewarm=HOT)
-        answer(ports, "start_prewarm", pid=1)
+        answers(ports, "start_prewarm", pid=1)
         start_prewarm(ports, leased(ports, "StartPrewarm"))
         assert ports.commands.parameters[-1]["BackgroundRateMibPerS"] == "24"
 
     def test_the_rest_of_the_snapshot_follows_slowly_where_the_block_list_names_it(self) -> None:
         ports = world()
-        answer(ports, "start_prewarm", pid=1)
+        answers(ports, "start_prewarm", pid=1)
         start_prewarm(ports, leased(ports, "StartPrewarm"))
         assert ports.commands.parameters[-1]["RemainderRateMibPerS"] == "0"
         listed = world()
         TestBlockList().snapshots(listed)
         listed.snapshot_blocks.held_by = {name: runs_of([1, 2]) for name in ("snap-data", "snap-log")}
-        answer(listed, "start_prewarm", pid=1)
+        answers(listed, "start_prewarm", pid=1)
         start_prewarm(listed, leased(listed, "StartPrewarm"))
         sent = listed.commands.parameters[-1]
         assert sent["RemainderRateMibPerS"] == "8"
@@ -93,7 +94,7 @@ class TestBlockList:
             ports.ledger.made(holder_of(given), row, f"snap-{name}", ports.clock.now())
 
     def started(self, ports: FakePorts) -> dict[str, Any]:
-        answer(ports, "start_prewarm", pid=1, block_list_missing="")
+        answers(ports, "start_prewarm", pid=1, block_list_missing="")
         summary = start_prewarm(ports, leased(ports, "StartPrewarm"))
         return {**summary.numbers, "text": summary.text}
 
@@ -160,7 +161,7 @@ class TestUntilTheDatabaseMayStart:
 
     def test_an_engine_that_was_started_four_times_and_died_is_given_up(self) -> None:
         ports = world()
-        answer(ports, "report_prewarm", state="dead", blocks_done=1, blocks_total=9)
+        answers(ports, "report_prewarm", state="dead", blocks_done=1, blocks_total=9)
         given = PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until="serving", starts=4)
         with pytest.raises(errors.PrewarmFailed, match="died four times, at last so: dead: 1 of 9 blocks"):
             report_prewarm(ports, given)
@@ -235,7 +236,7 @@ class TestServeWhen:
         self, prewarm: dict[str, Any], scope: str
     ) -> None:
         ports = world(prewarm=prewarm)
-        answer(ports, "verify_storage", verdict="warm", volumes=[])
+        answers(ports, "verify_storage", verdict="warm", volumes=[])
         verify_storage(ports, leased(ports, "VerifyStorage"))
         assert ports.commands.parameters[-1]["Scope"] == scope
 
@@ -257,7 +258,7 @@ LOAD: dict[str, Any] = {
 class TestProof:
     def verified(self, ports: FakePorts, **numbers: Any) -> dict[str, Any]:
         volumes = [{"name": name, "load": LOAD} for name in ("data", "log")]
-        answer(ports, "verify_storage", **{"verdict": "warm", "volumes": volumes, **numbers})
+        answers(ports, "verify_storage", **{"verdict": "warm", "volumes": volumes, **numbers})
         return dict(verify_storage(ports, leased(ports, "VerifyStorage")).numbers)
 
     def test_all_volumes_together_are_held_against_the_instance_s_baseline(self) -> None:
@@ -284,7 +285,7 @@ class TestProof:
 
     def test_the_summary_says_await_before_and_after(self) -> None:
         ports = world()
-        answer(ports, "verify_storage", verdict="warm", await_cold_ms=31.4, await_first_ms=0.81, volumes=[])
+        answers(ports, "verify_storage", verdict="warm", await_cold_ms=31.4, await_first_ms=0.81, volumes=[])
         assert "cold 31.4 ms, first 0.81 ms" in verify_storage(ports, leased(ports, "VerifyStorage")).text
 
 
@@ -296,7 +297,7 @@ class TestLooks:
     """A proof that cannot tell, or finds something cold, does not throw hours of prewarm away."""
 
     def look(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> Any:
-        answer(ports, "verify_storage", verdict=verdict, volumes=volumes, reason=f"said {verdict}")
+        answers(ports, "verify_storage", verdict=verdict, volumes=volumes, reason=f"said {verdict}")
         return verify_storage(ports, leased(ports, "VerifyStorage"))
 
     def open(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> str:
