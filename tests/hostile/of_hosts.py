@@ -387,7 +387,7 @@ def _dump_settings_put_back() -> list[str]:
 
 def _load_settings_put_back() -> list[str]:
     programs = answering(SERVER)
-    page_load.borrowed_capacities(host_settings()).give_back(
+    page_load.temporary_capacities(host_settings()).restore(
         mysql_client.MysqlClient(programs, "mysql", "/defaults")
     )
     return programs.told
@@ -601,7 +601,7 @@ def _neighbours() -> Iterator[EntryPoint]:
         _no_word_of_the_request,
     )  # fmt: skip
     yield EntryPoint(
-        "what the looking process tells", JSON_TEXT, lambda case: process._Told().hear(case.encode("utf-8", "replace"), 1.0),
+        "what the looking process tells", JSON_TEXT, lambda case: process.LastAnswer().hear(case.encode("utf-8", "replace"), 1.0),
         ([200, BODY],), (),
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ CONSTANTS = {
     "peaker_host.database.client_statements": {"_SUMS"},
     "peaker_host.database.data_paths": {"names"},
     # The names are checked against constants (test_a_note_that_names_other_variables_is_no_statement).
-    "peaker_host.database.borrowed_variables": {"name"},
+    "peaker_host.database.temporary_variables": {"name"},
     "peaker_host.database.page_list": {"n"},
     "peaker_host.database.page_load": {"name", "_FILENAME"},
     # What a person is told to run.

@@ -12,7 +12,7 @@ from typing import Any
 GONE = ("shutting-down", "terminated")
 
 
-def give_back(ec2: Any, clusters: Sequence[str], eventually: Callable[[Callable[[], bool]], None]) -> None:
+def restore(ec2: Any, clusters: Sequence[str], eventually: Callable[[Callable[[], bool]], None]) -> None:
     """Terminate the clusters' hosts, cancel what they reserved, delete their volumes and snapshots.
 
     `eventually` waits until something is true, or raises.

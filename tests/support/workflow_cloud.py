@@ -40,7 +40,7 @@ from stacks.naming import Names
 from statemachines.expansion import as_text, in_partition, placeholder
 from tests.support.balanced_endpoint import delete_balanced_endpoint, make_balanced_endpoint
 from tests.support.builders import BY_NAME
-from tests.support.cluster_resources import give_back
+from tests.support.cluster_resources import restore
 from tests.support.deployed_roles import DeployedRoles, trust
 from tests.support.host_answers import HostAnswers
 from tests.support.workflows import MACHINES
@@ -206,7 +206,7 @@ class WorkflowCloud:
             endpoint = self._open.pop(name)
             if endpoint:
                 delete_balanced_endpoint(self.client("elbv2"), endpoint)
-        give_back(self.client("ec2"), clusters, self.eventually)
+        restore(self.client("ec2"), clusters, self.eventually)
 
     def cluster(self, size_gib: int = 4, **changes: Any) -> Cluster:
         """A new cluster, healthy and serving; `changes` go over the local environment's settings.

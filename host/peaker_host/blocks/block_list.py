@@ -44,7 +44,9 @@ def fetch(url: str, path: str) -> None:
             _fetch_once(url, path, until)
         except (OSError, ValueError, HTTPException) as error:
             if pause_seconds is None or not _may_pass(error) or time.monotonic() > until:
-                raise BlockListUnreadable(f"the block list could not be fetched: {_told(error)}") from error
+                raise BlockListUnreadable(
+                    f"the block list could not be fetched: {_error_kind(error)}"
+                ) from error
             time.sleep(pause_seconds)
         else:
             return
@@ -75,8 +77,8 @@ def _may_pass(error: Exception) -> bool:
     return not isinstance(error, ValueError)
 
 
-def _told(error: Exception) -> str:
-    """An error's kind alone: what it says may have the address in it."""
+def _error_kind(error: Exception) -> str:
+    """Names an error by its kind alone: its text may hold the address."""
     status, reason = getattr(error, "code", None), getattr(error, "reason", None)
     if isinstance(status, int):
         return f"HTTPError {status}"
@@ -84,7 +86,7 @@ def _told(error: Exception) -> str:
 
 
 def load(path: str) -> Dict[str, List[Range]]:
-    """Block ranges by volume. Raises BlockListUnreadable with the place named."""
+    """Reads block ranges by volume. Raises BlockListUnreadable with the place named."""
     try:
         with open(path, encoding="utf-8") as file, understood(BlockListUnreadable, path):
             content = json.load(file)
@@ -104,7 +106,7 @@ def of_run(settings: Settings, run_id: str) -> Dict[str, List[Range]]:
 
 
 def of_volume(lists: Dict[str, List[Range]], volume_id: str, name: str) -> Optional[List[Range]]:
-    """The list of one volume, by id or by name; None when the snapshot's list is not known."""
+    """Returns the block list of one volume, by id or by name; None where the snapshot's list is missing."""
     if volume_id in lists:
         return lists[volume_id]
     return lists.get(name)

@@ -55,7 +55,7 @@ class ColdProbe:
 def probe(
     path: str, size_bytes: int, blocks: Sequence[Range], generator: random.Random
 ) -> Optional[ColdProbe]:
-    """Read pages of a few random blocks, one after the other; None where there are no blocks."""
+    """Probes pages of a few random blocks, one after the other; None where there are no blocks."""
     ranges = merged(blocks)
     count = total(ranges)
     if count == 0:
@@ -76,7 +76,7 @@ def probe(
 
 
 def keep(settings: Settings, run_id: str, probes: Dict[str, ColdProbe]) -> None:
-    """Store what was measured, by volume id."""
+    """Keeps the probes by volume id."""
     write_json(settings.run_path(run_id, _FILE), {name: asdict(one) for name, one in probes.items()})
 
 

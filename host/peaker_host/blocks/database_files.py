@@ -51,7 +51,7 @@ class Tablespace:
 
 @dataclass(frozen=True)
 class DatabaseFiles:
-    """The files of a volume that matter to a server: by their paths in the data directory, wherever that lies."""
+    """A server's files on a volume, by their paths in the data directory."""
 
     entries: List[FileEntry]
     extents: Dict[str, FileExtents]
@@ -63,7 +63,7 @@ class DatabaseFiles:
 
 
 def find_database(filesystem: FilesystemMap) -> DatabaseFiles:
-    """Look through the volume from its root; a data or log directory may lie some directories down."""
+    """Finds the server's files from the volume's root; a data or log directory may lie some directories down."""
     entries: List[FileEntry] = []
     for root, listing in _database_roots(filesystem):
         for entry in filesystem.files(listing):
@@ -108,14 +108,14 @@ def recovery_blocks(entries: Iterable[FileEntry], extents: Dict[str, FileExtents
 
 
 def is_recovery_file(path: str) -> bool:
-    """Redo, doublewrite, undo, system tablespace, data dictionary."""
+    """Tells whether recovery reads the file: redo, doublewrite, undo, system tablespace, data dictionary."""
     if path.startswith("#innodb_redo/") and path.endswith(_SPARE_REDO_SUFFIX):
         return False
     return path in _RECOVERY_FILES or path.startswith(_RECOVERY_PREFIXES)
 
 
 def is_tablespace_file(path: str) -> bool:
-    """A file of InnoDB pages whose first page names its space id."""
+    """Tells whether the file holds InnoDB pages, the first of which names its space id."""
     name = os.path.basename(path)
     return name.endswith((".ibd", ".ibu")) or name.startswith(("ibdata", "undo"))
 

@@ -82,7 +82,7 @@ def live_blocks_of(
 
 
 def keep_live_blocks(settings: Settings, run_id: str, found: Mapping[str, LiveBlocks]) -> None:
-    """Keep, by volume id, what was live before the database began."""
+    """Keeps the live blocks, by volume id, of the time before the database began."""
     content = {volume_id: asdict(one) for volume_id, one in found.items()}
     write_json(settings.run_path(run_id, _FILE), content)
 

@@ -1,8 +1,8 @@
-"""Replays a filesystem's log and asks the kernel what is free, before anything believes a map of it.
+"""Replays a filesystem's log and reads the kernel's list of free extents, before any map of it is used.
 
 A snapshot of a filesystem in use holds its latest changes in its log only: a debugger that reads the device shows the
 maps of some seconds ago. Mounting replays the log, as the database's own start would do later. It happens in a mount
-namespace of its own, which nobody else sees and which ends with the process, whatever ends it.
+namespace of its own, which nobody else sees and which ends with the process.
 
 The kernel's list of free extents is FS_IOC_GETFSMAP (ioctl_getfsmap(2), Linux 4.12; XFS and ext4).
 """
@@ -46,7 +46,7 @@ _PROGRAM = "import sys;sys.path.insert(0,sys.argv[1]);from peaker_host.blocks.lo
 def replay_log(
     settings: Settings, processes: Processes, run_id: str, member: Member
 ) -> Optional[List[Range]]:
-    """Mount and unmount a volume. Used byte ranges by the kernel's own map, None where this kernel has none.
+    """Replays a volume's log by mounting it; returns the used byte ranges, None where the kernel has no map.
 
     A volume that is mounted at its place is only asked: its log was replayed. Raises LogNotReplayed when the
     filesystem cannot be mounted, ToolMissing without `mount`.
@@ -75,7 +75,7 @@ def replay_log(
 
 
 def await_replays(settings: Settings) -> None:
-    """Return when no replay of an engine that was killed is still under way on this host."""
+    """Waits until no replay of a killed engine is under way on this host."""
     with open_lock_file(settings.state_path(_LOCK)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
@@ -120,12 +120,12 @@ def _encoded(device: int) -> int:
 
 
 def main(argv: List[str]) -> None:
-    """The process with the namespace: DEVICE PLACE KIND LOCK. One JSON line."""
+    """Replays in the process of the namespace: DEVICE PLACE KIND LOCK. Prints one JSON line."""
     device, place, kind, lock_path = argv
     answer: Dict[str, Any] = {"error": "", "message": "", "free": None}
     try:
         with open_lock_file(lock_path) as lock:
-            # Several volumes at once; whoever waits for all of them takes it alone.
+            # Several volumes at once; a command that waits for all of them takes it alone.
             fcntl.flock(lock, fcntl.LOCK_SH)
             _enter_own_namespace(place)
             _run(["mount", "-t", kind, "-o", MOUNT_OPTIONS[kind], device, place])

@@ -37,7 +37,7 @@ class Look:
 
 
 def reads_since(last: Optional[Look], now: Look) -> Tuple[Look, Optional[float]]:
-    """The look that is kept, and the statements a second since the last one; None where they are not known. Pure."""
+    """Returns the look to keep, and the statements a second since the last one; None where they are unknown. Pure."""
     if last is None or last.boot_id != now.boot_id or now.at_seconds < last.at_seconds:
         return now, None
     moved_seconds = abs(now.server_started_seconds - last.server_started_seconds)

@@ -36,7 +36,7 @@ _SUMS = (
 
 @dataclass(frozen=True)
 class StatementCounters:
-    """Since the server started: statements, those that failed, and the time that they took in ms."""
+    """Statement counters since the server's start: statements, failed ones, and their time in ms."""
 
     statements: int
     errors: int
@@ -52,7 +52,7 @@ def counts_statements(client: MysqlClient) -> bool:
 
 @understood(UnclearAnswer, "the statement counters")
 def read_counters(client: MysqlClient) -> Optional[StatementCounters]:
-    """The counters now; None when the server keeps none (performance_schema is off)."""
+    """Reads the statement counters; None when the server keeps none (performance_schema is off)."""
     if not counts_statements(client):
         return None
     sums = client.json(

@@ -28,7 +28,7 @@ _FILES = ("log_bin_basename", "log_bin_index", "relay_log_basename", "relay_log_
 TEMPORARY = ("tmpdir", "innodb_tmpdir", "innodb_temp_tablespaces_dir")
 _ASKED = ("datadir", "innodb_data_file_path", *_DIRECTORIES, *_FILES, *TEMPORARY)
 # Of all InnoDB kinds: system, per table, general and undo. In the data directory they are "./..." or below it.
-_TABLESPACES_ELSEWHERE = (
+_TABLESPACES_OUTSIDE = (
     "SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE <> 'TEMPORARY'"
     " AND FILE_NAME LIKE '/%' AND LEFT(FILE_NAME, CHAR_LENGTH(@@GLOBAL.datadir)) <> @@GLOBAL.datadir"
 )
@@ -37,7 +37,7 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True)
 class DataPath:
-    """Something that a copy needs: what it is (the variable, or `tablespace`, `link`), and its absolute path."""
+    """A path that a copy needs, by the variable that names it, or `tablespace` or `link`."""
 
     what: str
     path: str
@@ -57,13 +57,13 @@ class Misplaced:
 def refuse_outside(
     client: MysqlClient, engine: str, volumes: Sequence[str], mounts: Optional[Sequence[str]] = None
 ) -> None:
-    """Everything must be on the volumes that will be snapshotted, given by their mount points.
+    """Refuses a server with data outside the snapshotted volumes, given by their mount points.
 
     Raises DataOutsideVolumes that names each path. `mounts` are all mount points of this host.
     """
     variables = _variables(client)
     paths = data_paths(variables)
-    paths += [DataPath("tablespace", path) for path in _tablespaces_elsewhere(client, engine)]
+    paths += [DataPath("tablespace", path) for path in _tablespaces_outside(client, engine)]
     paths += [DataPath("link", path) for path in links_in(paths[0].path)]
     temporary = [_absolute(paths[0].path, variables[name]) for name in TEMPORARY if variables.get(name)]
     wrong = misplaced(
@@ -136,16 +136,16 @@ def links_in(datadir: str) -> List[str]:
 
 
 def _variables(client: MysqlClient) -> Dict[str, str]:
-    """SHOW leaves out what this server does not know, where @@name would be an error."""
+    """Reads the variables; SHOW leaves out unknown ones, where @@name would be an error."""
     names = ", ".join(f"'{name}'" for name in _ASKED)
     rows = client.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     return {row["Variable_name"] or "": row["Value"] or "" for row in rows}
 
 
-def _tablespaces_elsewhere(client: MysqlClient, engine: str) -> List[str]:
+def _tablespaces_outside(client: MysqlClient, engine: str) -> List[str]:
     if engine != "mysql":
         return []  # MariaDB: .isl files lead there
-    return [row["FILE_NAME"] or "" for row in client.rows(_TABLESPACES_ELSEWHERE, timeout_seconds=120.0)]
+    return [row["FILE_NAME"] or "" for row in client.rows(_TABLESPACES_OUTSIDE, timeout_seconds=120.0)]
 
 
 def _subdirectories(datadir: str) -> List[str]:

@@ -56,7 +56,7 @@ def subtracted(wanted: str, present: str) -> str:
 
 
 def count_missing_mariadb(wanted: str, present: str) -> int:
-    """The same for MariaDB positions `domain-server-sequence,...`: sequences still to come, over the domains."""
+    """Number of sequences that a MariaDB position (`domain-server-sequence,...`) lacks of another, over its domains."""
     have = _domains(present)
     return sum(max(0, sequence - have.get(domain, 0)) for domain, sequence in _domains(wanted).items())
 

@@ -63,9 +63,8 @@ class MysqlClient:
                 environment={"HOME": _NO_HOME},
             ).stdout
         except CommandFailed as error:
-            told = without_passwords(str(error), statement)
-            # Not `from error`: what it says would be told with it.
-            raise DatabaseUnreachable(told) from None
+            # Not `from error`, whose text would come with it.
+            raise DatabaseUnreachable(without_passwords(str(error), statement)) from None
         # Not splitlines: a value may hold one of the other characters that end lines for Python.
         return output[:-1].split("\n") if output.endswith("\n") else output.split("\n") if output else []
 
@@ -124,22 +123,22 @@ class RemoteLogin:
         os.unlink(self._path)
 
 
-def without_passwords(told: str, statement: str) -> str:
+def without_passwords(message: str, statement: str) -> str:
     """Removes the password from a server's message: error 1064 quotes the statement from some place on, and
     people read a command's output.
     """
     given = _PASSWORDS.findall(statement)
     if not given:
-        return told
-    told = _QUOTED_BY_SERVER.sub("(the statement is not shown: it holds a password)", told)
+        return message
+    message = _QUOTED_BY_SERVER.sub("(the statement is not shown: it holds a password)", message)
     for literal in given:
         for form in (literal, literal.replace("''", "'"), literal.replace("''", "'").replace("\\\\", "\\")):
-            told = told.replace(form, "***") if form else told
-    return told
+            message = message.replace(form, "***") if form else message
+    return message
 
 
 def sql_text(value: str) -> str:
-    """A string literal."""
+    """Quotes a text as an SQL string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

@@ -15,8 +15,8 @@ import time
 from typing import Iterator
 
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
-from peaker_host.database.borrowed_variables import BorrowedVariables
 from peaker_host.database.mysql_client import MysqlClient, status_text
+from peaker_host.database.temporary_variables import TemporaryVariables
 from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable
 from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.settings import Settings
@@ -26,7 +26,7 @@ _FILENAME = "innodb_buffer_pool_filename"
 
 
 def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, timeout_seconds: float) -> int:
-    """Write `ib_buffer_pool` into the data directory now, whatever the donor calls its own list.
+    """Dumps the page list as `ib_buffer_pool` into the data directory.
 
     Returns the number of pages in it; raises BufferPoolTimeout.
     """
@@ -39,7 +39,7 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
         name = str(facts[_FILENAME]) if settings.engine == "mariadb" else PAGE_LIST_FILE
         path = os.path.join(str(facts["datadir"]), name)
         before = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
-        assignments = _borrowed(settings).note({_PERCENT: percent, _FILENAME: name}, facts)
+        assignments = _temporary(settings).note({_PERCENT: percent, _FILENAME: name}, facts)
         try:
             client.execute(*assignments, "SET GLOBAL innodb_buffer_pool_dump_now = ON")
             pages = _await_dump(client, path, before, timeout_seconds)
@@ -52,9 +52,9 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
 
 
 def restore_dump_settings(client: MysqlClient, settings: Settings) -> bool:
-    """Put back what a dump that was killed has left changed; says whether there was anything. One that runs is left
-    alone, and a server that does not answer keeps its note."""
-    if not _borrowed(settings).noted:
+    """Restores the variables of a killed dump; says whether there were any. A running dump is left alone, and a server
+    that does not answer keeps its note."""
+    if not _temporary(settings).noted:
         return False
     with _locked(settings, wait=False) as held:
         if not held:
@@ -78,7 +78,7 @@ def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds:
 
 
 def _copy_list(path: str, place: str) -> None:
-    """Never half a list under the name that the copy loads, and none beside it on a disk that is full."""
+    """Copies the page list in one step, so that the copy never loads half of one."""
     if os.path.realpath(path) == os.path.realpath(place):
         return
     temporary = f"{place}.peaker"
@@ -94,16 +94,16 @@ def _copy_list(path: str, place: str) -> None:
 
 
 def _restore(client: MysqlClient, settings: Settings) -> bool:
-    return _borrowed(settings).give_back(client)
+    return _temporary(settings).restore(client)
 
 
-def _borrowed(settings: Settings) -> BorrowedVariables:
-    return BorrowedVariables(settings.state_path("donor-settings.json"), (_PERCENT, _FILENAME))
+def _temporary(settings: Settings) -> TemporaryVariables:
+    return TemporaryVariables(settings.state_path("donor-settings.json"), (_PERCENT, _FILENAME))
 
 
 @contextlib.contextmanager
 def _locked(settings: Settings, wait: bool) -> Iterator[bool]:
-    """Held while a dump runs; the kernel lets go of it when the process is killed."""
+    """Locks the dump; the kernel unlocks it when the process is killed."""
     with open_lock_file(settings.state_path("donor-settings.lock")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

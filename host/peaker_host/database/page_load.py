@@ -20,8 +20,8 @@ import time
 from typing import Any, Callable, Dict
 
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
-from peaker_host.database.borrowed_variables import BorrowedVariables
 from peaker_host.database.mysql_client import MysqlClient, sql_text, status_text
+from peaker_host.database.temporary_variables import TemporaryVariables
 from peaker_host.machine.errors import BufferPoolTimeout
 from peaker_host.machine.settings import Settings
 
@@ -36,7 +36,7 @@ _LOAD_NOW = "SET GLOBAL innodb_buffer_pool_load_now = ON"
 
 
 def begin_buffer_pool_load(client: MysqlClient) -> None:
-    """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server."""
+    """Starts the load of the pages named in ib_buffer_pool in the background, once per start of the server."""
     status = _load_status(client)
     if status and "not started" not in status and "aborted" not in status:
         return
@@ -66,7 +66,7 @@ def load_buffer_pool(
             again = _load_again(client, ended, deadline, say)
             loads, ended = loads + 1, _load_status(client)
     finally:
-        borrowed_capacities(settings).give_back(client)
+        temporary_capacities(settings).restore(client)
     return {
         "pages": _count(client, "buffer_pool_pages_data"),
         "seconds": round(time.monotonic() - started, 3),
@@ -82,7 +82,7 @@ def _is_full(client: MysqlClient) -> bool:
 
 
 def _load_again(client: MysqlClient, ended: str, deadline: float, say: Callable[[str], None]) -> bool:
-    """Load what was evicted since; whether that was so much that it may have evicted more than a hundredth in turn.
+    """Loads evicted pages again; tells whether that may have evicted more than a hundredth of the pool in turn.
 
     False also where the time was over first: the build goes on with what is there.
     """
@@ -100,7 +100,7 @@ def _load_again(client: MysqlClient, ended: str, deadline: float, say: Callable[
 
 
 def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None], after: str = "") -> str:
-    """The status of the end, which has its time: one that is not the end `after` which the load began."""
+    """Waits for the end of a load and returns its status, which has its time and differs from the earlier `after`."""
     started = said = time.monotonic()
     while (now := time.monotonic()) < deadline:
         status = _load_status(client)
@@ -114,9 +114,9 @@ def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None],
 
 
 def _raise_limits(client: MysqlClient, settings: Settings) -> None:
-    borrowed = borrowed_capacities(settings)
+    borrowed = temporary_capacities(settings)
     # A command that was killed may have raised one of them: its note knows what that was.
-    borrowed.give_back(client)
+    borrowed.restore(client)
     now = client.json({name: f"@@GLOBAL.{name}" for name in _CAPACITIES})
     wanted = {name: max(LOADED_PAGES_PER_S, int(now[name])) for name in _CAPACITIES}
     if assignments := borrowed.note(wanted, now):
@@ -135,6 +135,6 @@ def _count(client: MysqlClient, name: str) -> int:
     return int(status_text(client, f"Innodb_{name}") or 0)
 
 
-def borrowed_capacities(settings: Settings) -> BorrowedVariables:
+def temporary_capacities(settings: Settings) -> TemporaryVariables:
     """Returns the variables that are raised until the pages are loaded."""
-    return BorrowedVariables(settings.state_path("load-settings.json"), _CAPACITIES)
+    return TemporaryVariables(settings.state_path("load-settings.json"), _CAPACITIES)

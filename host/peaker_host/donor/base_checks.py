@@ -23,7 +23,7 @@ from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, Uncle
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
-from peaker_host.replicate.errant import look_for_errant, told
+from peaker_host.replicate.errant import describe_errant, look_for_errant
 from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS, source_binlog_expire_seconds
 
 # MySQL 8.4 and MariaDB 10.11 are the oldest whose statements the package speaks (README).
@@ -275,7 +275,7 @@ def _errant(settings: Settings, processes: Processes, client: MysqlClient) -> "s
     look = look_for_errant(settings, processes, client, lambda _text: None)
     if look.errant:
         raise Refusal(
-            f"{told(look.errant)}; no copy of it could follow the source",
+            f"{describe_errant(look.errant)}; no copy of it could follow the source",
             "on the source, for each of them: SET gtid_next = '<uuid>:<number>'; BEGIN; COMMIT; SET gtid_next = "
             "AUTOMATIC, where what they wrote may stay on this replica alone; else build the replica anew",
         )

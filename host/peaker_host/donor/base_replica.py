@@ -33,7 +33,7 @@ from peaker_host.health.policy import store_policy
 from peaker_host.health.process import listening_addresses
 from peaker_host.health.serving_floor import read_health
 from peaker_host.health.unit import UNIT, install_health_service, unit_text
-from peaker_host.machine.command_gate import Sent, alone, forget_tokens
+from peaker_host.machine.command_gate import SentCommand, alone, forget_tokens
 from peaker_host.machine.errors import BaseNotPrepared, HostError
 from peaker_host.machine.files import read_json, read_text
 from peaker_host.machine.host_json import to_decide, write_decided
@@ -82,7 +82,7 @@ def prepare_base(
     preparation = _Preparation(settings, settings_path, processes, request, wait_seconds)
     if request.check_only:
         return preparation.run(say)
-    with alone(settings, Sent("prepare_base", "", None, None)):
+    with alone(settings, SentCommand("prepare_base", "", None, None)):
         forget_tokens(settings)
         return preparation.run(say)
 

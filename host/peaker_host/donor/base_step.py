@@ -13,7 +13,9 @@ DONE, THERE, WARNING, REFUSED = "done", "already there", "warning", "refused"
 
 @dataclass(frozen=True)
 class Step:
-    """`state`: done (made now), already there, warning (works, and will hurt one day) or refused. `remedy` says what
+    """A step of prepare_base: done (made now), already there, warning (works, and will hurt one day) or refused.
+
+    `remedy` says what
     the owner of the server does about a warning or a refusal."""
 
     name: str
@@ -23,7 +25,7 @@ class Step:
 
 
 class Refusal(Exception):
-    """A look found what must be another way first."""
+    """A check found something that its owner must change first."""
 
     def __init__(self, detail: str, remedy: str) -> None:
         super().__init__(detail)
@@ -32,7 +34,7 @@ class Refusal(Exception):
 
 
 def looked(name: str, look: Callable[[], Union[str, Step]]) -> Step:
-    """The look's detail as a step that is there already; a refusal or a named failure as a refused one."""
+    """Runs a check and returns its step: already there, or refused with the reason."""
     try:
         with understood(UnclearAnswer, "what the server says"):
             found = look()
@@ -44,7 +46,7 @@ def looked(name: str, look: Callable[[], Union[str, Step]]) -> Step:
 
 
 def refused(steps: Sequence[Step]) -> Sequence[Step]:
-    """Those that were refused."""
+    """Returns the refused steps."""
     return [step for step in steps if step.state == REFUSED]
 
 

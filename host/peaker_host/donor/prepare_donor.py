@@ -17,7 +17,7 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import stack_document
 from peaker_host.replicate.channel_record import write_record
-from peaker_host.replicate.errant import look_for_errant, told
+from peaker_host.replicate.errant import describe_errant, look_for_errant
 
 # Of the buffer pool's pages so many are listed at most.
 DUMP_PERCENT = 75
@@ -74,14 +74,14 @@ def prepare_donor(
 def _refuse_errant(
     settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
 ) -> None:
-    """A copy could not join the source, which would show only after the build. MariaDB's position has no such set."""
+    """Refuses errant transactions, with which no copy could join the source. MariaDB's position has no such set."""
     if settings.engine != "mysql":
         return
     look = look_for_errant(settings, processes, client, say)
     if look.errant is None:
         say("whether this replica holds transactions that the source does not is unknown")
     elif look.errant:
-        raise ErrantTransactions(told(look.errant), {"errant": look.errant})
+        raise ErrantTransactions(describe_errant(look.errant), {"errant": look.errant})
 
 
 def data_directories(client: MysqlClient, settings: Settings) -> List[str]:

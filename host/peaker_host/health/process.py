@@ -100,7 +100,7 @@ def _look_and_tell(
 
 
 def _answer_and_exit(listeners: Sequence[socket.socket], channel: socket.socket) -> None:
-    """The child's whole life; it never returns."""
+    """Runs the child until it ends; never returns."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -132,9 +132,9 @@ def drop_privileges() -> None:
 
 
 def relay_answers(listeners: Sequence[socket.socket], channel: socket.socket) -> None:
-    """Answer with what came last over the channel; an old one is bad. Ends with the channel."""
-    told = _Told()
-    server = HealthServer(listeners, lambda: told.answer(time.monotonic()))
+    """Answers probes with the last answer from the channel; an old one is bad. Ends with the channel."""
+    last = LastAnswer()
+    server = HealthServer(listeners, lambda: last.answer(time.monotonic()))
     channel.setblocking(False)
     server.selector.register(channel, selectors.EVENT_READ, "channel")
     while True:
@@ -147,11 +147,11 @@ def relay_answers(listeners: Sequence[socket.socket], channel: socket.socket) ->
         if not message:
             server.close()
             return
-        told.hear(message, time.monotonic())
+        last.hear(message, time.monotonic())
 
 
-class _Told:
-    """The last answer that was heard, and when (monotonic seconds)."""
+class LastAnswer:
+    """The last answer of the process that looks, and its time (monotonic seconds)."""
 
     def __init__(self) -> None:
         self._answer: Tuple[int, Dict[str, Any]] = (503, {"state": "bad", "why": "no sample yet"})

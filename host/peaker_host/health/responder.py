@@ -125,7 +125,7 @@ class HealthState:
 
 
 def _standing(sample: Sample, seconds: float) -> Sample:
-    """A full server's sample that says what counts instead of it."""
+    """Returns a full server's sample with the earlier verdict that stands."""
     counts = f"what was seen {seconds:.0f} s ago counts, for {FULL_SECONDS:g} s at most"
     return replace(sample, problem=f"{sample.problem}; {counts}")
 

@@ -140,14 +140,14 @@ def take_sample(
             dialect.show_status,
             QUERY_TIMEOUT_SECONDS,
         )
-        seen = _Seen(engine, facts, status_from(rows, engine), free_disk_percent)
+        seen = _Answers(engine, facts, status_from(rows, engine), free_disk_percent)
         return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, silence, now)
     except (HostError, *MISFITS) as error:
         return _no_answer(str(error), free_disk_percent)
 
 
-class _Seen:
-    """The raw answers of one look."""
+class _Answers:
+    """The server's raw answers in one sample."""
 
     def __init__(
         self, engine: str, facts: Dict[str, Any], status: Optional[ReplicaStatus], free: Dict[str, float]

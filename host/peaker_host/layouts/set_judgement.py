@@ -1,4 +1,4 @@
-"""Are these volumes the set that was snapshotted? Every one that is not is named, with what it is instead. Pure."""
+"""Judges whether volumes are the set that was snapshotted; names each that is not, and what it is instead. Pure."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from peaker_host.machine.command_gate import FencingToken, Sent, admit, run_alone
+from peaker_host.machine.command_gate import FencingToken, SentCommand, admit, run_alone
 from peaker_host.machine.errors import InvalidArgument
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -179,11 +179,11 @@ class Command:
             admit(context.settings, self.sent(context.arguments), time.time())
         return self.run(context)
 
-    def sent(self, arguments: argparse.Namespace) -> Sent:
+    def sent(self, arguments: argparse.Namespace) -> SentCommand:
         """Returns the command as it was sent."""
         asked = {name: value for name, value in vars(arguments).items() if name not in _OF_A_SENDING}
         key = json.dumps(asked, sort_keys=True, default=str)
-        return Sent(self.name, key, arguments.fencing_token, arguments.not_after)
+        return SentCommand(self.name, key, arguments.fencing_token, arguments.not_after)
 
     def add_to(self, commands: Any) -> None:
         """Teach the command line (argparse's subparsers) this command."""

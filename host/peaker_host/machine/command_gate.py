@@ -26,7 +26,7 @@ from peaker_host.machine.files import boot_id, open_lock_file, read_json, write_
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 
-# Shorter than the shortest time-out of a document whose command waits here: who is refused can say so.
+# Shorter than the shortest time-out of a document whose command waits here, so that a refusal reaches the result.
 _WAIT_SECONDS = 120.0
 _LOOK_SECONDS = 0.1
 
@@ -44,7 +44,7 @@ class FencingToken:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentCommand:
     """A command as it was sent. `key` is all that it asks; the same key in two commands asks the same twice.
 
     `not_after` (epoch seconds) is the latest time at which it may begin: with the key it names one sending.
@@ -56,7 +56,7 @@ class Sent:
     not_after: Optional[int]
 
 
-def admit(settings: Settings, sent: Sent, now: float) -> None:
+def admit(settings: Settings, sent: SentCommand, now: float) -> None:
     """Raises CommandTooLate and CommandFenced; keeps the token if it is the highest so far."""
     if sent.not_after is not None and now > sent.not_after:
         raise CommandTooLate(
@@ -69,7 +69,7 @@ def admit(settings: Settings, sent: Sent, now: float) -> None:
 
 
 def run_alone(
-    settings: Settings, sent: Sent, clock: Callable[[], float], run: Callable[[], Dict[str, Any]]
+    settings: Settings, sent: SentCommand, clock: Callable[[], float], run: Callable[[], Dict[str, Any]]
 ) -> Dict[str, Any]:
     """Runs a command that changes the host while no other does; returns its result.
 
@@ -85,7 +85,7 @@ def run_alone(
         if done is not None:
             return _fields(done)
         if sent.token is not None:
-            admit(settings, Sent(sent.command, sent.key, sent.token, None), clock())
+            admit(settings, SentCommand(sent.command, sent.key, sent.token, None), clock())
         _forget_result(settings)
         result = run()
         _keep_result(settings, sent, result)
@@ -93,7 +93,7 @@ def run_alone(
 
 
 @contextlib.contextmanager
-def alone(settings: Settings, sent: Sent) -> Iterator[bool]:
+def alone(settings: Settings, sent: SentCommand) -> Iterator[bool]:
     """Holds host.lock; says whether another command had it first. Waits for its own like as long as that takes."""
     with open_lock_file(settings.state_path("host.lock")) as lock:
         has_waited = False
@@ -135,7 +135,7 @@ def _keep_highest(settings: Settings, command: str, token: FencingToken) -> None
             raise StateDirectoryFull(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _result(settings: Settings, sent: Sent) -> Optional[Dict[str, Any]]:
+def _result(settings: Settings, sent: SentCommand) -> Optional[Dict[str, Any]]:
     """Returns the newest command's record where it asked the same on this boot of the host."""
     try:
         last = read_json(settings.state_path("last_command.json")) or {}
@@ -155,7 +155,7 @@ def _forget_result(settings: Settings) -> None:
         os.unlink(settings.state_path("last_command.json"))
 
 
-def _keep_result(settings: Settings, sent: Sent, result: Dict[str, Any]) -> None:
+def _keep_result(settings: Settings, sent: SentCommand, result: Dict[str, Any]) -> None:
     """A disk that is full loses the memory of it, not the command."""
     record = {"key": sent.key, "not_after": sent.not_after, "boot": boot_id(), "result": result}
     with contextlib.suppress(OSError):

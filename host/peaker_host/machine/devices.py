@@ -72,7 +72,7 @@ def by_id_path(by_id_dir: str, volume_id: str) -> str:
 
 
 def describe_device(path: str) -> BlockDevice:
-    """Facts of a device node, whatever its name. Raises WrongDevice when it is not a block device."""
+    """Describes a device node. Raises WrongDevice when it is not a block device."""
     try:
         status = os.stat(path)
     except OSError as error:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence
 
 from peaker_host.blocks.ranges import Range
 from peaker_host.blocks.timed_reads import PAGE_BYTES
-from peaker_host.machine.devices import BlockDevice, describe_device, disk_counters, listed, mount_points
+from peaker_host.machine.devices import BlockDevice, describe_device, disk_counters, mount_points
 from peaker_host.machine.errors import DeviceInUse, WrongDevice
 from peaker_host.machine.processes import Processes
 from peaker_host.prove.knee_load import Load, Target
@@ -50,7 +50,7 @@ def find_knee(
     except PermissionError as error:
         raise WrongDevice(f"{path} may not be read by this user: run as root") from error
     refuse_if_busy(device, allow_busy)
-    target = Target(path, device.size_bytes, device.kernel_name, _members_of(device), tuple(blocks))
+    target = Target(path, device.size_bytes, device.kernel_name, tuple(blocks))
     result = _run(target, settings, processes, on_step, seed)
     result["mounted_at"] = mount_points(device)
     result["throughput"] = _throughput(target, settings, processes, seed) if with_throughput else None
@@ -87,7 +87,6 @@ def _run(
         "path": target.path,
         "request_bytes": PAGE_BYTES,
         "size_bytes": target.size_bytes,
-        "members": list(target.members),
         "steps": [asdict(step) for step in found.steps],
         "crossings": [asdict(crossing) for crossing in found.crossings],
         "full_rate": {"concurrency": found.full_rate_concurrency, "requests_per_s": found.full_rate_per_s},
@@ -129,8 +128,3 @@ def _throughput(target: Target, settings: KneeSettings, processes: Processes, se
         "mib_per_s": best.mib_per_s,
         "await_ms": best.await_ms,
     }
-
-
-def _members_of(device: BlockDevice) -> Tuple[str, ...]:
-    """The devices right under an array or a logical volume; none for a plain device."""
-    return tuple(listed(f"/sys/class/block/{device.kernel_name}/slaves"))

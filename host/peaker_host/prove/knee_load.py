@@ -23,7 +23,6 @@ class Target:
     path: str
     size_bytes: int
     kernel_name: str
-    members: Tuple[str, ...]
     blocks: Tuple[Range, ...] = ()
     """Where on it; everywhere when empty."""
 

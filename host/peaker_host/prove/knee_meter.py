@@ -14,8 +14,8 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.understanding import MISFITS
 from peaker_host.prove.iostat_reports import device_rows
 from peaker_host.prove.knee_load import Load, Target
-from peaker_host.prove.knee_search import KneeSettings, Member, Step
-from peaker_host.prove.load_test import iostat_beside, nvme_counters, nvme_delta
+from peaker_host.prove.knee_search import KneeSettings, Step
+from peaker_host.prove.load_test import iostat_during, nvme_counters, nvme_delta
 
 _MIB = 1024 * 1024
 _AGREE = 0.05
@@ -58,7 +58,6 @@ class Meter:
             "done": done,
             "busy_ms": busy_ms,
             "device": disk_counters(self._target.kernel_name),
-            "members": {name: disk_counters(name) for name in self._target.members},
         }
 
     def _between(
@@ -91,19 +90,7 @@ class Meter:
             generator_cpu=round((after["cpu"] - before["cpu"]) / seconds, 3),
             settled=settled,
             seconds=round(seconds, 3),
-            members=_members(before["members"], after["members"], seconds),
         )
-
-
-def _members(
-    before: Dict[str, Dict[str, int]], after: Dict[str, Dict[str, int]], seconds: float
-) -> List[Member]:
-    members = []
-    for name, counters in before.items():
-        requests = sum(after[name][kind] - counters[kind] for kind in ("reads", "writes"))
-        wait_ms = sum(after[name][kind] - counters[kind] for kind in ("read_ms", "write_ms"))
-        members.append(Member(name, round(requests / seconds, 2), _mean(wait_ms, requests)))
-    return members
 
 
 def _mean(total_ms: int, requests: int) -> Optional[float]:
@@ -116,8 +103,8 @@ def _agree(one: Step, other: Step) -> bool:
 
 
 def _witness(processes: Processes, name: str) -> ContextManager[List[str]]:
-    """iostat during a block, as `iostat_beside`; says nothing where sysstat is missing."""
-    return iostat_beside(processes, name) if _installed("iostat") else contextlib.nullcontext([])
+    """iostat during a block, as `iostat_during`; says nothing where sysstat is missing."""
+    return iostat_during(processes, name) if _installed("iostat") else contextlib.nullcontext([])
 
 
 def _installed(program: str) -> bool:

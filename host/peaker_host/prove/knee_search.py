@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 _GROWS = 1.05
@@ -30,15 +30,6 @@ class KneeSettings:
 
 
 @dataclass(frozen=True)
-class Member:
-    """One device under an array or a logical volume, during a step."""
-
-    device: str
-    requests_per_s: float
-    await_ms: Optional[float]
-
-
-@dataclass(frozen=True)
 class Step:
     """One concurrency, measured. Waits in ms; None is "nothing completed" or "no such witness"."""
 
@@ -59,7 +50,6 @@ class Step:
     seconds: float
     iostat: Optional[Dict[str, float]] = None
     nvme: Optional[Dict[str, int]] = None
-    members: List[Member] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

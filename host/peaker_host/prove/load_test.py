@@ -50,7 +50,7 @@ def run_load_test(
         log_path = os.path.join(directory, "reads.iolog")
         _write_read_list(log_path, device.path, blocks, generator)
         before = nvme_counters(processes, device.kernel_name)
-        with iostat_beside(processes, device.kernel_name) as said:
+        with iostat_during(processes, device.kernel_name) as said:
             load, took_seconds = _run_fio(processes, log_path, seconds)
             time.sleep(max(0.0, _SURE_OF_A_REPORT_SECONDS - took_seconds))
         after = nvme_counters(processes, device.kernel_name)
@@ -64,7 +64,7 @@ def run_load_test(
 
 
 @contextlib.contextmanager
-def iostat_beside(processes: Processes, name: str) -> Iterator[List[str]]:
+def iostat_during(processes: Processes, name: str) -> Iterator[List[str]]:
     """Runs iostat during the block; its JSON, a report per whole second, is in the list afterwards.
 
     It runs until the block ends, however long the block takes to begin its load: on a busy host, or on one whose root

@@ -1,7 +1,7 @@
 """This module chooses the blocks that the storage proof may warm again before it looks once more.
 
 cold: the neighbourhoods of the blocks that were slow at the last look. all: every block that must be warm; when that
-was done to the end, all of them are warm whatever the noise of the machine hides.
+was done to the end, all of them are warm, however noisy the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is the volume warm? A random sample of the blocks that must be, each read twice around every cache.
+"""Proves a volume warm by a random sample of its live blocks, each read twice around every cache.
 
 The journal of the prewarm is not looked at. The first read of a cold block waits for the snapshot store; whether the
 second does too is not known, so nothing is ever excused by the second read of the same block. Noise is told apart by
@@ -203,7 +203,7 @@ def judge_sample(sample: Sample, blocks_used: int, ratio_limit: float) -> Warmth
 
 
 def slow_limit_ms(second: Sequence[float]) -> float:
-    """Above this a read counts as slow. Depends on controls (or second reads) alone, never on first reads."""
+    """Returns the limit above which a read counts as slow, from controls (or second reads) alone."""
     median = quantile(second, 0.5)
     limits = [median + max(margin, median / 2) for margin in _MARGINS_MS]
     allowed = max(1.0, _NOISE_SHARE * len(second))

@@ -186,7 +186,7 @@ class _Verification:
 
 
 def combined(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """The worst volume speaks for all."""
+    """Combines the volumes' proofs: the worst one is the verdict."""
     rank = {"warm": 0, "unknown": 1, "not_warm": 2}
     worst = max(volumes, key=lambda volume: (rank[volume["verdict"]], volume["cold_share_upper"] or 0.0))
     load = worst["load"] or {}

@@ -73,12 +73,12 @@ def refuse_errant(here: str, position: SourcePosition, ask: Callable[[], Optiona
     errant = errant_of(here, position, ask)
     if errant:
         raise ErrantTransactions(
-            told(errant), {"source_gtid_executed": position.executed, "gtid_executed": here}
+            describe_errant(errant), {"source_gtid_executed": position.executed, "gtid_executed": here}
         )
 
 
-def told(errant: str) -> str:
-    """Describes errant transactions in a sentence."""
+def describe_errant(errant: str) -> str:
+    """Describes errant transactions in a sentence for people."""
     return f"this replica holds {count_missing(errant, '')} transactions that the source does not: {errant[:500]}"
 
 

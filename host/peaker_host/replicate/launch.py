@@ -174,7 +174,7 @@ def _last_words(settings: Settings, processes: Processes, path: str) -> Dict[str
 def _take_identity_once(
     settings: Settings, marker_path: str, marker: Dict[str, Any], server_id: int, say: Callable[[str], None]
 ) -> Dict[str, Any]:
-    """The donor's uuid is remembered before it is taken away: the call may be killed in between."""
+    """Notes the donor's uuid, then removes it: the call may be killed in between."""
     donor_uuid = marker.get("donor_uuid") or uuid_of_copy(settings)
     write_json(marker_path, {"server_id": server_id, "donor_uuid": donor_uuid})
     unpersisted = take_identity(settings, server_id)
@@ -186,7 +186,7 @@ def _take_identity_once(
 
 
 def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: Manifest) -> None:
-    """A host that boots must not start the server on the empty places where its volumes belong.
+    """Lets systemd start the server only where its volumes are mounted.
 
     systemd would end a recovery that outlasts the unit's TimeoutStartSec, again and again; start_database bounds it.
     """
@@ -202,7 +202,7 @@ def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: M
 
 
 def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset: int) -> None:
-    """InnoDB accepts connections on volumes of different instants; only its error log tells."""
+    """Refuses volumes of different instants, which InnoDB names in its error log alone."""
     if _TORN_TEXT in _tail(log_path, offset):
         raise TornSnapshot(f"{log_path} holds {_TORN_CODE}: the volumes are not of one instant")
     if settings.engine != "mysql":

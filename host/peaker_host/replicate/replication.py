@@ -209,7 +209,7 @@ def is_good(sample: Dict[str, Any], lag_gate_seconds: int) -> bool:
     return bool(sample["running"]) and lag is not None and lag <= lag_gate_seconds and reached
 
 
-@understood(UnclearAnswer, "who is on the server")
+@understood(UnclearAnswer, "the list of clients")
 def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     """Client connections over the network, their open transactions and running statements, and the statements that
     they ever sent. A connection without either is idle: a pool keeps it, and nothing is lost when it ends.
@@ -253,7 +253,7 @@ def source_binlog_expire_seconds(
 
 
 def _adopt_binlog_position(client: MysqlClient) -> str:
-    """A copy of a source has no replica position of its own: its binary log's end is where it stands."""
+    """Sets the replica position of a source's copy to the end of its binary log."""
     position = one_line(client.json({"gtid": "@@GLOBAL.gtid_binlog_pos"})["gtid"])
     if position:
         client.execute("STOP SLAVE", "RESET SLAVE ALL", f"SET GLOBAL gtid_slave_pos = {sql_text(position)}")
@@ -261,7 +261,7 @@ def _adopt_binlog_position(client: MysqlClient) -> str:
 
 
 def _refuse_purged(engine: str, position: SourcePosition, executed: str) -> None:
-    """The source must still have every transaction that is not here (I11)."""
+    """Refuses a source that has purged transactions which are not here (I11)."""
     missing = _behind(engine, position.purged or "", executed)
     if missing:
         raise BinlogsGone(

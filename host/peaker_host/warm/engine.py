@@ -117,14 +117,14 @@ class Engine:
             self._stop.set()
 
     def _watch(self) -> None:
-        # Whether a database may begin is told before the first block is read.
+        # The run learns whether a database may start before the first block is read.
         self._record.publish("running")
         logged, published = 0.0, time.monotonic()
         while any(thread.is_alive() for thread in self._threads):
             deadline = time.monotonic() + _TICK_SECONDS
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
-            # Who waits for the hot set, or for all that is used, is told at once.
+            # The run waits for the hot set, or for all that is used: that is published at once.
             news = self._record.has_news()
             # Behind a database that serves, the host's own disk is left in peace.
             pause = _LOG_SECONDS if self._record.is_used_warm else _PROGRESS_SECONDS

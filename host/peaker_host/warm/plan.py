@@ -93,7 +93,7 @@ class Planner:
         return volumes
 
     def _find_out(self, filesystems: List[PlannedFilesystem]) -> None:
-        """The order of each volume, by what its filesystem holds; and what the proof will be about."""
+        """Finds the reading order of each volume and the blocks that the proof samples."""
         count = len(filesystems)
         with ThreadPoolExecutor(count) as each, ThreadPoolExecutor(2 * count) as beside:
             looks: List[Future[Dict[str, LiveBlocks]]] = []
@@ -115,7 +115,7 @@ class Planner:
         self._keep_live_blocks(filesystems, live)
 
     def _go_on_behind_database(self, filesystems: List[PlannedFilesystem]) -> bool:
-        """The order of an engine that died behind the database: all that was live before. True where that is known.
+        """Plans the blocks that were live before the database began, for an engine that died behind it, if known.
 
         The hot and recovery blocks were read before the database began, and its maps cannot be read under it.
         """
@@ -134,7 +134,7 @@ class Planner:
         return True
 
     def _live_blocks(self, filesystem: PlannedFilesystem) -> Dict[str, LiveBlocks]:
-        """A look of its own, as the proof's: what this engine reads is not taken for what must be warm."""
+        """Finds the live blocks independently of this engine's reading order, as the proof does."""
         mount = filesystem.mount
         return live_blocks.live_blocks_of(
             self._settings, self._processes, self._request.run_id, mount.top, mount.stack, mount.members

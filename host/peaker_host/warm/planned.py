@@ -43,7 +43,7 @@ class PlannedVolume:
 
     @property
     def knows_hot(self) -> bool:
-        """Without a page list nothing is known to be hot."""
+        """Tells whether any block is known to be hot, which takes a page list."""
         return any(tier.name == "hot" and tier.ranges for tier in self.tiers)
 
 
@@ -71,14 +71,14 @@ class Prober:
         self._before = kept(settings, run_id)
 
     def probe_used(self, filesystem: PlannedFilesystem) -> None:
-        """Volumes of which it is known what is used, so that the order need not wait for it."""
+        """Probes the used blocks of a filesystem's volumes; the reading order need not wait for it."""
         used = on_volumes(filesystem.mount, filesystem.used or ())
         for volume in filesystem.volumes:
             blocks = used[volume.member.volume_id]
             self._probe(volume, blocks if volume.listed is None else intersection(blocks, volume.listed))
 
     def probe_all(self, volumes: Sequence[PlannedVolume]) -> None:
-        """Those of which no map took part; all at the same time, for each is slow for itself."""
+        """Probes the volumes without a map, all at the same time."""
         with ThreadPoolExecutor(max(1, len(volumes))) as each:
             # The remainder stays cold for now.
             asked = [

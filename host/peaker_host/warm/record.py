@@ -81,7 +81,7 @@ class Record:
             self._say(f"not written, the disk is full: {error.filename or self._settings.state_dir}")
 
     def planned(self, works: Sequence[VolumeWork], bytes_read: int, hot_unknown: str) -> None:
-        """The plan is made, from `bytes_read` of the volumes; from now on they are warmed."""
+        """Begins to count the warming; `bytes_read` of the volumes were read for the plan."""
         self._works = works
         self._bytes_before += bytes_read
         self._hot_unknown = hot_unknown
@@ -101,7 +101,7 @@ class Record:
         return self._used_warm_seconds is not None
 
     def has_news(self) -> bool:
-        """True when the hot set, or all but the remainder, has just become warm, and nobody has been told."""
+        """Tells whether the hot set, or all but the remainder, has become warm since the last publication."""
         return self._hot_warm_now() or self._used_warm_now()
 
     def _progress(self, state: str) -> Dict[str, Any]:
@@ -156,7 +156,7 @@ class Record:
         )
 
     def _hot_warm_now(self) -> bool:
-        """True when the urgent tiers are read and nobody has been told."""
+        """Tells whether the urgent tiers are read and that is not published yet."""
         return (
             self._hot_warm_seconds is None
             and self._knows_hot()

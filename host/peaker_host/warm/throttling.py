@@ -151,7 +151,7 @@ class Throttling:
 
 
 class StartThrottle:
-    """`delivered`: bytes that the engine has got so far; `hold` gets the bytes a second once, from a thread."""
+    """Throttles the engine once when a database starts. `delivered`: bytes that the engine has read so far."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One volume while it is warmed: what of its tiers is read, at which rate, by how many readers."""
+"""Warms one volume: tiers, read rate and readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DATABASE_WAIT_SECONDS = 86400.0
 
 
 class VolumeWork:
-    """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again."""
+    """The warming of one volume. `depth`: readers that an earlier engine found best, so that none are tried again."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class VolumeWork:
         self._limiter.change(throttle.bytes_per_s, _HELD_BURST_SECONDS)
 
     def _hold_urgent(self, bytes_per_s: float) -> None:
-        """The rest has a rate of its own, which stays."""
+        """Limits the urgent reads; the rest has a rate of its own."""
         with self._urgent:
             if self._is_urgent:
                 self.pool.hold_readers(_READERS_UNDER_A_LIMIT)
@@ -174,7 +174,7 @@ class VolumeWork:
         self.mean_rate = MeanRate(time.monotonic())
 
     def _warm_remainder(self) -> None:
-        """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
+        """Reads the remainder slowly behind the working database, so that the first write into a block is fast."""
         if self._await_database():
             limiter = RateLimiter(self._request.remainder_rate_mib_per_s * MIB)
             self.pool = self._pool(limiter, _REMAINDER_READERS, self.pool.progress)

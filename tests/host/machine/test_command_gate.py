@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from peaker_host import cli
 from peaker_host.machine import command_gate
-from peaker_host.machine.command_gate import FencingToken, Sent, admit, forget_tokens, run_alone
+from peaker_host.machine.command_gate import FencingToken, SentCommand, admit, forget_tokens, run_alone
 from peaker_host.machine.errors import (
     CommandFailed,
     CommandFenced,
@@ -38,24 +38,26 @@ def token(number: int, member: int = 0, ledger: str = "prod/orders") -> FencingT
 
 def sent(
     command: str = "start_database", number: int = 12, not_after: int = NOW + 900, key: str = ""
-) -> Sent:
-    return Sent(command, key or command, token(number), not_after)
+) -> SentCommand:
+    return SentCommand(command, key or command, token(number), not_after)
 
 
-def run(settings: Settings, command: Sent, work: Callable[[], dict[str, Any]], now: float = NOW) -> Any:
+def run(
+    settings: Settings, command: SentCommand, work: Callable[[], dict[str, Any]], now: float = NOW
+) -> Any:
     return run_alone(settings, command, lambda: now, work)
 
 
 class Process:
     """A process that runs one command; its work ends when the test says so."""
 
-    def __init__(self, settings: Settings, command: Sent, result: dict[str, Any]) -> None:
+    def __init__(self, settings: Settings, command: SentCommand, result: dict[str, Any]) -> None:
         self.is_at_work, self.may_end, self.waits = FORK.Event(), FORK.Event(), FORK.Event()
         self._said: multiprocessing.Queue[Any] = FORK.Queue()
         self._process = FORK.Process(target=self._run, args=(settings, command, result))
         self._process.start()
 
-    def _run(self, settings: Settings, command: Sent, result: dict[str, Any]) -> None:
+    def _run(self, settings: Settings, command: SentCommand, result: dict[str, Any]) -> None:
         taken = command_gate._taken
 
         def seen(lock: Any) -> bool:
@@ -145,14 +147,14 @@ class TestTokens:
             run(settings, sent("stop_database", 12), pytest.fail)
 
     def test_a_member_that_was_fenced_within_its_batch_is_refused_too(self, settings: Settings) -> None:
-        admit(settings, Sent("stop_database", "", token(12, 2), None), NOW)
+        admit(settings, SentCommand("stop_database", "", token(12, 2), None), NOW)
         with pytest.raises(CommandFenced):
-            admit(settings, Sent("start_database", "", token(12, 1), None), NOW)
-        admit(settings, Sent("start_database", "", token(13, 0), None), NOW)
+            admit(settings, SentCommand("start_database", "", token(12, 1), None), NOW)
+        admit(settings, SentCommand("start_database", "", token(13, 0), None), NOW)
 
     def test_two_ledgers_that_share_a_base_replica_do_not_refuse_each_other(self, settings: Settings) -> None:
-        admit(settings, Sent("prepare_donor", "", token(500), None), NOW)
-        admit(settings, Sent("prepare_donor", "", token(3, ledger="staging/orders"), None), NOW)
+        admit(settings, SentCommand("prepare_donor", "", token(500), None), NOW)
+        admit(settings, SentCommand("prepare_donor", "", token(3, ledger="staging/orders"), None), NOW)
 
     def test_the_ledger_of_a_new_installation_counts_from_1_after_prepare_base(
         self, settings: Settings

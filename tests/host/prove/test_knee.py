@@ -208,7 +208,7 @@ class TestOnRealDevices:
 
     def test_a_failing_read_ends_the_search(self, host: Host) -> None:
         volume = host.volume(16 * MIB)
-        target = Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name, ())
+        target = Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name)
         load = Load(target, PAGE_BYTES, seed=1)
         os.truncate(volume.image, 0)
         try:
@@ -221,14 +221,14 @@ class TestOnRealDevices:
 
 def test_offsets_stay_inside_the_blocks_and_reach_all_of_them() -> None:
     blocks, size = ((1, 2), (5, 1)), 5 * BLOCK_BYTES + 3 * PAGE_BYTES
-    places = Places(Target("", size, "", (), blocks), PAGE_BYTES)
+    places = Places(Target("", size, "", blocks), PAGE_BYTES)
     generator = random.Random(1)
     seen = {places.offset(generator) // PAGE_BYTES for _ in range(4000)}
     assert seen == {*range(32, 96), 160, 161, 162}
 
 
 def test_a_target_without_room_for_one_request_is_refused() -> None:
-    target = Target("/dev/x", PAGE_BYTES, "", (), ((3, 1),))
+    target = Target("/dev/x", PAGE_BYTES, "", ((3, 1),))
     with pytest.raises(InvalidArgument, match="no room"):
         Places(target, PAGE_BYTES)
 
@@ -242,7 +242,7 @@ def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
 @contextlib.contextmanager
 def others_reading(path: str) -> Iterator[None]:
     """Somebody else's direct reads of a device."""
-    target = Target(path, describe_device(path).size_bytes, "", ())
+    target = Target(path, describe_device(path).size_bytes, "")
     load = Load(target, PAGE_BYTES, seed=99)
     load.run_with(1)
     try:

@@ -19,7 +19,7 @@ from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, total
 from peaker_host.machine import command_gate
-from peaker_host.machine.command_gate import Sent
+from peaker_host.machine.command_gate import SentCommand
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.processes import Processes
@@ -51,7 +51,7 @@ def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host) -> None
     asked = host.argv("start_prewarm", "--background-rate-mib-per-s", "1")
     argv = [sys.executable, "-m", "peaker_host", *asked]
     # Both wait for it, and begin when it is given back.
-    with command_gate.alone(host.settings, Sent("assemble_storage", "", None, None)):
+    with command_gate.alone(host.settings, SentCommand("assemble_storage", "", None, None)):
         starts = [
             subprocess.Popen(argv, cwd=HOST_PACKAGES, stdout=subprocess.PIPE, text=True) for _ in range(2)
         ]

@@ -1,7 +1,7 @@
-"""Server variables that are changed for a while, and a note of what they were.
+"""Server variables that a command changes for a while, and a note of their former values.
 
-The note outlasts the command: whoever comes after one that was killed puts them back. A value that somebody changed
-meanwhile is left alone.
+The note outlasts the command: the next one after a killed one restores them. A value that somebody changed meanwhile
+is left alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from peaker_host.machine.understanding import understood
 
 
 @dataclass(frozen=True)
-class BorrowedVariables:
-    """`names` are all that may be changed, in the order in which they are set; they are put back in the other."""
+class TemporaryVariables:
+    """The variables `names` may be changed, in this order; they are restored in the other."""
 
     path: str
     names: Tuple[str, ...]
@@ -28,14 +28,14 @@ class BorrowedVariables:
         return os.path.exists(self.path)
 
     def note(self, wanted: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
-        """Write down what they are `now`, and return the statements that set what is `wanted`."""
+        """Writes the note of the values `now`, and returns the statements that set the `wanted` ones."""
         changed = {name: wanted[name] for name in self.names if str(now[name]) != str(wanted[name])}
         if changed:
             write_json(self.path, {"set": changed, "was": {name: now[name] for name in changed}})
         return _assignments(changed)
 
-    def give_back(self, client: MysqlClient) -> bool:
-        """Put them back; says whether any were noted. Raises DatabaseUnreachable, and UnreadableFile for the note."""
+    def restore(self, client: MysqlClient) -> bool:
+        """Restores the noted values; says whether there were any. Raises DatabaseUnreachable, UnreadableFile."""
         note = read_json(self.path)
         if note is None:
             return False
