@@ -63,33 +63,37 @@ class Clusters:
 
 @dataclass
 class Readings:
-    """Port LoadReadings: what is set here by cluster is what CloudWatch holds; the rest is unknown."""
+    """Port LoadReadings: what is set here is what CloudWatch holds; the rest is unknown.
 
-    loads: dict[str, float] = field(default_factory=dict)
-    metrics: dict[tuple[str, Metric], float] = field(default_factory=dict)
+    `loads` and `metrics` are by cluster, `points` are of the load of all, `lags` and `reads` by instance.
+    """
+
+    loads: dict[str, float | Reading] = field(default_factory=dict)
+    metrics: dict[tuple[str, str], float] = field(default_factory=dict)
+    points: list[tuple[datetime, float]] = field(default_factory=list)
+    lags: dict[str, Reading] = field(default_factory=dict)
+    reads: dict[str, list[float]] = field(default_factory=dict)
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
-        if settings.name not in self.loads:
-            return Unknown("no point of the load metric")
-        return Known(self.loads[settings.name], now)
+        load = self.loads.get(settings.name, Unknown("no point of the load metric"))
+        return Known(load, now) if isinstance(load, float | int) else load
 
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime
     ) -> list[tuple[datetime, float]]:
-        return []
+        return [point for point in self.points if start <= point[0] < end]
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
-        if (settings.name, metric) not in self.metrics:
-            return Unknown(f"{metric} was not published")
-        return Known(self.metrics[settings.name, metric], now)
+        value = self.metrics.get((settings.name, metric))
+        return Unknown(f"{metric} was not published") if value is None else Known(value, now)
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
-        return Unknown("no check has heard of it")
+        return self.lags.get(instance_id, Unknown("no check has heard of it"))
 
     def reads_per_second(
         self, settings: ClusterSettings, instance_id: str, start: datetime, end: datetime
     ) -> list[float]:
-        return []
+        return self.reads.get(instance_id, [])
 
 
 class Package:

@@ -55,7 +55,6 @@ from tests.support.fakes import (
     NOON,
     FakeClock,
     FakeExecutions,
-    FakeReadings,
 )
 from tests.support.forecast_fakes import FakeForecastRecords
 
@@ -153,19 +152,19 @@ class Measured:
     now: datetime
 
 
-@pytest.fixture(params=["fake", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def measured(request: pytest.FixtureRequest) -> Measured:
-    if request.param == "fake":
-        fake = FakeReadings()
+    if request.param == "hostile":
+        hostile = others.Readings()
 
         def measure(at: datetime, value: float) -> None:
-            fake.points.append((at, value))
-            fake.measured = Known(value, at)
+            hostile.points.append((at, value))
+            hostile.loads["orders"] = Known(value, at)
 
         def publish(_: datetime, value: float) -> None:
-            fake.metrics[Metric.REQUIRED_REPLICAS] = value
+            hostile.metrics["orders", Metric.REQUIRED_REPLICAS] = value
 
-        return Measured(fake, measure, publish, NOON)
+        return Measured(hostile, measure, publish, NOON)
     aws = request.getfixturevalue("aws")
     cloudwatch, settings = aws.cloud.client("cloudwatch"), orders(environment=ENVIRONMENT)
     period = settings.load_metric.period_seconds

@@ -14,7 +14,7 @@ from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.host_results import OLDEST_AGENT, Agent
 from peaker.domain.instants import to_iso
-from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.replicas.inventory import (
     CapacityReservation,
@@ -43,7 +43,6 @@ from peaker_contract.errors import (
     VolumeFailed,
     VolumeVanished,
 )
-from peaker_contract.metrics import Metric
 from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim import others
 from sim.account import Account
@@ -469,39 +468,6 @@ class LedgerRows(MemoryTable):
 
 
 @dataclass
-class FakeReadings:
-    measured: Reading = field(default_factory=lambda: Unknown("no load was set"))
-    metrics: dict[str, float] = field(default_factory=dict)
-    points: list[tuple[datetime, float]] = field(default_factory=list)
-    lags: dict[str, Reading] = field(default_factory=dict)
-    reads: dict[str, list[float]] = field(default_factory=dict)
-
-    def load(self, settings: ClusterSettings, now: datetime) -> Reading:
-        return self.measured
-
-    def load_points(
-        self, settings: ClusterSettings, start: datetime, end: datetime
-    ) -> list[tuple[datetime, float]]:
-        return [point for point in self.points if start <= point[0] < end]
-
-    def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
-        return (
-            Known(self.metrics[metric], now)
-            if metric in self.metrics
-            else Unknown(f"{metric} was not published")
-        )
-
-    def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
-        return self.lags.get(instance_id, Unknown("no check has heard of it"))
-
-    def reads_per_second(
-        self, settings: ClusterSettings, instance_id: str, start: datetime, end: datetime
-    ) -> list[float]:
-        """Those of the last 15 checks."""
-        return self.reads.get(instance_id, [])
-
-
-@dataclass
 class FakeExecutions:
     """By run id; `rolling_back` are the names of executions that a roll_back is at work on."""
 
@@ -534,7 +500,7 @@ class FakePorts(Ports):
     lease: DynamoDbLease
     ledger: DynamoDbLedger
     rows: LedgerRows
-    readings: FakeReadings
+    readings: others.Readings
     executions: FakeExecutions
     price_list: others.PriceList
     stored_prices: others.StoredPrices
@@ -562,7 +528,7 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         lease=DynamoDbLease(rows),
         ledger=DynamoDbLedger(rows),
         rows=rows,
-        readings=FakeReadings(),
+        readings=others.Readings(),
         executions=FakeExecutions(),
         volume_keys=others.VolumeKeys(),
         past_runs=others.PastRuns(),

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.ledger import ResourceKind
@@ -47,8 +46,8 @@ def with_peak(ports: FakePorts, size_gib: int = 4) -> FakePorts:
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
     release_lease(ports, built)
     answers(ports, "check_mounts", mounts=[])
-    ports.readings.measured = Known(50.0)
-    ports.readings.metrics["RequiredReplicas"] = 1
+    ports.readings.loads["orders"] = 50.0
+    ports.readings.metrics["orders", "RequiredReplicas"] = 1
     return ports
 
 

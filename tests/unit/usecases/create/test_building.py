@@ -115,7 +115,7 @@ def test_an_alarm_without_a_shortage_has_nothing_to_build(
     ports: FakePorts, required: float | None, refused: bool
 ) -> None:
     if required is not None:
-        ports.readings.metrics["RequiredReplicas"] = required
+        ports.readings.metrics["orders", "RequiredReplicas"] = required
     by_alarm = plan_step(ports, trigger=Trigger(kind="alarm"))
     if refused:
         with pytest.raises(errors.NoShortage, match="needs 1 replicas, 1 serve"):
@@ -134,7 +134,7 @@ def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
     ports: FakePorts, kind: Any, required: float | None, short: bool
 ) -> None:
     if required is not None:
-        ports.readings.metrics["RequiredReplicas"] = required
+        ports.readings.metrics["orders", "RequiredReplicas"] = required
     asked = PlanStep(
         run_id=RUN_ID,
         cluster="orders",

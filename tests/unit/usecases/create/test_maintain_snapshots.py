@@ -33,7 +33,7 @@ def world(observing: float | None = 1.0, **settings: Any) -> FakePorts:
     ports = with_cluster(fake_ports(orders(**{**NOT_YET, **settings})))
     ports.storage.now = ports.clock.now
     if observing is not None:
-        ports.readings.metrics[Metric.OBSERVING] = observing
+        ports.readings.metrics["orders", Metric.OBSERVING] = observing
     return ports
 
 
@@ -225,6 +225,7 @@ def test_each_cluster_is_looked_at_whatever_another_says() -> None:
     ports = world()
     broken: ClusterSettings = orders(name="billing", **NOT_YET)
     ports.clusters.by_name["billing"] = broken
+    ports.readings.metrics["billing", Metric.OBSERVING] = 1.0
     found = maintain_snapshots(ports).clusters
     assert found["orders"].startswith(FIRST)
     assert "the source is unknown" in found["billing"]

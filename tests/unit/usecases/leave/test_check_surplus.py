@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from peaker.domain.reading import Known, Unknown
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Parking, ReplicaState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import SurplusStep
@@ -24,7 +24,7 @@ from tests.support.peak import IN_RUN, PEAK, step, with_peak
 def ports() -> FakePorts:
     """A peak replica that the load does not need any more."""
     made = with_peak(fake_ports(orders()))
-    made.readings.metrics["ReplicaSurplus"] = 1
+    made.readings.metrics["orders", "ReplicaSurplus"] = 1
     return made
 
 
@@ -63,31 +63,31 @@ def test_a_replica_to_spare_may_go(ports: FakePorts, kind: str) -> None:
 
 
 def test_the_schedule_holds_on_an_unknown_surplus_and_an_alarm_saw_it(ports: FakePorts) -> None:
-    del ports.readings.metrics["ReplicaSurplus"]
+    del ports.readings.metrics["orders", "ReplicaSurplus"]
     assert (surplus(ports), surplus(ports, "alarm")) == (False, True)
 
 
 def test_without_a_surplus_by_now_nothing_goes(ports: FakePorts) -> None:
-    ports.readings.metrics["ReplicaSurplus"] = 0
+    ports.readings.metrics["orders", "ReplicaSurplus"] = 0
     assert not surplus(ports, "alarm")
 
 
 def test_a_cluster_that_is_only_observed_loses_nothing(ports: FakePorts) -> None:
-    ports.readings.metrics["Observing"] = 1
+    ports.readings.metrics["orders", "Observing"] = 1
     assert "only observed" in why_not(ports)
 
 
 def test_what_the_guard_would_refuse_never_takes_the_lease(ports: FakePorts) -> None:
-    ports.readings.measured = Unknown("no points")
+    ports.readings.loads["orders"] = Unknown("no points")
     assert "what is unknown is held (I4)" in why_not(ports)
-    ports.readings.measured = Known(50.0)
+    ports.readings.loads["orders"] = 50.0
     ports.compute.instances[PEAK] = replace(ports.compute.instances[PEAK], launched_at=NOON)
     assert "minimum_lifetime_minutes" in why_not(ports)
     assert ports.lease.current("orders", NOON) is None
 
 
 def test_an_expired_parked_replica_goes_at_any_load(ports: FakePorts) -> None:
-    ports.readings.metrics["ReplicaSurplus"] = 0
+    ports.readings.metrics["orders", "ReplicaSurplus"] = 0
     park(ports, hours=+1)
     assert "parked until" in why_not(ports)
     park(ports, hours=-1)
@@ -96,5 +96,5 @@ def test_an_expired_parked_replica_goes_at_any_load(ports: FakePorts) -> None:
 
 def test_a_replica_that_is_missing_needs_the_lease_first(ports: FakePorts) -> None:
     park(ports, hours=-1)
-    ports.readings.metrics["RequiredReplicas"] = 3
+    ports.readings.metrics["orders", "RequiredReplicas"] = 3
     assert "scale_out goes first" in why_not(ports)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import Trigger
@@ -83,14 +82,14 @@ def short(ports: FakePorts) -> bool:
 
 def test_it_is_not_coming_and_suppresses_no_scale_out(ports: FakePorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
     assert short(ports)
 
 
 def test_one_that_a_run_is_building_is_coming(ports: FakePorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     leased(ports, "LaunchReplica", run_id=RUN_ID)
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
     assert not short(ports)
     assert [one.instance_id for one in gather_fleet(ports, orders()).coming] == [PEAK]
 
@@ -125,7 +124,7 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None
     """It serves nobody: no load forbids it."""
     left_behind(ports, ReplicaState.BUILDING)
     ports.clock.advance(minutes=10)
-    ports.readings.measured = Known(10_000.0)
+    ports.readings.loads["orders"] = 10_000.0
     select_idle_replicas(ports, selected(ports))
     for _ in range(2):
         with pytest.raises(errors.RetirementInProgress):
@@ -140,7 +139,7 @@ def test_one_left_with_its_full_share_goes_only_when_the_load_allows_it(ports: F
     """RampTraffic had promoted it, and ended before it wrote so: it serves like any other (I8)."""
     left_behind(ports, ReplicaState.BUILDING)
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    ports.readings.measured = Known(150.0)
+    ports.readings.loads["orders"] = 150.0
     select_idle_replicas(ports, selected(ports))
     with pytest.raises(errors.RetirementRefused, match="the measured load 150 exceeds 100"):
         guard_retirement(ports, step(ports, "GuardRetirement"))

@@ -218,7 +218,7 @@ def lose_the_metric(ports: FakePorts) -> None:
 
 
 def raise_the_load(ports: FakePorts) -> None:
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
 
 
 def make_it_the_last(ports: FakePorts) -> None:
@@ -268,7 +268,7 @@ def test_every_guard_is_asked_again_right_before_every_destructive_call(
 
 def test_a_replica_that_is_needed_before_it_goes_is_called_back_and_no_failure(ports: FakePorts) -> None:
     drained(ports)
-    ports.readings.metrics[Metric.REQUIRED_REPLICAS.value] = 2
+    ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS.value] = 2
     for name, attempt in (("ParkReplica", park_replica), ("RetireReplica", retire_replica)):
         with pytest.raises(errors.ReplicaNeeded, match="the forecast needs 2 replicas") as needed:
             attempt(ports, step(ports, name))  # type: ignore[operator]

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
@@ -89,7 +88,7 @@ def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: Fake
 
 
 def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
-    ports.readings.measured = Known(150.0)
+    ports.readings.loads["orders"] = 150.0
     given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
     found = select_idle_replicas(ports, given)
     assert found.replicas == (PEAK,)
@@ -99,10 +98,10 @@ def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
 def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePorts) -> None:
     selected(ports)
     guard_retirement(ports, step(ports, "GuardRetirement"))
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
     with pytest.raises(errors.RetirementRefused, match="the forecast needs 2"):
         guard_retirement(ports, step(ports, "GuardRetirement"))
-    del ports.readings.metrics["RequiredReplicas"]
+    del ports.readings.metrics["orders", "RequiredReplicas"]
     with pytest.raises(errors.RetirementRefused, match="I4"):
         guard_retirement(ports, step(ports, "GuardRetirement"))
 
@@ -152,8 +151,8 @@ def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
     given = step(ports, "DrainReplica")
     ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
     clients(ports, 2)
-    ports.readings.measured = Known(load)
-    ports.readings.metrics = {} if required is None else {"RequiredReplicas": required}
+    ports.readings.loads["orders"] = load
+    ports.readings.metrics = {} if required is None else {("orders", "RequiredReplicas"): required}
     with pytest.raises(errors.ReplicaDraining):  # A late call of DeregisterReplica may still be under way.
         drain_replica(ports, given)
     ports.clock.advance(minutes=10)
@@ -193,7 +192,7 @@ def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registra
 def is_short(ports: FakePorts) -> bool:
     """A base replica serves and two are needed: whether one would be built."""
     asked = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_out", "step": "CheckShortage"}
-    ports.readings.metrics |= {"RequiredReplicas": 2}
+    ports.readings.metrics |= {("orders", "RequiredReplicas"): 2}
     try:
         check_shortage(ports, PlanStep(**asked, trigger={"kind": "schedule"}))
     except errors.NoShortage:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.batch import Batch, Member, outcome_of_removal, state_after
@@ -78,7 +77,7 @@ def test_a_surplus_of_two_is_two_members_with_rows_of_their_own(ports: FakePorts
 
 
 def test_a_person_takes_as_many_as_asked_for_and_an_alarm_all_that_are_to_spare(ports: FakePorts) -> None:
-    ports.readings.metrics["ReplicaSurplus"] = 2
+    ports.readings.metrics["orders", "ReplicaSurplus"] = 2
     planned = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_in", "step": "PlanOnly"}
     assert len(select_idle_replicas(ports, SelectStep(**planned)).replicas) == 1
     by_alarm = SelectStep(**planned, trigger={"kind": "alarm"})
@@ -90,7 +89,7 @@ def test_a_selection_that_lands_late_changes_neither_the_choice_nor_what_became_
 ) -> None:
     first = selected(ports)
     ended(ports, first.members[0], "succeeded")
-    ports.readings.measured = Known(900.0)
+    ports.readings.loads["orders"] = 900.0
     late = selected(ports)
     assert (late.replicas, len(late.members)) == (first.replicas, 2)
     assert ports.ledger.run(IN_RUN).required(Member, "x").state == "gone"
@@ -101,7 +100,7 @@ def test_two_that_count_on_one_another_do_not_both_leave(
 ) -> None:
     """Both have counted when the first one begins: the second counts again, and is one too many."""
     first, second = selected(ports).members
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
     begin = ports.ledger.begin_exit
 
     def while_the_other_begins(*given: Any) -> None:
@@ -119,7 +118,7 @@ def test_two_that_count_on_one_another_do_not_both_leave(
 
 def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: FakePorts) -> None:
     first, second = selected(ports).members
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
     row = ports.ledger.replicas("orders")[PEAK]
     leaving = ReplicaRow("orders", PEAK, row.run_id, ReplicaState.DRAINING, NOON)
     mine, other = (first, second) if first["run_id"] == IN_RUN else (second, first)
@@ -149,7 +148,7 @@ def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: FakePorts)
     def look(instance_id: str) -> None:
         drain_replica(ports, of_member(mine[instance_id], "DrainReplica"))
 
-    ports.readings.metrics["RequiredReplicas"] = 2
+    ports.readings.metrics["orders", "RequiredReplicas"] = 2
     first, second = sorted(mine)
     with pytest.raises(errors.ReplicaDraining):
         look(second)
@@ -160,7 +159,7 @@ def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: FakePorts)
     undo_removal(ports, FailedStep(**of_member(mine[first], "UndoRemoval").model_dump(), failure=why))
     with pytest.raises(errors.ReplicaDraining):  # It counts on the other, which is registered again.
         look(second)
-    ports.readings.metrics["RequiredReplicas"] = 3
+    ports.readings.metrics["orders", "RequiredReplicas"] = 3
     with pytest.raises(errors.ReplicaNeeded):
         look(second)
 

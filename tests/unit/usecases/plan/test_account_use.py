@@ -90,14 +90,14 @@ def test_a_plan_of_more_than_fit_is_refused_with_the_number_that_would(ports: Fa
 
 def test_an_automatic_start_takes_as_many_as_fit(ports: FakePorts) -> None:
     ports.account_quotas.values[VCPUS] = 8.0
-    ports.readings.metrics[Metric.REQUIRED_REPLICAS] = 5.0
+    ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 5.0
     plan = planned(ports, trigger=Trigger(kind="alarm"))
     assert (plan.count, plan.refusals, check(plan).verdict) == (2, (), "warn")
 
 
 def test_an_automatic_start_takes_no_more_than_are_built_side_by_side() -> None:
     ports = with_replicas(fake_ports(orders(max_replicas=90)))
-    ports.readings.metrics[Metric.REQUIRED_REPLICAS] = 80.0
+    ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 80.0
     plan = planned(ports, trigger=Trigger(kind="alarm"))
     assert (plan.count, plan.refusals) == (40, ())
     assert [one.code for one in planned(ports, count=41).refusals] == ["batch"]

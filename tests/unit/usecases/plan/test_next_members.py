@@ -27,7 +27,7 @@ ALARM = {"kind": "alarm"}
 def ports() -> FakePorts:
     """A base replica serves, and the forecast needs three."""
     made = with_cluster(fake_ports(orders(max_replicas=8)))
-    made.readings.metrics["RequiredReplicas"] = 3
+    made.readings.metrics["orders", "RequiredReplicas"] = 3
     return made
 
 
@@ -74,7 +74,7 @@ def test_after_a_failure_what_the_need_of_then_misses_begins(
     first, second = first_round(ports, trigger).members
     ended(ports, first["run_id"], "in_service")
     ended(ports, second["run_id"], "gone")
-    ports.readings.metrics = {} if required is None else {"RequiredReplicas": required}
+    ports.readings.metrics = {} if required is None else {("orders", "RequiredReplicas"): required}
     found = round_of(ports, 1, trigger)
     assert (found.more, len(found.members)) == (begins > 0, begins)
     assert found.outcome == ("succeeded" if begins else "partly")
@@ -84,7 +84,7 @@ def test_a_shortage_that_has_grown_while_the_batch_was_built_begins_in_the_same_
     first = first_round(ports, ALARM)
     for one in first.members:
         ended(ports, one["run_id"], "in_service")
-    ports.readings.metrics["RequiredReplicas"] = 5
+    ports.readings.metrics["orders", "RequiredReplicas"] = 5
     grown = round_of(ports, 1, ALARM)
     assert (len(first.members), len(grown.members)) == (2, 2)
     for one in grown.members:

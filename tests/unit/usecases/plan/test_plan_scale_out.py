@@ -38,7 +38,7 @@ def planned(required: float) -> tuple[int, list[str]]:
     """The count that an automatic start plans with room for two replicas in its budget, and its calls."""
     limits = orders().limits.model_dump() | {"max_hourly_cost_usd": 2.5 * hourly()}
     ports = with_cluster(fake_ports(orders(max_replicas=40, limits=limits)))
-    ports.readings.metrics[Metric.REQUIRED_REPLICAS] = required
+    ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = required
     calls: list[str] = []
     return _plan(_counted(ports, calls))["count"], calls
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import ExecutionInput
@@ -310,7 +309,7 @@ class TestLedgerAndCloud:
         """Its row says building, of a run that has ended; the load needs it (I3, I8)."""
         row = serving.ledger.replicas("orders")[NEW]
         serving.rows.write_replica(replace(row, state=ReplicaState.BUILDING))
-        serving.readings.measured = Known(10_000.0)
+        serving.readings.loads["orders"] = 10_000.0
         for _ in range(8):
             passes(serving)
             said = look(serving).text
