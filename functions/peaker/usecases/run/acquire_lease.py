@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, RunRow
+from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, Holder, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import give_back, holder_of, lease_end
@@ -48,24 +48,22 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
     if step.unfinished_only and outcome not in UNFINISHED_OUTCOMES:
         give_back(ports, holder)
         raise LeaseHeld(f"{step.run_id} has ended meanwhile as {outcome}; a new run is a new start")
-    return LeaseAcquired(
-        text=f"{step.run_id} holds the lease of {step.cluster} (token {holder.fencing_token})",
-        run_id=step.run_id,
-        cluster=step.cluster,
-        operation=step.operation,
-        fencing_token=holder.fencing_token,
-    )
+    return _acquired(step, holder, f"holds the lease of {step.cluster} (token {holder.fencing_token})")
 
 
 def _fenced_member(ports: Ports, step: RequestedStep) -> LeaseAcquired:
     holder = replace(holder_of(step), member_token=None)
     token = ports.ledger.fence_member(holder, ports.clock.now())
+    return _acquired(step, replace(holder, member_token=token), f"goes on under its token {token}")
+
+
+def _acquired(step: RequestedStep, holder: Holder, text: str) -> LeaseAcquired:
     return LeaseAcquired(
-        text=f"{step.run_id} goes on under its token {token}",
+        text=f"{step.run_id} {text}",
         run_id=step.run_id,
         cluster=step.cluster,
         operation=step.operation,
         fencing_token=holder.fencing_token,
         batch=step.batch,
-        member_token=token,
+        member_token=holder.member_token,
     )
