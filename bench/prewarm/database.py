@@ -289,8 +289,8 @@ set -eu
 rm -f /var/lib/mysql/ib_buffer_pool
 {_ADMIN} -e 'SET GLOBAL innodb_buffer_pool_dump_pct = 100; SET GLOBAL innodb_buffer_pool_dump_now = ON'
 for attempt in $(seq 100); do [ -s /var/lib/mysql/ib_buffer_pool ] && break; sleep 0.1; done
-# As prepare_donor does: what the filesystems hold is then in their maps, not only in their logs.
-for point in /var/lib/mysql /var/lib/mysql-log; do fsfreeze -f $point; fsfreeze -u $point; done
+# As prepare_donor does.
+sync -f /var/lib/mysql /var/lib/mysql-log
 """
 
 

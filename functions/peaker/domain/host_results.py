@@ -56,7 +56,6 @@ class DonorPrepared(HostResult):
     server_uuid: str
     buffer_pool_pages: Count
     data_bytes: Count
-    not_frozen: str = ""
     # What each mount point stands on, as the host package says it; None of a host that does not say.
     layout: list[dict[str, Any]] | None = None
     # What the image is held against; empty of a host that does not say.

@@ -12,7 +12,6 @@ from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, only_ch
 from peaker_host.layouts.discover import discover
 from peaker_host.layouts.image_fit import donor_facts
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions
-from peaker_host.machine.freeze import freeze_all
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import stack_document
@@ -22,6 +21,7 @@ from peaker_host.replicate.errant import describe_errant, look_for_errant
 # Of the buffer pool's pages so many are listed at most.
 DUMP_PERCENT = 75
 _DUMP_TIMEOUT_SECONDS = 120.0
+_SYNC_TIMEOUT_SECONDS = 120.0
 
 
 def prepare_donor(
@@ -30,7 +30,7 @@ def prepare_donor(
     volumes: Sequence[str],
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
-    """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position.
+    """Dumps the buffer pool's page list, writes it out, and reports the donor's position.
 
     `volumes` are the mount points of what will be snapshotted. Raises DonorIsSource, DonorNotReplicating,
     UnsupportedChannels, DataOutsideVolumes, ErrantTransactions, LayoutUnsupported, BufferPoolTimeout.
@@ -44,11 +44,10 @@ def prepare_donor(
     say(f"page list dumped: {pages} pages")
     directories = data_directories(client, settings)
     write_record(client, settings.engine, directories[0])
-    freezes = freeze_all(directories)
-    not_frozen = "; ".join(one.why for one in freezes.values() if one.seconds is None)
-    if not_frozen or not freezes:
-        not_frozen = not_frozen or "no data directory lies on a filesystem of its own"
-        say(f"the snapshot is taken without a freeze: {not_frozen}")
+    roots = mount_roots(directories)
+    for root in roots:
+        # The page list and the record must be on the volume at the snapshot's instant.
+        processes.run(["sync", "-f", root], timeout_seconds=_SYNC_TIMEOUT_SECONDS)
     dialect = DIALECTS[settings.engine]
     facts = client.json(
         {
@@ -63,9 +62,7 @@ def prepare_donor(
         "buffer_pool_pages": pages,
         # The list has three quarters of a full pool: what fits an instance is judged by what the donor holds.
         "buffer_pool_held_pages": int(status_text(client, "Innodb_buffer_pool_pages_data") or pages),
-        "data_bytes": sum(_used_bytes(path) for path in freezes),
-        "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
-        "not_frozen": not_frozen,
+        "data_bytes": sum(_used_bytes(path) for path in roots),
         "layout": [stack_document(stack) for stack in layout],
         "server": donor_facts(client, settings.engine, directories),
     }
@@ -113,6 +110,18 @@ def refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
     if not status.running:
         raise DonorNotReplicating(f"a replication thread does not run: {status.io_error or status.sql_error}")
     return status
+
+
+def mount_roots(directories: Sequence[str]) -> List[str]:
+    """The mount points on which the directories truly lie (links followed), each once, never the root filesystem."""
+    roots: List[str] = []
+    for directory in directories:
+        path = os.path.realpath(directory)
+        while not os.path.ismount(path):
+            path = os.path.dirname(path)
+        if path != "/" and path not in roots:
+            roots.append(path)
+    return roots
 
 
 def _used_bytes(path: str) -> int:

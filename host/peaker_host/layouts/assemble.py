@@ -14,6 +14,7 @@ from peaker_host.machine.devices import (
     BlockDevice,
     by_id_path,
     describe_device,
+    label_of,
     read_superblock,
     refuse_if_not_volume,
     refuse_if_used,
@@ -23,7 +24,6 @@ from peaker_host.machine.errors import (
     DeviceNotFound,
     InvalidArgument,
     LayoutUnsupported,
-    NoFilesystem,
     SetRefused,
     WrongDevice,
 )
@@ -178,16 +178,9 @@ def _look_at(processes: Processes, stack: Stack, devices: Mapping[str, BlockDevi
         if device is None:
             continue
         member = _array_member(processes, device) if stack.array_of(volume.volume_id) else None
-        label = member.device_uuid if member else _label(device)
+        label = member.device_uuid if member else label_of(device.path)
         seen[volume.volume_id] = SeenVolume(device.size_bytes, label, member)
     return seen
-
-
-def _label(device: BlockDevice) -> str:
-    try:
-        return read_superblock(device.path).uuid
-    except NoFilesystem:
-        return ""
 
 
 def _array_member(processes: Processes, device: BlockDevice) -> Optional[MdMember]:

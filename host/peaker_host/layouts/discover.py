@@ -18,11 +18,12 @@ from peaker_host.machine.devices import (
     Mount,
     describe_device,
     first_line,
+    label_of,
     listed,
     read_mounts,
     read_superblock,
 )
-from peaker_host.machine.errors import LayoutUnsupported, NoFilesystem
+from peaker_host.machine.errors import LayoutUnsupported
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import Array, ArraySlot, LogicalVolume, Stack, StackVolume, layout_kind
@@ -203,16 +204,14 @@ class Discovery:
         for base in bases:
             members = self._slaves(base) if self._is_array(base) else [base]
             for one in members:
-                label = self._examine(one).device_uuid if self._is_array(base) else self._label(one)
+                label = (
+                    self._examine(one).device_uuid
+                    if self._is_array(base)
+                    else label_of(self._device(one).path)
+                )
                 leaf = self._leaf(one, point)
                 found.append(StackVolume(leaf.volume_id, leaf.size_bytes, label))
         return found
-
-    def _label(self, name: str) -> str:
-        try:
-            return read_superblock(self._device(name).path).uuid
-        except NoFilesystem:
-            return ""
 
     def _leaf(self, name: str, point: str) -> StackVolume:
         """The EBS volume that a device is. A partition, or anything that is built of others, is refused."""

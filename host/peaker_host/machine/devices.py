@@ -203,6 +203,14 @@ def _lvm_uuid(label: bytes) -> str:
     return "-".join(text[low:high] for low, high in zip(cuts, cuts[1:]))
 
 
+def label_of(path: str) -> str:
+    """The uuid of the superblock on a device; empty where there is none."""
+    try:
+        return read_superblock(path).uuid
+    except NoFilesystem:
+        return ""
+
+
 def head_of(path: str) -> bytes:
     """The first 8 KiB of a device."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, List, Sequence
+from typing import List, Sequence
 
 
-def binomial_upper(successes: int, trials: int, alpha: float) -> float:
-    """One-sided Clopper-Pearson upper bound: the share above which so few successes have probability <= alpha."""
-    if trials == 0 or successes >= trials:
-        return 1.0
-    return _solve(lambda share: _at_most(successes, trials, share) - alpha, 0.0, 1.0)
+def share_upper(successes: int, drawn: int, population: int, alpha: float) -> float:
+    """Upper bound of a share, from a sample drawn without replacement from a population of known size.
 
-
-def binomial_lower(successes: int, trials: int, alpha: float) -> float:
-    """One-sided Clopper-Pearson lower bound."""
-    if trials == 0 or successes == 0:
-        return 0.0
-    return 1.0 - binomial_upper(trials - successes, trials, alpha)
-
-
-def drawn_upper(successes: int, drawn: int, population: int, alpha: float) -> float:
-    """The same for a sample drawn without replacement from a population of known size (hypergeometric).
-
-    The largest share under which so few successes still have a probability above alpha; exact when all is drawn.
+    Hypergeometric: the largest share under which so few successes have a probability above alpha; exact when all is
+    drawn.
     """
     low, high = successes, population - drawn + successes
     while low < high:
@@ -33,6 +20,11 @@ def drawn_upper(successes: int, drawn: int, population: int, alpha: float) -> fl
         else:
             high = middle - 1
     return low / population
+
+
+def share_lower(successes: int, drawn: int, population: int, alpha: float) -> float:
+    """Lower bound of the share, as `share_upper` of its complement."""
+    return 1.0 - share_upper(drawn - successes, drawn, population, alpha)
 
 
 def sample_size_to_see(share: float, alpha: float) -> int:
@@ -57,22 +49,6 @@ def trimmed_mean(values: Sequence[float], share: float) -> float:
     return sum(kept) / len(kept)
 
 
-def _at_most(successes: int, trials: int, share: float) -> float:
-    """P(X <= successes) for a binomial variable, summed in logarithms."""
-    if share <= 0.0:
-        return 1.0
-    if share >= 1.0:
-        return 0.0
-    log_share, log_rest = math.log(share), math.log1p(-share)
-    base = math.lgamma(trials + 1)
-    return sum(
-        math.exp(
-            base - math.lgamma(k + 1) - math.lgamma(trials - k + 1) + k * log_share + (trials - k) * log_rest
-        )
-        for k in range(successes + 1)
-    )
-
-
 def _at_most_drawn(successes: int, drawn: int, marked: int, population: int) -> float:
     """P(X <= successes) when `drawn` of `population` are taken, `marked` of which count."""
     whole = _log_choose(population, drawn)
@@ -86,14 +62,3 @@ def _log_choose(things: int, taken: int) -> float:
     if not 0 <= taken <= things:
         return -math.inf
     return math.lgamma(things + 1) - math.lgamma(taken + 1) - math.lgamma(things - taken + 1)
-
-
-def _solve(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Root of a falling function by bisection, to 1e-9."""
-    for _ in range(40):
-        middle = (low + high) / 2
-        if falling(middle) > 0:
-            low = middle
-        else:
-            high = middle
-    return high

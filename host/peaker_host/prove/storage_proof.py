@@ -21,11 +21,10 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
 from peaker_host.prove.statistics_of_samples import (
-    binomial_lower,
-    binomial_upper,
-    drawn_upper,
     quantile,
     sample_size_to_see,
+    share_lower,
+    share_upper,
     trimmed_mean,
 )
 
@@ -44,6 +43,8 @@ _REAL_TIME_PRIORITY = 10
 _TRIM = 0.1
 _CONTROLS_AT_LEAST = 256
 _DRAWN_UNKNOWN = 200_000
+# Reads of warm pages that there could be.
+_MANY = 10**6
 
 
 @dataclass(frozen=True)
@@ -175,11 +176,11 @@ def judge_sample(sample: Sample, blocks_used: int, ratio_limit: float) -> Warmth
     slow_calm = sum(1 for index in calm if first[index] > limit)
     slow_first = sum(1 for latency in first if latency > limit)
     slow_second = sum(1 for latency in second if latency > limit)
-    noise_high = binomial_upper(sum(1 for latency in quiet if latency > limit), len(quiet), _NOISE_ALPHA)
-    lower = max(0.0, binomial_lower(slow_calm, len(calm), _NOISE_ALPHA) - noise_high)
+    noise_high = share_upper(sum(1 for latency in quiet if latency > limit), len(quiet), _MANY, _NOISE_ALPHA)
+    lower = max(0.0, share_lower(slow_calm, len(calm), _MANY, _NOISE_ALPHA) - noise_high)
     upper = min(
-        drawn_upper(slow_first, len(first), blocks_used, _ALPHA / 2),
-        drawn_upper(slow_calm, len(calm), blocks_used, _ALPHA / 2),
+        share_upper(slow_first, len(first), blocks_used, _ALPHA / 2),
+        share_upper(slow_calm, len(calm), blocks_used, _ALPHA / 2),
     )
     mean_first, mean_quiet = trimmed_mean(first, _TRIM), trimmed_mean(quiet, _TRIM)
     ratio = mean_first / mean_quiet if mean_quiet > 0 else 1.0

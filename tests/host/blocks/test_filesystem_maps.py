@@ -14,7 +14,6 @@ from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map, used_or_all
 from peaker_host.blocks.ranges import difference, total
 from peaker_host.machine.errors import UnreadableFilesystem
-from peaker_host.machine.freeze import freeze
 from peaker_host.machine.processes import Completed, Processes
 
 pytestmark = pytest.mark.real
@@ -149,32 +148,6 @@ def test_a_map_beyond_the_filesystem_is_refused(host: Host, programs: ScriptedPr
     programs.on("xfs_db", answer="  agno agbno len\n  99 0 5\n from to extents blocks pct\n")
     with pytest.raises(UnreadableFilesystem, match="beyond"):
         open_map("xfs", volume.path, programs).used_ranges()
-
-
-def test_the_map_of_a_snapshot_taken_after_a_freeze_covers_what_was_written(host: Host) -> None:
-    """A copy of the device while the filesystem is mounted is what a snapshot is."""
-    for kind in ("xfs", "ext4"):
-        volume = host.volume(320 * MIB, kind)
-        copy = host.root / f"copy-{kind}.img"
-        with host.mounted(volume) as point:
-            fragment(point, 3)
-            assert (freeze(str(point)).seconds or 0.0) > 0
-            subprocess.run(
-                [
-                    "dd",
-                    f"if={volume.path}",
-                    f"of={copy}",
-                    "bs=4M",
-                    "iflag=direct",
-                    "conv=sparse",
-                    "status=none",
-                ],
-                check=True,
-            )
-            content = {
-                p.relative_to(point).as_posix(): p.read_bytes() for p in point.rglob("*") if p.is_file()
-            }
-        covered(kind, Volume("vol-0", str(copy), copy), content)
 
 
 def covered(kind: str, volume: Volume, content: dict[str, bytes]) -> None:

@@ -61,7 +61,7 @@ class TestPrepareDonor:
             programs.on("information_schema.FILES").on("keyring_component_status")
             programs.on("super_read_only", answer=json_row(read_only=1))
             programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
-            programs.on("SET GLOBAL")
+            programs.on("SET GLOBAL").on("sync -f")
             programs.on("dump_now", answer=dump)
             programs.on("pages_data", answer=table({"n": "x", "Value": "3"}))
             found = prepare_donor.prepare_donor(host.settings, programs, [str(point)], quiet)
@@ -72,10 +72,18 @@ class TestPrepareDonor:
         )
         assert found["buffer_pool_held_pages"] == 3, "more than are listed"
         assert 0 < found["data_bytes"] < 300 * MIB
-        assert found["frozen_seconds"][str(point)] > 0
+        assert programs.said("sync -f", str(point))
         [layout] = found["layout"]
         assert (layout["kind"], layout["filesystem"], layout["size_bytes"]) == ("single", "xfs", 300 * MIB)
         assert [one["volume_id"] for one in layout["volumes"]] == [volume.volume_id]
         assert layout["volumes"][0]["label"] == layout["uuid"] != ""
         assert (found["server"]["datadir"], found["server"]["owner of the data"]) == (str(point), [0, 0])
         assert found["server"]["server version"] is None, "which this script does not say"
+
+    @pytest.mark.real
+    def test_a_data_directory_behind_a_link_is_written_out_where_it_lies(self, host: Host) -> None:
+        with host.mounted(host.volume(300 * MIB, "xfs")) as point:
+            (point / "mysql").mkdir()
+            link = host.root / "mysql"
+            link.symlink_to(point / "mysql")
+            assert prepare_donor.mount_roots([str(link), str(point), "/"]) == [str(point)]

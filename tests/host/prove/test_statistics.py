@@ -6,29 +6,12 @@ import math
 
 import pytest
 from peaker_host.prove.statistics_of_samples import (
-    binomial_lower,
-    binomial_upper,
-    drawn_upper,
     quantile,
     sample_size_to_see,
+    share_lower,
+    share_upper,
     trimmed_mean,
 )
-
-
-def at_most(successes: int, trials: int, share: float) -> float:
-    return sum(math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(successes + 1))
-
-
-@pytest.mark.parametrize(("successes", "trials"), [(0, 30), (1, 411), (7, 411), (200, 411), (40, 3288)])
-@pytest.mark.parametrize("alpha", [0.05, 2.5e-4])
-def test_the_bounds_are_where_the_tail_has_probability_alpha(
-    successes: int, trials: int, alpha: float
-) -> None:
-    upper, lower = binomial_upper(successes, trials, alpha), binomial_lower(successes, trials, alpha)
-    assert at_most(successes, trials, upper) == pytest.approx(alpha, rel=1e-3)
-    if successes:
-        assert 1 - at_most(successes - 1, trials, lower) == pytest.approx(alpha, rel=1e-3)
-    assert lower <= successes / trials <= upper
 
 
 @pytest.mark.parametrize(("successes", "drawn", "population"), [(0, 300, 383), (2, 50, 200), (5, 411, 5000)])
@@ -41,19 +24,21 @@ def test_the_bound_of_a_finite_population_is_the_last_share_that_is_not_ruled_ou
         )
         return ways / math.comb(population, drawn)
 
-    marked = round(drawn_upper(successes, drawn, population, 1e-3) * population)
+    marked = round(share_upper(successes, drawn, population, 1e-3) * population)
     assert so_few(marked) > 1e-3 >= so_few(marked + 1)
 
 
 def test_when_all_is_drawn_the_share_is_known() -> None:
-    assert drawn_upper(7, 100, 100, 1e-3) == 0.07
-    assert drawn_upper(0, 0, 100, 1e-3) == 1.0
+    assert share_upper(7, 100, 100, 1e-3) == 0.07
+    assert share_upper(0, 0, 100, 1e-3) == 1.0
 
 
-def test_extremes() -> None:
-    assert binomial_upper(5, 5, 0.01) == 1.0
-    assert binomial_lower(0, 5, 0.01) == 0.0
-    assert (binomial_upper(0, 0, 0.01), binomial_lower(0, 0, 0.01)) == (1.0, 0.0)
+def test_the_lower_bound_is_the_upper_one_of_what_was_not_seen() -> None:
+    assert share_lower(0, 300, 10**6, 1e-3) == 0.0
+    assert share_lower(5, 5, 5, 1e-3) == 1.0
+    lower = share_lower(7, 411, 10**6, 0.005)
+    six_or_fewer = sum(math.comb(411, k) * lower**k * (1 - lower) ** (411 - k) for k in range(7))
+    assert 1 - six_or_fewer == pytest.approx(0.005, rel=0.02), "as of an unlimited population"
 
 
 def test_the_sample_in_which_two_percent_cannot_hide() -> None:

@@ -39,9 +39,8 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
         )
     ports.ledger.settle(holder_of(step), DonorServer(facts=prepared.server))
     _settle_manifest(ports, step, plan, prepared)
-    unfrozen = f"; without a freeze: {prepared.not_frozen}" if prepared.not_frozen else ""
     return Summary(
-        text=f"{instance_id}: lag {prepared.lag_seconds:g} s, {prepared.buffer_pool_pages} pages listed{unfrozen}",
+        text=f"{instance_id}: lag {prepared.lag_seconds:g} s, {prepared.buffer_pool_pages} pages listed",
         numbers=numbers,
     )
 
