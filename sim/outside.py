@@ -46,6 +46,15 @@ def fail_over_to_base(world: World, cluster: str) -> None:
     _leads(world, cluster, base)
 
 
+def fail_over_to_peak(world: World, cluster: str) -> str:
+    """A replica that Peaker made becomes the source, and the source a base replica; returns the new source's id."""
+    was, newcomer = _source(world, cluster), world.account.instances[peaks(world, cluster)[0]]
+    was["tags"] = {**was["tags"], ROLE_TAG: "replica", LOAD_TAG: "base"}
+    newcomer["tags"] = {**newcomer["tags"], ROLE_TAG: "source"}
+    _leads(world, cluster, newcomer)
+    return str(newcomer["id"])
+
+
 def restart(world: World, instance_id: str) -> None:
     """The host boots anew: its database is down, its commands end as HostileCommands says.
 

@@ -50,6 +50,41 @@ def test_a_failover_after_the_registration_keeps_the_newcomer_out_of_service(end
         assert audited(world) == []
 
 
+def test_a_replica_in_its_ramp_that_becomes_the_source_is_not_taken_away() -> None:
+    """I2: the undo of its run leaves it alone, and tells a person."""
+    with a_world() as world:
+        sources: list[str] = []
+        happens_at(world, "RampTraffic", lambda: sources.append(outside.fail_over_to_peak(world, "orders")))
+        execution = world.run("scale_out")
+        assert execution.states[-1] == "ScaleOutUndoIncomplete"
+        assert f"{sources[0]} is left alone: it is the source (I2)" in execution.cause
+        world.run_for(HOUR)
+        assert sources == alive(world)
+
+
+def test_a_replica_that_drains_and_becomes_the_source_is_not_told_to_follow_itself() -> None:
+    with a_world() as world:
+        to_spare(world)
+        sources: list[str] = []
+        happens_at(world, "ConfirmIdle", lambda: sources.append(outside.fail_over_to_peak(world, "orders")))
+        assert world.run("scale_in").status == "FAILED"
+        world.run_for(HOUR)
+        sent = [one["document"] for one in world.account.commands.values() if one["instance"] == sources[0]]
+        assert (sent.count("start_replication"), sources) == (1, alive(world))
+
+
+def test_a_serving_replica_that_becomes_the_source_and_leaves_the_endpoint_is_left_alone() -> None:
+    """The sweep brings no source back behind the endpoint, and never makes it follow itself."""
+    with a_world() as world:
+        served(world)
+        source = outside.fail_over_to_peak(world, "orders")
+        world.endpoint.deregister(world.clusters.settings("orders"), source)
+        world.run_for(2 * HOUR)
+        sent = [one["document"] for one in world.account.commands.values() if one["instance"] == source]
+        assert (sent.count("start_replication"), source in registered(world)) == (1, False)
+        assert alive(world) == [source]
+
+
 @pytest.mark.parametrize("state", ["PrepareDonor", "CreateSnapshots"])
 def test_a_donor_that_becomes_the_source_is_not_used(state: str) -> None:
     """I2: the only base replica is promoted after it was chosen."""

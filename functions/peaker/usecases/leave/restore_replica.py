@@ -23,6 +23,7 @@ from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import lost_in_silence
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
+from peaker.usecases.run.tear_down import require_not_source
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandRunning, InstanceNotOnline, ReplicaNeeded
 
@@ -57,7 +58,8 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     A replica whose database or instance was stopped already is started and catches up first; so is one that the
     endpoint finds unhealthy: its host may have booted anew; and one that was out of the endpoint while there may have
     been a failover. Where its host fails once more, all of it is done again, out of the endpoint.
-    One that is parked stays so: parking was what the run was to do.
+    One that is parked stays so: parking was what the run was to do. Raises NotOwned for one that a failover made the
+    source: it follows nobody (I2).
     """
     failure = step.failure.innermost()
     chosen = ports.ledger.run(step.run_id).part(RunReplica)
@@ -82,6 +84,7 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
             standing="lost",
             failure=failure,
         )
+    require_not_source(instance_id, ports.compute.instance(instance_id).tags)
     settings = ports.clusters.settings(step.cluster)
     if times := _times_brought_back(ports, step, settings, row, chosen):
         _bring_back(ports, step, settings, instance_id, times)

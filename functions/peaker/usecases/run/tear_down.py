@@ -20,7 +20,7 @@ from peaker.usecases.run.lost_answers import why_unseen
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, NotOwned, ResourceNotFound
-from peaker_contract.names import OWNER_TAG, RUN_TAG
+from peaker_contract.names import OWNER_TAG, ROLE_TAG, RUN_TAG
 
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
 
@@ -273,6 +273,7 @@ def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row:
 
     Raises LeaseLost for a late call of a run that was fenced: nothing stands between this and the call itself.
     """
+    require_not_source(resource_id, tags)
     problems = []
     if tags.get(OWNER_TAG) != job.ports.environment:
         problems.append(f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {job.ports.environment!r}")
@@ -286,3 +287,9 @@ def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row:
             f"{resource_id} is left alone, since only what Peaker made is deleted (I1): {'; '.join(problems)}"
         )
     job.ports.ledger.require_lease(job.holder)
+
+
+def require_not_source(instance_id: str, tags: Mapping[str, str]) -> None:
+    """Raises NotOwned for an instance that a failover made the cluster's source (I2)."""
+    if tags.get(ROLE_TAG) == "source":
+        raise NotOwned(f"{instance_id} is left alone: it is the source (I2)")

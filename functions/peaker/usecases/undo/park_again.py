@@ -18,6 +18,7 @@ from peaker.usecases.run.tear_down import (
     TearDown,
     cancel_commands,
     remove_targets,
+    require_not_source,
     tear_down,
 )
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
@@ -52,7 +53,9 @@ def _wait(step: StepInput, waiting: list[str]) -> None:
 
 def _stop(ports: Ports, step: StepInput, instance_id: str, builder: str) -> DatabaseStopped | None:
     """Stop database and instance; None when the database could not say where it stood. Raises UndoInProgress."""
-    state = ports.compute.instance(instance_id).state
+    instance = ports.compute.instance(instance_id)
+    require_not_source(instance_id, instance.tags)
+    state = instance.state
     answers = state == "running" and ports.commands.agent(instance_id).is_online
     if state == "stopped":
         return _position(ports, step, instance_id)

@@ -19,7 +19,7 @@ from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import is_leaving, lost_volumes
 from peaker.usecases.leave.stop_replica import stop_owned_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
+from peaker.usecases.run.tear_down import TearDown, delete_snapshots, require_not_source, tear_down
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotOwned, ResourceNotFound, RetirementRefused, UndoInProgress
 from peaker_contract.names import OWNER_TAG, RUN_TAG
@@ -61,6 +61,7 @@ def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     """
     row = _row(ports, holder, leftover)
     instance = ports.compute.instance(row.instance_id)
+    require_not_source(row.instance_id, instance.tags)
     ports.ledger.settle(
         holder,
         RunReplica(instance_id=row.instance_id, builder=row.run_id, running_since=instance.launched_at),
@@ -223,8 +224,9 @@ def _leave_endpoint(ports: Ports, holder: Holder, settings: ClusterSettings, row
 
 
 def _require_owned(ports: Ports, instance_id: str, builder: str) -> None:
-    """I1: tags read anew immediately before the call. Raises NotOwned."""
+    """I1, I2: tags read anew immediately before the call. Raises NotOwned."""
     tags = ports.compute.instance(instance_id).tags
+    require_not_source(instance_id, tags)
     if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
         raise NotOwned(
             f"{instance_id} is left alone, its tags do not say that {builder} of {ports.environment} made it (I1)"
