@@ -12,6 +12,7 @@ from peaker.usecases.join.start_database import start_parameters
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of
+from peaker.usecases.run.tear_down import require_not_source
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
 
@@ -22,12 +23,14 @@ def bring_database_back(
     """Start the database, follow the source, catch up: three commands under steps of their own, each of the `times`.
 
     After a failover on the way the last two are sent again, with the new source.
-    Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails.
+    Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails, NotOwned for the source.
     """
     builder = builder_of(ports.ledger.run(step.run_id))
     source = gather_fleet(ports, settings).source
     if isinstance(source, Unknown):
         raise LedgerInconsistent(f"{instance_id} cannot follow the source: {source.why}")
+    if source.instance_id == instance_id:
+        require_not_source(instance_id, source.tags)
     follow = {"RunId": builder, "SourceHost": source.private_ip}
     documents = (
         ("start_database", "", start_parameters(ports, step, instance_id)),

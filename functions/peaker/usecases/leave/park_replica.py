@@ -18,6 +18,7 @@ from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
+from peaker.usecases.run.tear_down import require_not_source
 from peaker_contract.errors import LedgerInconsistent, ParkingInProgress
 
 
@@ -38,7 +39,9 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
     settings = ports.clusters.settings(step.cluster)
     chosen = settled(ports, step, RunReplica)
     instance_id = chosen.instance_id
-    state = ports.compute.instance(instance_id).state
+    instance = ports.compute.instance(instance_id)
+    require_not_source(instance_id, instance.tags)
+    state = instance.state
     if state not in {"stopping", "stopped"}:
         if not stop_commands(ports, step.run_id, step.step):
             require_removable(ports, settings, instance_id)
