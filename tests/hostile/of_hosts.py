@@ -264,18 +264,10 @@ def _arguments() -> Iterator[EntryPoint]:
         _stored_policy_is_read,
     )  # fmt: skip
     yield EntryPoint(
-        "health peers",
-        JSON_TEXT,
-        policy.parse_peers,
-        (PEERS,),
-        refused,
-        _peers_are_names,
-    )
-    yield EntryPoint(
         "arguments of host commands", WORDS, _parsed_words,
         (
             ["start_replication", "--run-id", RUN, "--source-host", "10.77.0.10"],
-            ["report_health", "--run-id", RUN, "--peers", json.dumps(PEERS), "--lag-seconds", "5"],
+            ["report_health", "--run-id", RUN, "--health", json.dumps(POLICY)],
             ["start_prewarm", "--run-id", RUN, "--background-rate-mib-per-s", "0"],
             ["prepare_base", "--run-id", RUN, "--engine", "mysql", "--health-port", "9200", "--filesystems",
              "/var/lib/mysql=xfs", "--least-binlog-seconds", "9", "--health", "{}"],
@@ -692,12 +684,6 @@ def _sets_hold_together(case: Any, answer: Any) -> None:
             assert not any(array.uuid.startswith("-") for array in stack.arrays)
 
 
-def _peers_are_names(case: Any, answer: Any) -> None:
-    told_plainly(case, answer)
-    if not isinstance(answer, Exception):
-        assert all(one.address.isprintable() and not set(one.address) & set(" /@#?\\") for one in answer)
-
-
 def _stored_policy_is_read(case: Any, answer: Any) -> None:
     """What is stored must be what the responder can go by."""
     told_plainly(case, answer)
@@ -705,7 +691,8 @@ def _stored_policy_is_read(case: Any, answer: Any) -> None:
         settings = host_settings()
         Path(settings.health_policy_file).unlink(missing_ok=True)
         policy.store_policy(settings, answer)
-        policy.load_policy(settings)
+        peers = policy.load_policy(settings).peers
+        assert all(one.address.isprintable() and not set(one.address) & set(" /@#?\\") for one in peers)
 
 
 def _run_ids_are_names(case: Any, answer: Any) -> None:

@@ -154,5 +154,5 @@ def test_a_damaged_health_policy_is_stored_anew() -> None:
     Path(settings.health_policy_file).write_text('{"lag_seconds": ', encoding="utf-8")
     with pytest.raises(UnreadableFile, match=r"health\.json cannot be read"):
         policy.load_policy(settings)
-    assert policy.store_policy(settings, policy.as_stored(policy.HealthPolicy()))
-    assert policy.load_policy(settings) == policy.HealthPolicy()
+    assert policy.store_policy(settings, {"floor_replicas": 2})
+    assert policy.load_policy(settings) == policy.HealthPolicy(floor_replicas=2)

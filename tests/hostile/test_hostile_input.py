@@ -26,7 +26,7 @@ def test_hostile_input_is_taken_or_refused_by_name(entry: EntryPoint) -> None:
 
 
 def test_a_parser_that_raises_what_it_does_not_list_is_a_complaint() -> None:
-    entry = ENTRIES["health peers"]
+    entry = ENTRIES["health policy"]
     careless = EntryPoint("careless", entry.form, lambda case: 1 / 0, entry.examples, (ValueError,))
     why, _ = campaign.complaint_of(careless, "[]")
     assert why is not None
@@ -39,7 +39,7 @@ def test_a_parser_that_never_ends_is_a_complaint(monkeypatch: pytest.MonkeyPatch
             pass
 
     monkeypatch.setattr(campaign, "SECONDS_AT_MOST", 0.05)
-    entry = ENTRIES["health peers"]
+    entry = ENTRIES["health policy"]
     why, _ = campaign.complaint_of(EntryPoint("slow", entry.form, forever, entry.examples, ()), "[]")
     assert why is not None
     assert "of the processor" in why

@@ -23,7 +23,7 @@ GOOD = {"PackageUrl": VALUES["BlockListUrl"], **VALUES}
 OBEYED = set("`$\\\"'<>|;&(){}*?[]#~! \t\n\r\x00")
 # Parameters that hold JSON or a presigned address; in double quotes these are letters.
 WITH_SIGNS = {
-    "Donor": '[]{}":;()? ', "Volumes": '[]{}":', "Layout": '[]{}":', "Health": '{}":', "Peers": '[]{}":',
+    "Donor": '[]{}":;()? ', "Volumes": '[]{}":', "Layout": '[]{}":', "Health": '[]{}":',
     "BlockListUrl": "?#$&()*;!~", "PackageUrl": "?#$&()*;!~",
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict
 
-from peaker_host.machine.command import Command, Context, Parameter, count, not_negative, port
+from peaker_host.machine.command import Command, Context, Parameter, port
 from peaker_host.machine.errors import InvalidArgument
 
 
@@ -23,19 +23,11 @@ def _report_health(context: Context) -> Dict[str, Any]:
     from peaker_host.database.client_reads import measure_reads
     from peaker_host.database.mysql_client import admin_client
     from peaker_host.database.page_list import restore_dump_settings
-    from peaker_host.health.policy import HealthPolicy, parse_peers
     from peaker_host.health.responder import report_health
 
     client = admin_client(context.settings, context.processes)
     restore_dump_settings(client, context.settings)
-    arguments = context.arguments
-    policy = HealthPolicy(
-        lag_seconds=arguments.lag_seconds,
-        floor_replicas=arguments.floor_replicas,
-        source_serves_reads=arguments.source_serves_reads == "true",
-        peers=parse_peers(arguments.peers),
-    )
-    reported = report_health(context.settings, context.processes, policy)
+    reported = report_health(context.settings, context.processes, context.arguments.health)
     return {**reported, **measure_reads(context.settings, client)}
 
 
@@ -57,19 +49,9 @@ COMMANDS = (
     Command(
         "report_health",
         "Store what the health responder goes by, and say what it answers now",
-        '--run-id R --peers \'[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]\'',
+        '--run-id R --health \'{"peers":[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]}\'',
         _report_health,
-        (
-            Parameter("--peers", "JSON list of instance_id and address: other replicas", default="[]"),
-            Parameter("--floor-replicas", "below so many good ones lag ejects nobody", count, 1),
-            Parameter("--lag-seconds", "highest lag that is good", not_negative, 5.0),
-            Parameter(
-                "--source-serves-reads",
-                "whether a source may answer good",
-                default="false",
-                choices=("true", "false"),
-            ),
-        ),
+        (Parameter("--health", "what the health responder goes by, JSON", health_policy, {}),),
     ),
     Command(
         "set_maintenance",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Dict, Tuple
 
 from peaker_host.machine.errors import InvalidArgument, UnreadableFile
@@ -43,7 +43,10 @@ class HealthPolicy:
 
 def parse_policy(text: str) -> Dict[str, Any]:
     """The policy's fields out of JSON. Raises InvalidArgument that names the wrong one."""
-    content = _parsed(text, "health")
+    try:
+        content = parsed_json(text)
+    except ValueError as error:
+        raise InvalidArgument(f"health: not JSON: {error}") from error
     known = {field.name for field in fields(HealthPolicy)}
     if not isinstance(content, dict):
         raise InvalidArgument("health: must be a JSON object")
@@ -54,11 +57,6 @@ def parse_policy(text: str) -> Dict[str, Any]:
             )
         _check_field(name, value)
     return content
-
-
-def parse_peers(text: str) -> Tuple[Peer, ...]:
-    """The cluster's other replicas: a JSON list of instance_id and address. Raises InvalidArgument."""
-    return _peers(_parsed(text, "peers"))
 
 
 def store_policy(settings: Settings, policy: Dict[str, Any]) -> bool:
@@ -88,11 +86,6 @@ def load_policy(settings: Settings) -> HealthPolicy:
         except InvalidArgument as error:
             raise UnreadableFile(f"{path}: {str(error)[:300]}; {_STORED_ANEW}") from error
         return HealthPolicy(**{**stored, "peers": _peers(stored.get("peers", []))})
-
-
-def as_stored(policy: HealthPolicy) -> Dict[str, Any]:
-    """The form in which the file holds it."""
-    return dict(asdict(policy), peers=[asdict(peer) for peer in policy.peers])
 
 
 def _check_field(name: str, value: Any) -> None:
@@ -127,10 +120,3 @@ def _peers(content: Any) -> Tuple[Peer, ...]:
 def _shown(value: Any) -> str:
     """A value of others, short enough for a message."""
     return ascii(value) if isinstance(value, float) else ascii(str(value)[:200])
-
-
-def _parsed(text: str, what: str) -> Any:
-    try:
-        return parsed_json(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{what}: not JSON: {error}") from error

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.health.policy import HealthPolicy, as_stored, load_policy, store_policy
+from peaker_host.health.policy import HealthPolicy, load_policy, store_policy
 from peaker_host.health.sample import FAULT, FULL, LAG, Sample, SourceSilence, free_disk_percents, take_sample
 from peaker_host.health.serving_floor import FloorDecision, ask_peers, may_keep_serving, read_health
 from peaker_host.health.unit import UNIT, install_health_service
@@ -174,12 +174,12 @@ def answer_now(state: HealthState, settings: Settings) -> Tuple[int, Dict[str, A
     return status, {**body, "draining": is_draining(settings, time.time())}
 
 
-def report_health(settings: Settings, processes: Processes, policy: HealthPolicy) -> Dict[str, Any]:
+def report_health(settings: Settings, processes: Processes, policy: Dict[str, Any]) -> Dict[str, Any]:
     """Store what the responder goes by, and say what it answers now. Starts it when it does not run.
 
     Raises ResponderUnreachable when it does not answer.
     """
-    changed = store_policy(settings, as_stored(policy))
+    changed = store_policy(settings, policy)
     try:
         status, body = await_responder(settings, 0.0)
     except ResponderUnreachable:

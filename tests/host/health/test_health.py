@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from host_bench import Host, ScriptedProcesses, answering, json_row, status
 from peaker_host.database.mysql_client import admin_client
-from peaker_host.health.policy import HealthPolicy, Peer, load_policy, parse_peers, parse_policy, store_policy
+from peaker_host.health.policy import HealthPolicy, Peer, load_policy, parse_policy, store_policy
 from peaker_host.health.responder import (
     HealthState,
     Sampler,
@@ -311,11 +311,11 @@ def test_report_health_stores_the_policy_and_says_what_is_answered(
 ) -> None:
     ask_until(responder, 200)
     host.configure(health_port=urllib.parse.urlsplit(responder).port)
-    policy = HealthPolicy(peers=parse_peers('[{"instance_id":"i-1","address":"10.0.0.1"}]'))
+    policy = parse_policy('{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}]}')
     first = report_health(host.settings, programs, policy)
     assert (first["http_status"], first["state"], first["policy_changed"]) == (200, "good", True)
     assert report_health(host.settings, programs, policy)["policy_changed"] is False
-    assert load_policy(host.settings) == policy
+    assert load_policy(host.settings).peers == (Peer("i-1", "10.0.0.1"),)
     assert not programs.said("systemctl"), "it runs"
 
 
@@ -327,7 +327,7 @@ def test_report_health_starts_a_responder_that_does_not_run(
         host.configure(health_port=free.getsockname()[1])
     programs.on("systemctl")
     with pytest.raises(ResponderUnreachable):
-        report_health(host.settings, programs, HealthPolicy())
+        report_health(host.settings, programs, {})
     assert len(programs.said("restart", UNIT)) == 1
 
 

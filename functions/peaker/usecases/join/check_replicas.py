@@ -104,13 +104,13 @@ def policy_parameters(
         for one in replicas
         if one.instance_id != instance.instance_id
     ]
-    return {
-        "RunId": f"check-{settings.name}",
-        "Peers": json.dumps(peers, separators=(",", ":")),
-        "FloorReplicas": str(settings.health.floor_replicas),
-        "LagSeconds": f"{settings.gates.lag_seconds:g}",
-        "SourceServesReads": "true" if settings.read_endpoint.source_serves_reads else "false",
+    policy = {
+        "lag_seconds": settings.gates.lag_seconds,
+        "floor_replicas": settings.health.floor_replicas,
+        "source_serves_reads": settings.read_endpoint.source_serves_reads,
+        "peers": peers,
     }
+    return {"RunId": f"check-{settings.name}", "Health": json.dumps(policy, separators=(",", ":"))}
 
 
 def _ask(

@@ -57,13 +57,12 @@ def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -
     assert (figures.registered, figures.serving, figures.unreported) == (2, 2, 0)
     told = dict(zip((host for _, host, _ in ports.commands.sent), ports.commands.parameters, strict=True))
     assert set(told) == {FIRST, SECOND}
-    assert json.loads(told[FIRST]["Peers"]) == [{"instance_id": SECOND, "address": "10.77.3.2"}]
-    assert told[SECOND] == {
-        "RunId": "check-orders",
-        "Peers": f'[{{"instance_id":"{FIRST}","address":"10.77.3.1"}}]',
-        "FloorReplicas": "1",
-        "LagSeconds": f"{orders().gates.lag_seconds:g}",
-        "SourceServesReads": "false",
+    assert json.loads(told[FIRST]["Health"])["peers"] == [{"instance_id": SECOND, "address": "10.77.3.2"}]
+    assert json.loads(told[SECOND]["Health"]) == {
+        "lag_seconds": orders().gates.lag_seconds,
+        "floor_replicas": 1,
+        "source_serves_reads": False,
+        "peers": [{"instance_id": FIRST, "address": "10.77.3.1"}],
     }
 
 
@@ -90,7 +89,7 @@ class TestAReplicaThatDrains:
         ports.commands.results["report_health"] = answers()
         figures = check_replicas(ports, "orders", never)
         assert (figures.registered, figures.serving) == (1, 1)
-        assert ports.commands.parameters[0]["Peers"] == "[]"
+        assert json.loads(ports.commands.parameters[0]["Health"])["peers"] == []
         assert set(figures.replica_values()) == {FIRST}
 
     @pytest.mark.parametrize("by", ["endpoint", "ledger"])
