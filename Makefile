@@ -22,7 +22,7 @@ test-storage: setup-storage  ## md and LVM layouts on a kernel that has them, in
 	PEAKER_TEST_STORAGE=1 PYTHONPATH=tests/storage $(PYTHON) -m pytest tests/storage -x -s --timeout 0
 
 soak: setup-all  ## a thousand random plans over two clusters, audited (make soak SEED=17: one again, shortened if it fails)
-	$(PYTHON) -m bench.faults.soak $(if $(SEED),--seed $(SEED))
+	$(PYTHON) -m bench.faults $(if $(SEED),--seed $(SEED),--only soak)
 
 model: setup-all  ## the lease and ledger protocol in every order of events (bench/model/README.md), figures in build/bench/faults.json
 	$(PYTHON) -m bench.model.check

@@ -49,31 +49,33 @@ class Retrier:
 
 
 # How often more than in a call that ends, for each hour in which a state looks again and again.
-_BUSY_PER_HOUR, _NO_ANSWERS_PER_HOUR = 4, 2
-# Tries over an hour, for which DynamoDB or Lambda has been away at most: full jitter waits half of the interval on
-# average, and the intervals grow to _LONGEST_PAUSE_SECONDS.
-_AN_HOUR = 29
+_BUSY_PER_HOUR, _CRASHES_PER_HOUR = 4, 2
+# No service of AWS has been away for longer than an hour as a rule. Full jitter waits between nothing and the interval,
+# which grows to _LONGEST_PAUSE_SECONDS: so many tries last an hour also where it draws short ones.
+_AN_HOUR = 40
 _LONGEST_PAUSE_SECONDS = 300
 
 
-# Lambda did not take the call, or did not answer for it: the account's concurrency is used up, or Lambda is away.
+# Lambda did not take the call, or did not answer for it: the account's concurrency is used up, or Lambda is away; or
+# the function reached its end because another service answers slowly.
 _LAMBDA_BUSY = (
+    "Sandbox.Timedout",
+    "States.Timeout",
     "Lambda.ClientExecutionTimeoutException",
     "Lambda.ServiceException",
     "Lambda.AWSLambdaException",
     "Lambda.SdkClientException",
     "Lambda.TooManyRequestsException",
 )
-_NO_ANSWER_OF_THE_FUNCTION = (
+_CRASHED = (
     "Lambda.Unknown",
     "Runtime.ExitError",
     "Runtime.HandlerNotFound",
     "Runtime.ImportModuleError",
-    "Sandbox.Timedout",
 )
 
 
-def _aws_busy(hours: float = 0) -> Retrier:
+def _aws_busy(hours: float) -> Retrier:
     return Retrier(
         ("Throttled", "AwsUnavailable", *_LAMBDA_BUSY),
         interval_seconds=5,
@@ -81,21 +83,21 @@ def _aws_busy(hours: float = 0) -> Retrier:
         backoff_rate=2,
         max_delay_seconds=_LONGEST_PAUSE_SECONDS,
         jitter=True,
-        reason="AWS limits the rate or does not answer, for an hour at the longest; its guides ask for backoff with "
-        "jitter.",
+        reason="AWS limits the rate, is slow or does not answer, for an hour at the longest; its guides ask for "
+        "backoff with jitter.",
     )
 
 
-def _no_answer_of_the_function(*more: str, hours: float = 0) -> Retrier:
+def _crashed(hours: float) -> Retrier:
     return Retrier(
-        (*_NO_ANSWER_OF_THE_FUNCTION, *more),
+        _CRASHED,
         interval_seconds=2,
-        max_attempts=6 + math.ceil(_NO_ANSWERS_PER_HOUR * hours),
+        max_attempts=6 + math.ceil(_CRASHES_PER_HOUR * hours),
         backoff_rate=2,
         max_delay_seconds=60,
         jitter=True,
-        reason="The function crashed or was late, or a deployment is between its code and its configuration; every "
-        "function may run twice (I10).",
+        reason="The function crashed, or a deployment is between its code and its configuration; every function may "
+        "run twice (I10).",
     )
 
 
@@ -106,7 +108,7 @@ def standard_of_calls(waits: Sequence[Retrier] = ()) -> tuple[Retrier, Retrier]:
     for hours has as many more: the ninth look that AWS throttles within half a day must not undo a build.
     """
     hours = sum(wait.hours for wait in waits)
-    return (_aws_busy(hours), _no_answer_of_the_function("States.Timeout", hours=hours))
+    return (_aws_busy(hours), _crashed(hours))
 
 
 # On every state that starts another workflow. What fails inside of that (States.TaskFailed) is its own affair. AWS's
@@ -125,10 +127,10 @@ STANDARD_OF_STARTS = (
         interval_seconds=10,
         max_attempts=10,
         backoff_rate=2,
-        max_delay_seconds=120,
-        jitter=True,
+        max_delay_seconds=900,
         reason="The account's executions or its rate of starts, which all workflows share, are used up, or Step "
-        "Functions does not answer, for a while; a second start of the same name is the same one.",
+        "Functions does not answer, for an hour at the longest; a second start of the same name is the same one. Few "
+        "tries, because a Map may have 200 starts in one history, and no jitter, which would halve their time.",
     ),
 )
 

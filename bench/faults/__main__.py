@@ -5,15 +5,14 @@ Examples:
   python -m bench.faults --only matrix        one part; its figures replace the old ones
   python -m bench.faults --cell scale_out/RegisterReplica/endpoint.register/late/stop
                                               one cell of the matrix again, with all that was called
+  python -m bench.faults --seed 17            one plan of the soak again, shortened if it fails
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,8 +21,9 @@ from bench.faults import figures
 from bench.faults.cells import cells, named
 from bench.faults.figures import Figures
 from bench.faults.interleavings import interleavings
-from bench.faults.matrix import Result, run_cell, run_cells
-from bench.faults.soak import PLANS, soak
+from bench.faults.matrix import Result, run_cell
+from bench.faults.outages import outages
+from bench.faults.soak import PLANS, run_seed, shortened, soak
 from bench.faults.sweep_looks import looks_of_others, oldest_look_minutes
 from bench.model.check import every_order_of_events
 
@@ -51,9 +51,12 @@ def main(argv: Sequence[str]) -> int:
         "--only", nargs="+", choices=PARTS, help="these parts; their figures replace the old ones"
     )
     parser.add_argument("--cell", help="run one cell of the matrix again and tell what happened")
+    parser.add_argument("--seed", type=int, help="run one plan of the soak again; shortened if it fails")
     arguments = parser.parse_args(argv)
     if arguments.cell:
         return replay(parser, arguments.cell)
+    if arguments.seed is not None:
+        return replay_plan(arguments.seed)
     told: Figures = {}
     for name in arguments.only or PARTS:
         print(f"{name} ...", flush=True)
@@ -67,18 +70,13 @@ def matrix() -> Figures:
     chosen = list(cells())
     failed: list[Result] = []
     kinds: Counter[str] = Counter()
-    longest, began, done, told = 0.0, time.monotonic(), 0, 0.0
-    for result in run_cells(chosen, processes=os.cpu_count() or 1):
-        done += 1
+    longest = 0.0
+    for result in figures.each(run_cell, chosen, "cells"):
         longest = max(longest, result.lease_seconds)
         if not result.passed:
             failed.append(result)
             kinds.update({finding.kind for finding in result.findings})
             tell(result)
-        if time.monotonic() - told > 2:
-            told = time.monotonic()
-            print(f"\r{done} of {len(chosen)} cells, {told - began:.0f} s", end="", flush=True)
-    print(f"\r{done} of {len(chosen)} cells, {time.monotonic() - began:.0f} s")
     return {
         "matrix cells run": figures.at_least(len(chosen), LEAST_CELLS),
         "matrix cells passed": figures.exactly(len(chosen) - len(failed), len(chosen)),
@@ -109,6 +107,17 @@ def replay(parser: argparse.ArgumentParser, name: str) -> int:
     return 0 if result.passed else 1
 
 
+def replay_plan(seed: int) -> int:
+    """One plan again, without what its failure does not need."""
+    outcome = run_seed(seed)
+    if outcome.findings:
+        print(f"seed {seed} fails; without what the failure does not need:", flush=True)
+        outcome = shortened(outcome)
+    for line in (*outcome.events, *(f"{one.kind}: {one.text}" for one in outcome.findings)):
+        print(line)
+    return 1 if outcome.findings else 0
+
+
 def forbidden_calls() -> Figures:
     """Every forbidden call of every role (tests/deployed); it lays down how many were tried and refused itself."""
     command = [sys.executable, "-m", "pytest", "tests/deployed", "-m", "every_state"]
@@ -131,14 +140,10 @@ def sweep_looks() -> Figures:
     return {"sweep_oldest_look_minutes": figures.at_most(oldest_look_minutes(looks, until=3600.0), 10)}
 
 
-def random_plans() -> Figures:
-    """A thousand of them."""
-    return soak(range(PLANS))
-
-
 PARTS: Mapping[str, Callable[[], Figures]] = {
     "matrix": matrix,
-    "soak": random_plans,
+    "outages": outages,
+    "soak": lambda: soak(range(PLANS)),
     "sweep": sweep_looks,
     "model": every_order_of_events,
     "interleavings": interleavings,

@@ -42,8 +42,6 @@ OF_A_CALL = (
     "timed out after",
     "late",
 )
-# Of what a command is for.
-OF_A_COMMAND = ("host restarts",)
 # Of the function as a whole.
 OF_A_FUNCTION = ("crash before", "crash in the middle", "crash after")
 # For one try of the state or for all of them, or with a stop at that moment, whose event comes once, twice or never.
@@ -168,7 +166,7 @@ def cells() -> Iterator[Cell]:
     for (workflow, state), (situation, calls) in reached().items():
         for call in targets(calls):
             for variant in (None, DNS) if call.startswith("endpoint.") else (None,):
-                faults = (*OF_A_CALL, *(OF_A_COMMAND if call == "commands.send" else ()))
+                faults = (*OF_A_CALL, *(("host restarts",) if call == "commands.send" else ()))
                 for fault, mode in product(faults, MODES):
                     yield Cell(situation, workflow, state, call, fault, mode, variant)
         middle = calls[len(calls) // 2]
@@ -179,23 +177,16 @@ def cells() -> Iterator[Cell]:
 
 
 def _cells_of_a_batch() -> Iterator[Cell]:
-    """Faults of one of several members, or of what they share."""
+    """Faults of one of several members, or of what they share; in a member's own state also its stop alone."""
     for situation in BATCHES:
-        for key, calls in passed(situation).items():
-            yield from _cells_of_members(situation, key, calls, BATCH)
-
-
-def _cells_of_members(
-    situation: str, at: tuple[str, str], calls: tuple[str, ...], variant: str
-) -> Iterator[Cell]:
-    """Faults at one state of a batch; in a member's own one, also a person who stops that member alone."""
-    workflow, state = at
-    modes = MODES if workflow == SITUATIONS[situation].workflow else (*MODES, STOP_MEMBER)
-    for call, fault, mode in product(targets(calls), OF_A_BATCH, modes):
-        yield Cell(situation, workflow, state, call, fault, mode, variant)
-    middle = calls[len(calls) // 2]
-    for fault, mode in product(OF_A_FUNCTION, modes):
-        yield Cell(situation, workflow, state, middle, fault, mode, variant)
+        for (workflow, state), calls in passed(situation).items():
+            modes = MODES if workflow == SITUATIONS[situation].workflow else (*MODES, STOP_MEMBER)
+            middle = calls[len(calls) // 2]
+            for call, fault, mode in (
+                *product(targets(calls), OF_A_BATCH, modes),
+                *product((middle,), OF_A_FUNCTION, modes),
+            ):
+                yield Cell(situation, workflow, state, call, fault, mode, BATCH)
 
 
 def named(name: str) -> Cell:

@@ -7,8 +7,12 @@ its own and leaves those of others.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +21,20 @@ RESULT = Path(__file__).resolve().parents[2] / "build" / "bench" / "faults.json"
 
 Figure = dict[str, object]
 Figures = Mapping[str, Figure]
+GivenT = TypeVar("GivenT")
+ResultT = TypeVar("ResultT")
+
+
+def each(work: Callable[[GivenT], ResultT], chosen: Sequence[GivenT], noun: str) -> Iterator[ResultT]:
+    """The results in the order in which they come, from a process for each processor; prints how far it is."""
+    began = told = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        for done, result in enumerate(pool.imap_unordered(work, chosen, chunksize=8), start=1):
+            yield result
+            if time.monotonic() - told > 2:
+                told = time.monotonic()
+                print(f"\r{done} of {len(chosen)} {noun}, {told - began:.0f} s", end="", flush=True)
+    print(f"\r{len(chosen)} {noun} in {time.monotonic() - began:.0f} s")
 
 
 def exactly(value: int, must: int) -> Figure:

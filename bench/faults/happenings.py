@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.faults.plans import CLUSTERS, FAULTS, SWEEP_FAULTS, Event
@@ -16,6 +15,7 @@ from sim.workflows.interferences import (
     DiesAfter,
     DiesAtTheEnd,
     DiesBefore,
+    Down,
     LandsLate,
     LosesAnswer,
     Raises,
@@ -24,17 +24,30 @@ from sim.workflows.versions import next_version
 from sim.world import World
 
 SWEEP = "sweep_orphans"
-# The ports of one service of AWS, which are down together.
-SERVICES = (
-    ("compute", "storage"),
-    ("lease", "ledger"),
-    ("commands",),
-    ("endpoint",),
-    ("readings",),
-    ("executions",),
-    ("clusters",),
-    ("run_files", "package"),
-)
+# The ports of each service of AWS, which are down together.
+SERVICES: Mapping[str, tuple[str, ...]] = {
+    "EC2": ("compute", "storage", "snapshot_blocks"),
+    "DynamoDB": ("lease", "ledger", "past_runs"),
+    "SSM commands": ("commands",),
+    "read endpoint": ("endpoint",),
+    "CloudWatch": ("readings",),
+    "Step Functions": ("executions",),
+    "SSM parameters": ("clusters", "stored_prices"),
+    "S3": ("run_files", "package"),
+}
+# The workflow, the load that asks for it, and what an automatic start says.
+STARTS: Mapping[str, tuple[str, tuple[float, float, float], Mapping[str, Any]]] = {
+    "scale_out": ("scale_out", (250, 3, 0), {}),
+    "scale_in": ("scale_in", (10, 1, 1), {}),
+    "automatic_out": ("scale_out", (250, 3, 0), {"trigger": {"kind": "schedule"}}),
+    "automatic_in": ("scale_in", (10, 1, 2), {"trigger": {"kind": "schedule"}}),
+}
+TO_A_PEAK: Mapping[str, Callable[[World, str], object]] = {
+    "terminate": lambda world, instance_id: world.compute.terminate(instance_id),
+    "restart": outside.restart,
+    "detach": outside.detach,
+    "stop_instance": outside.stop,
+}
 # What a new version of the settings says differently.
 CHANGES: tuple[Mapping[str, Mapping[str, Any]], ...] = (
     {"ramp": {"step_seconds": 90}},
@@ -46,18 +59,6 @@ CHANGES: tuple[Mapping[str, Mapping[str, Any]], ...] = (
     {"retirement": {"park": "never", "idle_seconds": 120}},
     {"limits": {"minimum_lifetime_minutes": 1}},
 )
-
-
-@dataclass
-class Down(Interference):
-    """Every call of these ports is refused, for as long as it lasts."""
-
-    ports: tuple[str, ...]
-    error: Exception
-
-    def before(self, invocation: Invocation, call: str) -> None:
-        if call.split(".")[0] in self.ports:
-            raise self.error
 
 
 class Happening:
@@ -79,6 +80,11 @@ class Happening:
             self._due[event.cluster].append(event)
         elif event.what in SWEEP_FAULTS:
             getattr(self, f"_{event.what}", self._of_sweeps.append)(event)
+        elif event.what in STARTS:
+            self._begin(event)
+        elif event.what in TO_A_PEAK:
+            for instance_id in self._peak(event):
+                TO_A_PEAK[event.what](self._world, instance_id)
         elif event.what in ("lost_event", "double_event"):
             self._deliveries.append(event)
         else:
@@ -95,21 +101,10 @@ class Happening:
         freed = next((one["at"] for one in later if one["run_id"] != holder), None)
         return 0.0 if holder == "-" else (self._world.time.seconds if freed is None else freed) - at
 
-    def _scale_out(self, event: Event) -> None:
-        self._world.load(250, 3, cluster=event.cluster)
-        self._world.start("scale_out", event.cluster, count=1 if event.number % 4 else 2)
-
-    def _scale_in(self, event: Event) -> None:
-        self._world.load(10, 1, 1, cluster=event.cluster)
-        self._world.start("scale_in", event.cluster, count=1 if event.number % 4 else 2)
-
-    def _automatic_out(self, event: Event) -> None:
-        self._world.load(250, 3, cluster=event.cluster)
-        self._world.start("scale_out", event.cluster, trigger={"kind": "schedule"})
-
-    def _automatic_in(self, event: Event) -> None:
-        self._world.load(10, 1, 2, cluster=event.cluster)
-        self._world.start("scale_in", event.cluster, trigger={"kind": "schedule"})
+    def _begin(self, event: Event) -> None:
+        workflow, load, given = STARTS[event.what]
+        self._world.load(*load, event.cluster)
+        self._world.start(workflow, event.cluster, **(given or {"count": 1 if event.number % 4 else 2}))
 
     def _stop(self, event: Event) -> None:
         """Of the whole run, or of one member of a batch: then the run goes on."""
@@ -137,24 +132,12 @@ class Happening:
         ]
         return [one for one in running if event.cluster in one.input]
 
-    def _terminate(self, event: Event) -> None:
-        for instance_id in self._peak(event):
-            self._world.compute.terminate(instance_id)
-
     def _deregister(self, event: Event) -> None:
         for instance_id in self._peak(event):
             self._world.endpoint.deregister(self._world.clusters.settings(event.cluster), instance_id)
 
-    def _restart(self, event: Event) -> None:
-        for instance_id in self._peak(event):
-            outside.restart(self._world, instance_id)
-
     def _restart_in_command(self, event: Event) -> None:
         outside.restart_in_command(self._world, event.cluster)
-
-    def _detach(self, event: Event) -> None:
-        for instance_id in self._peak(event):
-            outside.detach(self._world, instance_id)
 
     def _delete_volume(self, event: Event) -> None:
         """As somebody who clears up what is attached nowhere, and detached it for that."""
@@ -167,10 +150,6 @@ class Happening:
         """As somebody's own rule for old snapshots."""
         outside.delete_snapshot(self._world, event.cluster, event.number)
 
-    def _stop_instance(self, event: Event) -> None:
-        for instance_id in self._peak(event):
-            outside.stop(self._world, instance_id)
-
     def _fail_over(self, event: Event) -> None:
         ways = (outside.fail_over_to_standby, outside.fail_over_to_base)
         ways[event.number % 2](self._world, event.cluster)
@@ -178,7 +157,7 @@ class Happening:
     def _outage(self, event: Event) -> None:
         text = "down on purpose"
         error = Throttled(text) if event.number % 2 else AwsUnavailable(text)
-        down = Down(SERVICES[event.number % len(SERVICES)], error)
+        down = Down(list(SERVICES.values())[event.number % len(SERVICES)], error)
         self._down.append((self._world.time.seconds + 60.0 + event.number % 420, down))
 
     def _full_zone(self, event: Event) -> None:

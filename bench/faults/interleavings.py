@@ -87,8 +87,13 @@ def interleavings() -> Figures:
         for part in pool.map(partial(_share, of=processes), range(processes)):
             found.add(part)
     orders, findings = explore_methods()
-    shown(found.findings)
-    return {**_figures(found), **_of_methods(orders, findings)}
+    shown([*found.findings, *findings])
+    return {
+        **_figures(found),
+        "methods of adapters explored": figures.exactly(len(METHODS), len(METHODS)),
+        "orders of two calls of methods at once": figures.at_least(orders, 200),
+        "two calls of methods at once: findings": figures.exactly(len(findings), 0),
+    }
 
 
 def shown(findings: Sequence[Finding]) -> None:
@@ -123,15 +128,6 @@ def _figures(found: Explored) -> dict[str, figures.Figure]:
         "orders of two calls of a step at once": figures.at_least(found.orders, 5000),
         "steps that died after a write": figures.at_least(found.deaths, 300),
         **{f"two calls at once: {text}": figures.exactly(kinds[kind], 0) for kind, text in _KINDS.items()},
-    }
-
-
-def _of_methods(orders: int, findings: Sequence[Finding]) -> dict[str, figures.Figure]:
-    shown(findings)
-    return {
-        "methods of adapters explored": figures.exactly(len(METHODS), len(METHODS)),
-        "orders of two calls of methods at once": figures.at_least(orders, 200),
-        "two calls of methods at once: findings": figures.exactly(len(findings), 0),
     }
 
 

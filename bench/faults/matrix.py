@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.faults.audit import Bounds, Finding, audit, of_cluster, seconds_to_free_lease
@@ -16,8 +15,8 @@ CLUSTER = "orders"
 AN_HOUR = 3600.0
 # Longer than a function that lands late, a look for stopped runs and the roll_back that it starts.
 AT_LEAST = 1500.0
-# A function that never answers is tried again for an hour, in each of two states of roll_back.
-LONGEST_RETRIES = 3 * AN_HOUR
+# A function that never answers is tried again for two hours, in each of two states of roll_back.
+LONGEST_RETRIES = 6 * AN_HOUR
 LOOKED_AT = 300.0
 
 
@@ -100,7 +99,7 @@ def run_cell(cell: Cell) -> Result:
         fault = _Fault(cell, world)
         execution = situation.begin(world, fault.beside)
         world.finish(execution)
-        findings = _let_go_on(world)
+        findings = findings_after(world)
         ends = tuple(_ended(one) for one in world.workflows.executions)
         lease_seconds = seconds_to_free_lease(world.account, CLUSTER, world.stops)
         return Result(cell, fault.hit, findings, lease_seconds, ends, tuple(_story(world)))
@@ -134,7 +133,8 @@ def _story(world: World) -> Iterator[str]:
     return (f"{at:9.1f} s  {text}" for at, text in sorted(told, key=lambda one: one[0]))
 
 
-def _let_go_on(world: World) -> tuple[Finding, ...]:
+def findings_after(world: World) -> tuple[Finding, ...]:
+    """What is wrong an hour after the last run, or after its retries; things go on by themselves meanwhile."""
     world.run_for(AT_LEAST)
     passed, longest = AT_LEAST, world.time.seconds + LONGEST_RETRIES
     while True:
@@ -152,13 +152,3 @@ def _audited(world: World, cluster: str) -> list[Finding]:
     bounds = Bounds(cluster, rules.min_replicas, rules.max_replicas)
     stops = world.stops if cluster == CLUSTER else []
     return audit(of_cluster(world.account, cluster), world.time.seconds, bounds, stops)
-
-
-def run_cells(chosen: Iterable[Cell], processes: int = 1) -> Iterator[Result]:
-    """The results, in the order in which they come; each is its cell's alone, whatever runs beside it."""
-    if processes == 1:
-        yield from map(run_cell, chosen)
-        return
-    # Forked after the cells were made: what that took is done once.
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
-        yield from pool.imap_unordered(run_cell, chosen, chunksize=16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from peaker_contract.errors import AwsCallRejected
@@ -33,7 +34,6 @@ class Situation:
     changes: Mapping[str, Any] = field(default_factory=dict)
     prepare: Callable[[World], None] = lambda world: world.load(250, 2)
     answers: Mapping[str, str] = field(default_factory=dict)
-    scripts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     stopped_at: str | None = None
     stopped_after: tuple[str, str] | None = None
@@ -58,8 +58,6 @@ class Situation:
         """Start it; `beside` may interfere first with every function."""
         for document, error in self.answers.items():
             world.commands.fail(document, error)
-        for document, answer in self.scripts.items():
-            world.commands.scripts[document, None] = [answer] * 1000
         world.compute.ends_within = self.instances_end_within
         given = dict(self.given)
         if given.get("replica") == "peak":
@@ -105,24 +103,12 @@ def beside_another(situation: Situation) -> Situation:
     return replace(situation, neighbour="carts")
 
 
-def _serving(world: World) -> None:
-    world.load(250, 2)
-    built = world.run("scale_out")
+def _serving(world: World, count: int = 1) -> None:
+    world.load(250, count + 1)
+    built = world.run("scale_out") if count == 1 else world.run("scale_out", count=count)
     assert built.status == "SUCCEEDED", built
-    world.load(20, 1, 1)
+    world.load(20, 1, count)
     world.run_for(2 * 3600)
-
-
-def _two_serving(world: World) -> None:
-    world.load(250, 3)
-    built = world.run("scale_out", count=2)
-    assert built.status == "SUCCEEDED", built
-    world.load(20, 1, 2)
-    world.run_for(2 * 3600)
-
-
-def _peak_of_three(world: World) -> None:
-    world.load(350, 4)
 
 
 def _parked(world: World) -> None:
@@ -159,7 +145,11 @@ SITUATIONS: Mapping[str, Situation] = {
     "build without a lease": Situation("scale_out", refused={"AcquireLease": "lease.acquire"}),
     "build fails": Situation("scale_out", answers=LATE_FAILURE),
     "batch of three": Situation(
-        "scale_out", {"count": 3}, changes=OF_THREE, prepare=_peak_of_three, children_outlive=True
+        "scale_out",
+        {"count": 3},
+        changes=OF_THREE,
+        prepare=lambda world: world.load(350, 4),
+        children_outlive=True,
     ),
     "build and its undo fail": Situation(
         "scale_out",
@@ -230,7 +220,7 @@ SITUATIONS: Mapping[str, Situation] = {
         "scale_in",
         {"count": 2},
         changes={**PARKING, "max_replicas": 3},
-        prepare=_two_serving,
+        prepare=partial(_serving, count=2),
         children_outlive=True,
     ),
 }

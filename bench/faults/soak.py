@@ -3,20 +3,14 @@
 A plan is a list of events, each of its own: without one of them the others mean the same. A plan that fails is made
 shorter, event by event, for as long as it still fails.
 
-    python -m bench.faults.soak                      1,000 plans; figures in build/bench/faults.json
-    python -m bench.faults.soak --seed 17            one plan again, shortened if it fails, with what was found
-    make soak, make soak SEED=17                     the same
+    python -m bench.faults --only soak    1,000 plans; figures in build/bench/faults.json
+    python -m bench.faults --seed 17      one plan again, shortened if it fails, with what was found
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
-import sys
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -115,66 +109,20 @@ def run_seed(seed: int) -> Outcome:
     return run(seed, plan(seed))
 
 
-def run_seeds(seeds: Iterable[int], processes: int) -> Iterator[Outcome]:
-    """In the order in which they end."""
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
-        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run, print, write the figures; 1 when a plan fails."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.faults.soak",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--seed", type=int, help="this plan alone")
-    parser.add_argument("--plans", type=int, default=PLANS, help=f"how many (default {PLANS})")
-    parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
-    given = parser.parse_args(argv)
-    if given.seed is not None:
-        return _replay(given.seed)
-    told = figures.written(soak(range(given.first, given.first + given.plans)))
-    figures.shown({name: one for name, one in told.items() if name.startswith("soak")})
-    return 0 if all(one["holds"] for name, one in told.items() if name.startswith("soak")) else 1
-
-
-def _replay(seed: int) -> int:
-    outcome = run_seed(seed)
-    if outcome.findings:
-        print(f"seed {seed} fails; without what the failure does not need:", flush=True)
-        outcome = shortened(outcome)
-    for event in outcome.events:
-        print(event)
-    for finding in outcome.findings:
-        print(f"{finding.kind}: {finding.text}")
-    return 1 if outcome.findings else 0
-
-
 def soak(seeds: Sequence[int]) -> figures.Figures:
     """The figures of these plans; every plan that fails is told with its seed."""
-    began, kinds, failed, longest = time.monotonic(), Counter[str](), list[int](), 0.0
-    told = began
-    for done, outcome in enumerate(run_seeds(seeds, processes=os.cpu_count() or 1), start=1):
+    kinds, failed, longest = Counter[str](), list[int](), 0.0
+    for outcome in figures.each(run_seed, seeds, "plans"):
         longest = max(longest, outcome.free_seconds)
         if outcome.findings:
             failed.append(outcome.seed)
             kinds.update({one.kind for one in outcome.findings})
             first = outcome.findings[0]
             print(f"\rseed {outcome.seed}: {first.kind}: {first.text}", flush=True)
-        if time.monotonic() - told > 2:
-            told = time.monotonic()
-            print(f"\r{done} of {len(seeds)} plans, {told - began:.0f} s", end="", flush=True)
-    print(
-        f"\r{len(seeds)} plans in {time.monotonic() - began:.0f} s; failed: {sorted(failed)}; {dict(kinds)}"
-    )
+    print(f"failed: {sorted(failed)}; {dict(kinds)}")
     return {
         "soak: plans": figures.at_least(len(seeds), PLANS),
         "soak: kinds of invariants broken": figures.exactly(len(kinds), 0),
         "soak: plans after which a cluster was not back to normal": figures.exactly(len(failed), 0),
         "soak: longest minutes from a stop to a free lease": figures.at_most(longest / 60, 15),
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

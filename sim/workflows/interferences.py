@@ -38,6 +38,27 @@ class AtCall(Interference):
 
 
 @dataclass
+class Down(Interference):
+    """Every call of these ports fails after `call_seconds`; without an `error` it is answered after them.
+
+    A function whose time is up meanwhile ends as Lambda ends it.
+    """
+
+    ports: tuple[str, ...]
+    error: Exception | None
+    call_seconds: float = 0.0
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        if call.split(".")[0] not in self.ports:
+            return
+        invocation.elapsed += self.call_seconds
+        if invocation.elapsed > invocation.limit_seconds:
+            raise Killed("Sandbox.Timedout")
+        if self.error is not None:
+            raise self.error
+
+
+@dataclass
 class Raises(AtCall):
     """The call is answered with an error of AWS's; nothing was done."""
 

@@ -41,10 +41,11 @@ class StepFunctions:
         self.on_enter: Callable[[Walk, str], None] | None = None
         # Whether the children of an execution that ended early are stopped at once, or as well as it can be done.
         self.children_outlive = False
+        # Until then no workflow starts another one: the account's rate of starts is used up.
+        self.starts_throttled_until = 0.0
         self._random = chance
         self._functions = functions
         self._prefix = prefix
-        # By token: the answer that is waited for, or None where nobody waits any more.
 
     def start(self, workflow: str, given: Any, name: str | None = None) -> Execution:
         """Raises LookupError for a name that was taken; a running one with the same input is given again."""
@@ -79,6 +80,9 @@ class StepFunctions:
         """The integration startExecution.sync:2: a failed child is States.TaskFailed, its description the cause."""
         ended = Promise()
         workflow = _workflow(arguments["StateMachineArn"])
+        if self.time.seconds < self.starts_throttled_until:
+            ended.fail(StateFailed("StepFunctions.AWSStepFunctionsException", "Rate exceeded"))
+            return ended
         try:
             child = self.start(workflow, arguments["Input"], arguments.get("Name"))
         except LookupError as taken:
