@@ -119,8 +119,8 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def _commands(deployment: Deployment) -> list[dict[str, Any]]:
-    """I2: commands and snapshots are of this environment's hosts, never of a source; `_foreign_resources` says which
-    documents."""
+    """I2: commands and snapshots are of this environment's hosts, never of a source, which nothing ends or stops;
+    `_foreign_resources` says which documents."""
     hosts, sent = _anywhere("instance"), "ssm:resourceTag"
     return [
         _deny(
@@ -130,7 +130,7 @@ def _commands(deployment: Deployment) -> list[dict[str, Any]]:
         ),
         _deny(["ssm:SendCommand"], {"StringNotEquals": {f"{sent}/{ROLE_TAG}": "replica"}}, Resource=hosts),
         _deny(
-            ["ec2:CreateSnapshots"],
+            ["ec2:CreateSnapshots", "ec2:TerminateInstances", "ec2:StopInstances"],
             {"StringNotEquals": {f"aws:ResourceTag/{ROLE_TAG}": "replica"}},
             Resource=hosts,
         ),

@@ -117,6 +117,12 @@ NEVER = {
         "instance",
         resource_tags={"peaker:environment": "prod"},
     ),
+    "end a replica that became the source": Need(
+        "ec2:TerminateInstances",
+        "arn:aws:ec2:us-east-1:222222222222:instance/i-1",
+        "instance",
+        resource_tags={"peaker:owner": "prod", "peaker:environment": "prod", "peaker:role": "source"},
+    ),
     "read another table": Need(
         "dynamodb:GetItem", "arn:aws:dynamodb:us-east-1:222222222222:table/peaker-dev-ledger", "table"
     ),
