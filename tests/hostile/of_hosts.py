@@ -522,7 +522,7 @@ def _programs() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "iostat beside the knee",
         JSON_TEXT,
-        knee_meter.summarise_witness,
+        lambda case: knee_meter.summarise_witness(case, "nvme1n1"),
         (IOSTAT,),
         (),
     )

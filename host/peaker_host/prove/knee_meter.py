@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import shutil
 import time
 from dataclasses import replace
 from typing import Any, ContextManager, Dict, List, Optional
@@ -11,11 +11,9 @@ from typing import Any, ContextManager, Dict, List, Optional
 from peaker_host.machine.devices import disk_counters
 from peaker_host.machine.errors import BenchmarkFailed
 from peaker_host.machine.processes import Processes
-from peaker_host.machine.understanding import MISFITS
-from peaker_host.prove.iostat_reports import device_rows
 from peaker_host.prove.knee_load import Load, Target
 from peaker_host.prove.knee_search import KneeSettings, Step
-from peaker_host.prove.load_test import iostat_during, nvme_counters, nvme_delta
+from peaker_host.prove.load_test import iostat_during, nvme_counters, nvme_delta, summarise_iostat
 
 _MIB = 1024 * 1024
 _AGREE = 0.05
@@ -48,7 +46,11 @@ class Meter:
             else:
                 step = self._between(concurrency, marks[0], marks[-1], False)
         nvme = nvme_delta(statistics, nvme_counters(self._processes, self._target.kernel_name))
-        return replace(step, iostat=summarise_witness(witness[0]) if witness else None, nvme=nvme)
+        return replace(
+            step,
+            iostat=summarise_witness(witness[0], self._target.kernel_name) if witness else None,
+            nvme=nvme,
+        )
 
     def _mark(self) -> Dict[str, Any]:
         done, busy_ms = self._load.counted()
@@ -104,25 +106,13 @@ def _agree(one: Step, other: Step) -> bool:
 
 def _witness(processes: Processes, name: str) -> ContextManager[List[str]]:
     """iostat during a block, as `iostat_during`; says nothing where sysstat is missing."""
-    return iostat_during(processes, name) if _installed("iostat") else contextlib.nullcontext([])
+    return iostat_during(processes, name) if shutil.which("iostat") else contextlib.nullcontext([])
 
 
-def _installed(program: str) -> bool:
-    return any(
-        os.access(os.path.join(folder, program), os.X_OK)
-        for folder in os.environ.get("PATH", "").split(os.pathsep)
-    )
-
-
-def summarise_witness(report: str) -> Optional[Dict[str, float]]:
-    """Mean rate and request-weighted waits of iostat's JSON; None where it has no complete report."""
+def summarise_witness(report: str, name: str) -> Optional[Dict[str, float]]:
+    """Rate, wait and queue of one device in iostat's JSON; None where it has no complete report."""
     try:
-        rows = device_rows(report)
-        reads = sum(float(row["r/s"]) for row in rows)
-        if reads <= 0:
-            return None
-        wait = sum(float(row["r_await"]) * float(row["r/s"]) for row in rows) / reads
-        queue = sum(float(row["aqu-sz"]) for row in rows) / len(rows)
-    except MISFITS:
+        summary = summarise_iostat(report, name)
+    except BenchmarkFailed:
         return None
-    return {"r/s": round(reads / len(rows), 2), "r_await": round(wait, 3), "aqu-sz": round(queue, 2)}
+    return {key: summary[key] for key in ("r/s", "r_await", "aqu-sz")}

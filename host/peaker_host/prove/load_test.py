@@ -125,14 +125,11 @@ def _run_fio(processes: Processes, log_path: str, seconds: int) -> Tuple[Dict[st
         if job["error"]:
             raise BenchmarkFailed(f"fio ended with error {job['error']}")
         read = job["read"]
-        percentiles = read["clat_ns"].get("percentile", {})
         load = {
             "iops": round(read["iops"], 1),
             "mib_per_s": round(read["bw"] / 1024, 2),
             "reads": read["total_ios"],
             "mean_ms": round(read["clat_ns"]["mean"] / 1e6, 3),
-            "p50_ms": _ns(percentiles.get("50.000000")),
-            "p99_ms": _ns(percentiles.get("99.000000")),
         }
         return load, read["runtime"] / 1000
     except MISFITS as error:
@@ -198,7 +195,3 @@ def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]
     if before is None or after is None:
         return None
     return {name: after[name] - before[name] for name in after if name in before}
-
-
-def _ns(value: Optional[float]) -> Optional[float]:
-    return None if value is None else round(value / 1e6, 3)

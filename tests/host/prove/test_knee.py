@@ -132,8 +132,8 @@ def test_noise_others_and_a_second_witness_that_disagrees_are_said() -> None:
 
 
 def test_iostat_cut_short_is_no_witness() -> None:
-    assert summarise_witness('{"sysstat": {"hosts": [') is None
-    assert summarise_witness("") is None
+    assert summarise_witness('{"sysstat": {"hosts": [', "loop0") is None
+    assert summarise_witness("", "loop0") is None
 
 
 # --- real devices ------------------------------------------------------------------------------------------
