@@ -40,7 +40,6 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
         return f"{instance_id} had ended; nothing of it is left"
     _wait(step, remove_targets(job, rows))
     stopped = _stop(ports, step, instance_id, builder)
-    ports.ledger.require_lease(holder)
     parked = _parked_row(ports, step, row, stopped, failure)
     ports.ledger.set_replica(holder, parked)
     return f"{instance_id} is parked again"
