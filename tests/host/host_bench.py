@@ -21,6 +21,7 @@ from peaker_host.machine.devices import Mount, describe_device, is_claimed
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.processes import Completed, Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.warm.journal import Journal
 
 from cloud_rig.real_machine import IMAGES
 from localcloud.hosts.images import ensure_image
@@ -230,6 +231,12 @@ def assemble(host: Host, *volumes: Volume, filesystem: str = "xfs") -> dict[str,
     return host.call("assemble_storage", "--wait-seconds", "1", "--volumes", asked)
 
 
+def journal_ranges(host: Host, volume: Volume) -> list[tuple[int, int]]:
+    path = f"{host.settings.state_dir}/journals/{volume.volume_id}.journal"
+    header = json.loads(Path(path).read_bytes().split(b"\n", 1)[0])
+    return Journal(path, header["volume_id"], header["uuid"], header["blocks"]).done.ranges()
+
+
 def sectors_read(volume: Volume) -> int:
     name = describe_device(volume.path).kernel_name
     return int(Path(f"/sys/block/{name}/stat").read_text().split()[2])
@@ -364,3 +371,21 @@ def pool_settings(datadir: Path, percent: int = 100, filename: str = "ib_buffer_
     """What a server says of its page list."""
     names = {"innodb_buffer_pool_dump_pct": percent, "innodb_buffer_pool_filename": filename}
     return json_row(datadir=str(datadir), **names)
+
+
+SERVER_UUID = "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+def looks(status_rows: str, **changes: Any) -> str:
+    """What one look of a healthy replica brings: its progress, then its replication status."""
+    facts: dict[str, Any] = {
+        "read_only": 1,
+        "instruments": 1,
+        "received": f"{SERVER_UUID}:1-90",
+        "executed": f"{SERVER_UUID}:1-90",
+        "heartbeats": 812,
+        "heartbeat_interval_seconds": 1.0,
+        "contact_age_seconds": 0.4,
+        "unapplied_seconds": None,
+    }
+    return json_row(**{**facts, **changes}) + status_rows

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, journal_ranges
 from peaker_host.blocks import log_replay
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.live_blocks import live_blocks_of
@@ -92,14 +92,6 @@ def assemble(host: Host, volume: Volume, kind: str) -> None:
     assert assembled["ok"], assembled
 
 
-def warmed(host: Host, volume: Volume) -> Blocks:
-    from peaker_host.warm.journal import Journal
-
-    path = f"{host.settings.state_dir}/journals/{volume.volume_id}.journal"
-    header = json.loads(Path(path).read_bytes().split(b"\n", 1)[0])
-    return Journal(path, header["volume_id"], header["uuid"], header["blocks"]).done.ranges()
-
-
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
 def test_blocks_written_after_the_freeze_are_warmed(host: Host, kind: str) -> None:
     volume = snapshot_under_writes(host, kind)
@@ -108,8 +100,8 @@ def test_blocks_written_after_the_freeze_are_warmed(host: Host, kind: str) -> No
     assemble(host, volume, kind)
     result = host.call("prewarm")
     assert (result["state"], result["volumes"][0]["map_unreadable"]) == ("done", "")
-    assert difference(live, warmed(host, volume)) == []
-    assert total(warmed(host, volume)) < total(live) + 200, "what is free is left out"
+    assert difference(live, journal_ranges(host, volume)) == []
+    assert total(journal_ranges(host, volume)) < total(live) + 200, "what is free is left out"
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses, answering, json_row, status
+from host_bench import Host, ScriptedProcesses, answering, looks, status
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import HealthPolicy, Peer, load_policy, parse_policy, store_policy
 from peaker_host.health.responder import (
@@ -35,24 +35,8 @@ GOOD = Sample("", lag_seconds=0.0, staleness_seconds=0.0)
 LATE = Sample("lag 99 s is over 30 s", LAG, lag_seconds=99.0, staleness_seconds=99.0)
 BROKEN = Sample("the applier thread does not run: dup", FAULT)
 CROWDED = Sample("the database has no place for one more connection: ERROR 1040", FULL)
-SERVER = "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 KEEP = FloorDecision(True, "0 of 1 peers are good, the floor is 1", {"floor_replicas": 1})
 LET_GO = FloorDecision(False, "1 of its peers are good, the floor is 1", {"floor_replicas": 1})
-
-
-def looks(status_rows: str, **changes: Any) -> str:
-    """What one look of a healthy replica brings: its progress, then its replication status."""
-    facts: dict[str, Any] = {
-        "read_only": 1,
-        "instruments": 1,
-        "received": f"{SERVER}:1-90",
-        "executed": f"{SERVER}:1-90",
-        "heartbeats": 812,
-        "heartbeat_interval_seconds": 1.0,
-        "contact_age_seconds": 0.4,
-        "unapplied_seconds": None,
-    }
-    return json_row(**{**facts, **changes}) + status_rows
 
 
 def statuses(

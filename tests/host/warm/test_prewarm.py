@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, assemble, filled, sectors_read
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, assemble, filled, journal_ranges, sectors_read
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, total
@@ -25,7 +25,6 @@ from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.processes import Processes
 from peaker_host.warm import engine_lock
 from peaker_host.warm.control import KILLED, _fetch_block_list
-from peaker_host.warm.journal import Journal
 
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
@@ -66,12 +65,6 @@ def wait_for_end(host: Host) -> None:
     """Until no engine holds the host."""
     with open_lock_file(host.settings.state_path("prewarm.lock")) as lock:
         fcntl.fcntl(lock, fcntl.F_OFD_SETLKW, engine_lock._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
-
-
-def journal_ranges(host: Host, volume: Volume) -> list[tuple[int, int]]:
-    path = f"{host.settings.state_dir}/journals/{volume.volume_id}.journal"
-    header = json.loads(Path(path).read_bytes().split(b"\n", 1)[0])
-    return Journal(path, header["volume_id"], header["uuid"], header["blocks"]).done.ranges()
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
