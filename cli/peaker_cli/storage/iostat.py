@@ -82,6 +82,8 @@ def iostat_command(
             f"{_called(source)}:{found.damage.line}: {found.damage.message}; "
             f"reports before that, which are complete and used: {len(reports)}"
         )
+    for note in found.notes:
+        say(f"{_called(source)}: {note}")
     diagnoses = [one for one in diagnose(kept, limits) if not device or one.device in device]
     if as_json:
         echo(json.dumps({"reports": len(kept), "devices": [_document(one) for one in diagnoses]}, indent=1))

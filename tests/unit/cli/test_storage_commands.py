@@ -14,6 +14,8 @@ from peaker_cli.storage.knee_plot import plot_knee
 from peaker_host.machine.errors import DeviceInUse
 from typer.testing import CliRunner
 
+from tests.support.sysstat_json import lacking_row, of_12_2_0, row
+
 RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
 QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"
 NVME = "/dev/nvme1n1"
@@ -74,6 +76,39 @@ def test_iostat_reads_standard_input_and_gives_a_document() -> None:
     assert device["headline"] == "queueing"
     assert device["phases"][0]["also"] == ["IOPS-limited"]
     assert device["phases"][0]["evidence"]["svctm ms"] == 0.94
+
+
+def test_iostat_halves_sectors_that_are_called_kib_and_says_so() -> None:
+    """2,996 reads a second of 16 KiB are 47,936 KiB; sysstat 12.1.2 to 12.2.0 writes twice that."""
+    document = of_12_2_0([row(kib_per_s=95_872.0)])
+    result = run(app, ["iostat", "-", "--json", "--keep-first"], input=document)
+    assert "came in sectors" in result.stderr
+    right = run(app, ["iostat", "-", "--json", "--keep-first"], input=of_12_2_0([row()]))
+    assert (json.loads(result.stdout), right.stderr) == (json.loads(right.stdout), "")
+
+
+def test_iostat_judges_the_device_that_is_whole_beside_one_that_lacks_columns() -> None:
+    """The kernel counts no queue for some disks (sysstat#396)."""
+    document = of_12_2_0([row(), lacking_row("nvme2n1")])
+    result = run(app, ["iostat", "-", "--json", "--device", "nvme1n1", "--keep-first"], input=document)
+    assert result.exit_code == 0, result.stderr
+    assert [one["device"] for one in json.loads(result.stdout)["devices"]] == ["nvme1n1"]
+    assert "the row of nvme2n1 has no queue (aqu-sz)" in result.stderr
+    alone = run(app, ["iostat", "-"], input=of_12_2_0([lacking_row("nvme2n1")]))
+    assert (alone.exit_code, alone.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "mailed",
+    [
+        "> Device r/s rkB/s aqu-sz\n> sda 1.0 2.0 0.5\n",
+        "Device r/s w/s rkB/s\nwkB/s await aqu-sz\nsda 1.0 2.0 3.0\n4.0 5.0 0.5\n",
+    ],
+)
+def test_iostat_says_of_lines_that_mail_changed_that_they_are_not_as_printed(mailed: str) -> None:
+    result = run(app, ["iostat", "-"], input=mailed)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "as printed" in result.stderr
 
 
 def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> None:

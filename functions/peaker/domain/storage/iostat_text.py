@@ -35,10 +35,11 @@ class IostatFormatError(ValueError):
 
 @dataclass(frozen=True)
 class IostatText:
-    """The complete reports of an input, and the damage that ended them, if something did."""
+    """The complete reports of an input, the damage that ended them, and what is unknown or was corrected by device."""
 
     reports: tuple[IostatReport, ...]
     damage: IostatFormatError | None = None
+    notes: tuple[str, ...] = ()
 
 
 def read_iostat(text: str) -> IostatText:
@@ -48,7 +49,7 @@ def read_iostat(text: str) -> IostatText:
     """
     found = _read_json(text) if text.lstrip()[:1] == "{" else _TextReader().read(text)
     if not found.reports:
-        nothing = "no report of iostat -x in the input (run: iostat -x -y 5 12)"
+        nothing = "no report of iostat -x in the input, with its lines as printed (run: iostat -x -y 5 12)"
         raise found.damage or IostatFormatError(max(1, len(text.splitlines())), nothing)
     return found
 
@@ -63,8 +64,22 @@ class _Draft:
     cpu: CpuShares | None = None
     first_of_run: bool = False
 
-    def report(self, number: int) -> IostatReport:
-        loads = [_device_load(name, row, self.lines.get(name, 1)) for name, row in self.rows.items()]
+    def report(self, number: int, notes: dict[str, str]) -> IostatReport:
+        """A device that lacks columns is left out and noted. Raises IostatFormatError when all are."""
+        loads, lacks = [], None
+        for name, row in self.rows.items():
+            if _has_sectors_as_kib(row):
+                notes[name] = f"amounts of {name} came in sectors under the name of KiB and were halved"
+                row |= {key: value / 2 for key, value in row.items() if "kB/s" in key and value}
+            try:
+                loads.append(_device_load(name, row, self.lines.get(name, 1)))
+            except IostatFormatError as error:
+                lacks = lacks or error
+                notes[name] = (
+                    f"{error.message.split(':')[0]}: unknown in such reports, the last one is {number}"
+                )
+        if lacks is not None and not loads:
+            raise lacks
         return IostatReport(number, tuple(loads), self.cpu, self.first_of_run)
 
 
@@ -77,6 +92,7 @@ class _TextReader:
         self._cpu_columns: tuple[str, ...] = ()
         self._draft = _Draft(first_of_run=True)
         self._reports: list[IostatReport] = []
+        self._notes: dict[str, str] = {}
 
     def read(self, text: str) -> IostatText:
         """Stops at the first line that is damaged; the report that it is in is not complete."""
@@ -88,8 +104,8 @@ class _TextReader:
                 raise IostatFormatError(len(lines), "the input ends inside a report (was it cut?)")
             self._close()
         except IostatFormatError as error:
-            return IostatText(tuple(self._reports), error)
-        return IostatText(tuple(self._reports))
+            return IostatText(tuple(self._reports), error, tuple(self._notes.values()))
+        return IostatText(tuple(self._reports), None, tuple(self._notes.values()))
 
     def _is_cut(self, text: str) -> bool:
         """iostat ends each report with an empty line; without it, one with fewer devices than before is cut."""
@@ -152,7 +168,7 @@ class _TextReader:
 
     def _close(self) -> None:
         if self._draft.rows:
-            self._reports.append(self._draft.report(len(self._reports) + 1))
+            self._reports.append(self._draft.report(len(self._reports) + 1, self._notes))
             self._draft = _Draft()
 
 
@@ -178,10 +194,11 @@ def _number_in(column: str, token: str) -> float | None:
 
 def _read_json(text: str) -> IostatText:
     reports: list[IostatReport] = []
+    notes: dict[str, str] = {}
     try:
         for host in json.loads(text)["sysstat"]["hosts"]:
             for index, entry in enumerate(host["statistics"]):
-                reports.append(_json_draft(index == 0, entry).report(len(reports) + 1))
+                reports.append(_json_draft(index == 0, entry).report(len(reports) + 1, notes))
     except json.JSONDecodeError as error:
         raise IostatFormatError(error.lineno, f"not JSON: {error.msg} (was iostat killed?)") from error
     except IostatFormatError:
@@ -189,7 +206,7 @@ def _read_json(text: str) -> IostatText:
     except MISFITS as error:
         wrong = f"report {len(reports) + 1} of the document is not of iostat -x -o JSON: {error!r}"
         raise IostatFormatError(1, wrong) from error
-    return IostatText(tuple(reports))
+    return IostatText(tuple(reports), None, tuple(notes.values()))
 
 
 def _json_draft(first: bool, entry: Mapping[str, Any]) -> _Draft:
@@ -226,7 +243,9 @@ def _device_load(name: str, row: Row, line: int) -> DeviceLoad:
         missing = (
             "queue (aqu-sz)" if queue is None else "rate (r/s, w/s)" if requests is None else "amount (rkB/s)"
         )
-        raise IostatFormatError(line, f"the row of {name} has no {missing}: is it of iostat -x?")
+        raise IostatFormatError(
+            line, f"the row of {name} has no {missing}: is it of iostat -x, its lines whole as printed?"
+        )
     completed = requests > 0
     return DeviceLoad(
         device=name,
@@ -243,6 +262,15 @@ def _device_load(name: str, row: Row, line: int) -> DeviceLoad:
         svctm_ms=row.get("svctm") if completed else None,
         util_percent=row.get("%util"),
     )
+
+
+def _has_sectors_as_kib(row: Row) -> bool:
+    """Tells the JSON of sysstat 12.1.2 to 12.2.0 by the rate times the mean size of reads or writes (sysstat#264)."""
+    for way in ("r", "w"):
+        rate, size, kib = row.get(f"{way}/s"), row.get(f"{way}areq-sz"), row.get(f"{way}kB/s")
+        if rate and size and kib:
+            return math.isclose(kib, 2 * rate * size, rel_tol=0.05)
+    return False
 
 
 def _await_ms(row: Row) -> float | None:
