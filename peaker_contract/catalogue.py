@@ -209,8 +209,8 @@ SCALE_OUT = (
     F(
         Phase.CREATE,
         "await_snapshots",
-        "Asks whether the snapshots are complete, and measures what they copied",
-        (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
+        "Asks whether the snapshots are complete",
+        (*RECORDED, P.DESCRIBE_SNAPSHOTS),
         steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, concurrent=True),),
     ),
     F(
@@ -501,7 +501,6 @@ SNAPSHOTS = (
             P.READ_PRICES,
             P.DESCRIBE_SNAPSHOTS,
             P.CREATE_SNAPSHOTS,
-            P.LIST_CHANGED_BLOCKS,
             P.DELETE_SNAPSHOTS,
         ),
         timeout_seconds=120,

@@ -33,7 +33,6 @@ class Permission(Enum):
     PUBLISH_METRICS = auto()
     READ_HOST_PACKAGE = auto()
     LIST_SNAPSHOT_BLOCKS = auto()
-    LIST_CHANGED_BLOCKS = auto()
     PUBLISH_RUN_FILES = auto()
     CREATE_SNAPSHOTS = auto()
     LAUNCH_INSTANCES = auto()

@@ -108,10 +108,9 @@ class Package:
 
 @dataclass
 class Blocks:
-    """Port SnapshotBlocks: every snapshot holds eight blocks but those in `held_by`; `changed_blocks` differ."""
+    """Port SnapshotBlocks: every snapshot holds eight blocks but those in `held_by`."""
 
     held_by: dict[str, BlockRuns | Unknown | Exception] = field(default_factory=dict)
-    changed_blocks: int | Unknown | Exception = 3
 
     def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
         held = self.held_by.get(snapshot_id, runs_of(range(8)))
@@ -119,13 +118,6 @@ class Blocks:
             raise held
         many = isinstance(held, BlockRuns) and held.blocks > pages_at_most * BLOCKS_PER_PAGE
         return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of blocks") if many else held
-
-    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
-        changed = self.changed_blocks
-        if isinstance(changed, Exception):
-            raise changed
-        many = isinstance(changed, int) and changed > pages_at_most * BLOCKS_PER_PAGE
-        return Unknown(f"more than {pages_at_most} pages changed after {first_id}") if many else changed
 
 
 @dataclass

@@ -41,12 +41,8 @@ from statemachines.expansion import expand, workflow_names
 ENVIRONMENT = "local"
 ROOT = Path(__file__).resolve().parents[1]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
-# Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
-SCHEDULES: Mapping[str, float] = {
-    "maintain_snapshots": 900.0,
-}  # fmt: skip
-# Of each cluster's own rules.
-SCHEDULES_OF_CLUSTERS: Mapping[str, float] = {"sweep_orphans": 180.0}
+# Of each cluster's own rules; tests/infrastructure compares them.
+SCHEDULES_OF_CLUSTERS: Mapping[str, float] = {"sweep_orphans": 180.0, "maintain_snapshots": 3600.0}
 # Whose ends start roll_back, and which ends do.
 ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
@@ -146,9 +142,6 @@ class World:
         # How often the event of an execution's end comes: 0, 1 or 2 times, each so many seconds later.
         self.deliveries: Callable[[Execution], tuple[float, ...]] = lambda _: (self.random.uniform(0.5, 8),)
         self.ports = self._ports(clusters or (settings(),))
-        for name, period in SCHEDULES.items():
-            if any(one.name == name for one in FUNCTIONS):
-                self._schedule(name, period, self.random.uniform(0, period), {})
         for name, period in SCHEDULES_OF_CLUSTERS.items():
             for cluster in self.clusters.names():
                 self._schedule(name, period, self.random.uniform(0, period), {"cluster": cluster})

@@ -44,9 +44,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = REPOSITORY / "ssm_documents"
 RUN_FILES_KEPT = Duration.days(4)
 PRICES_LOOKED_AT = Duration.hours(1)
-# Each cluster has its turn once a week; a look works off as many as 10 minutes allow.
-# A look that meets a lease leaves it to the next: what somebody deleted is known within the half hour.
-SNAPSHOTS_LOOKED_AT = Duration.minutes(15)
+REMOVED_CLUSTERS_LOOKED_AT = Duration.hours(1)
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
 LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
 
@@ -56,6 +54,7 @@ CALLED_BY_CLUSTERS = {
     "forecast_load": "forecast",
     "check_replicas": "replica-check",
     "sweep_orphans": "sweep",
+    "maintain_snapshots": "scheduled-check",
 }
 STARTED_BY_CLUSTERS = ("scale_out", "scale_in")
 
@@ -133,8 +132,8 @@ class ControlPlaneStack(Stack):
             "MaintainSnapshotsOnSchedule",
             "kept-snapshots",
             "maintain_snapshots",
-            "Takes a first snapshot set while a cluster is observed, deletes sets that nobody needs",
-            SNAPSHOTS_LOOKED_AT,
+            "Deletes the snapshot sets of clusters that were removed",
+            REMOVED_CLUSTERS_LOOKED_AT,
         )
         self._let_clusters_call()
 

@@ -225,7 +225,7 @@ ONE_CALL: Mapping[str, frozenset[str]] = {
         {"member_token", "run", "steps", "resources", "replicas", "snapshot_sets", "receipt"}
     ),
     "DynamoForecastRecords": frozenset({"check_state", "issued", "report"}),
-    "EbsSnapshotBlocks": frozenset({"held", "changed"}),
+    "EbsSnapshotBlocks": frozenset({"held"}),
     "Ec2Compute": frozenset(
         {
             *("instances_of_cluster", "instances_of_environment", "instances_of_run", "instance"),

@@ -128,8 +128,8 @@ class ClusterRoutes(Construct):
         self._route(
             "scheduled-check",
             target=SharedWorkflow("scale_out"),
-            also=[SharedWorkflow("scale_in")],
-            description=f"Starts scale_out and scale_in for {self._cluster.name} hourly: alarms speak once",
+            also=[SharedWorkflow("scale_in"), SharedFunction("maintain_snapshots")],
+            description=f"Starts scale_out and scale_in for {self._cluster.name} hourly, and checks its snapshots",
             schedule=events.Schedule.rate(SCHEDULED_CHECK),
             payload={
                 "cluster": self._cluster.name,

@@ -93,14 +93,6 @@ def list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
     ]
 
 
-def list_changed_blocks(deployment: Deployment) -> list[Statement]:
-    """Between the run's snapshots and the volumes' newest earlier ones, which may be a backup's and carry any tag."""
-    of_anyone = (
-        "It tells which blocks differ, not what is in them, between snapshots of replicas of this account."
-    )
-    return [Statement(("ebs:ListChangedBlocks",), (deployment.any_snapshot,), wildcard_reason=of_anyone)]
-
-
 def create_snapshots(deployment: Deployment) -> list[Statement]:
     return [
         Statement(

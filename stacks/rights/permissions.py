@@ -30,7 +30,6 @@ _BUILDERS: Mapping[P, Callable[[Deployment], list[Statement]]] = {
     P.PUBLISH_METRICS: data.publish_metrics,
     P.READ_HOST_PACKAGE: data.read_host_package,
     P.LIST_SNAPSHOT_BLOCKS: hosts.list_snapshot_blocks,
-    P.LIST_CHANGED_BLOCKS: hosts.list_changed_blocks,
     P.PUBLISH_RUN_FILES: data.publish_run_files,
     P.CREATE_SNAPSHOTS: hosts.create_snapshots,
     P.LAUNCH_INSTANCES: hosts.launch_instances,

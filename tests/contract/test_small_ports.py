@@ -213,29 +213,24 @@ def test_readings_are_the_newest_and_points_reach_up_to_the_end(measured: Measur
 
 
 @pytest.fixture(params=["hostile", "aws"])
-def blocks(request: pytest.FixtureRequest) -> tuple[SnapshotBlocks, str, str]:
-    """A snapshot that holds blocks of three pages, and a later one of its volume in which two pages' worth changed."""
+def blocks(request: pytest.FixtureRequest) -> tuple[SnapshotBlocks, str]:
+    """A snapshot that holds blocks of three pages."""
     if request.param == "hostile":
         held = runs_of(range(2 * BLOCKS_PER_PAGE + 1))
-        return others.Blocks({"snap-1": held}, 2 * BLOCKS_PER_PAGE), "snap-1", "snap-2"
+        return others.Blocks({"snap-1": held}), "snap-1"
     aws: Adapters = request.getfixturevalue("aws")
     host = aws.running("token-small-ports").instance_id
     volume = aws.data_volume(host, "/dev/sdf")
     aws.volumes.write(volume, dict.fromkeys(range(201), b"x"))
-    first = aws.snapshot(volume, host, "run-small-1")
-    aws.volumes.write(volume, dict.fromkeys(range(200), b"y"))
-    second = aws.snapshot(volume, host, "run-small-2")
-    return EbsSnapshotBlocks(aws.cloud.client("ebs"), blocks_per_page=100), first, second
+    snapshot_id = aws.snapshot(volume, host, "run-small-1")
+    return EbsSnapshotBlocks(aws.cloud.client("ebs"), blocks_per_page=100), snapshot_id
 
 
-def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBlocks, str, str]) -> None:
-    port, first, second = blocks
+def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBlocks, str]) -> None:
+    port, first = blocks
     assert not isinstance(port.held(first, 3, 60.0), Unknown)
     for pages in (2, 0, -1):
         assert isinstance(port.held(first, pages, 60.0), Unknown)
-    assert not isinstance(port.changed(first, second, 2), Unknown)
-    for pages in (1, 0):
-        assert isinstance(port.changed(first, second, pages), Unknown)
 
 
 @pytest.fixture(params=["hostile", "aws"])
@@ -447,4 +442,6 @@ def test_issued_forecasts_come_in_order_of_time_and_per_cluster(records: Forecas
 def test_a_cluster_without_runs_has_no_past(records: ForecastRecords) -> None:
     for port in (records, others.PastRuns()):
         past = port.past_steps("orders")
-        assert not any((past.seconds, past.hydrated_bytes, past.knee_shares, past.copies, past.pool_bytes))
+        assert not any(
+            (past.seconds, past.hydrated_bytes, past.knee_shares, past.full_copies, past.pool_bytes)
+        )

@@ -45,7 +45,6 @@ def test_a_plan_that_fails_is_shortened_to_what_the_failure_needs(monkeypatch: p
 
 
 def test_the_audit_finds_what_nobody_takes_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.world.SCHEDULES", {})
     monkeypatch.setattr("sim.world.SCHEDULES_OF_CLUSTERS", {})
     left = (
         Event(100, "scale_out", "orders", 0),

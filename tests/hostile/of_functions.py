@@ -367,8 +367,8 @@ def _ledger() -> Iterator[EntryPoint]:
             "numbers": json.dumps({"limits": [{"verdict": "iops_limited", "iops_promised": 3000, "iops_delivered": 2000}]}),
         },
         {
-            **run, **step, "sk": f"run#{at}#{RUN_ID}", "outcome": "succeeded", "step": "CreateSnapshots",
-            "numbers": json.dumps({"copied_bytes": 5, "since_seconds": 3}),
+            **run, **step, "sk": f"run#{at}#{RUN_ID}", "outcome": "succeeded", "step": "AwaitSnapshots",
+            "numbers": json.dumps({"full_copy": True}),
         },
     )  # fmt: skip
 

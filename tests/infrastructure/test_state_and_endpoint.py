@@ -178,7 +178,8 @@ def test_one_permission_and_one_role_serve_the_rules_of_all_clusters(assembly: A
         str(one["SourceArn"]).rsplit("/", 1)[1] for one in permissions if "*" in str(one["SourceArn"])
     }
     prefix = f"peaker-{assembly.environment}"
-    assert of_clusters == {f"{prefix}-*-{rule}" for rule in ("forecast", "replica-check", "sweep")}
+    called = ("forecast", "replica-check", "sweep", "scheduled-check")
+    assert of_clusters == {f"{prefix}-*-{rule}" for rule in called}
     assert not [one for one in permissions if "SourceAccount" in one]
 
 

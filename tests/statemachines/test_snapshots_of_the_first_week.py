@@ -10,10 +10,13 @@ from tests.support.workflow_cloud import NAMES, Cluster, WorkflowCloud
 
 
 def looked(cloud: WorkflowCloud, cluster: Cluster) -> str:
-    answer = cloud.client("lambda").invoke(FunctionName=NAMES.function("maintain_snapshots"), Payload=b"{}")
+    payload_in = json.dumps({"cluster": cluster.name}).encode()
+    answer = cloud.client("lambda").invoke(
+        FunctionName=NAMES.function("maintain_snapshots"), Payload=payload_in
+    )
     payload: dict[str, Any] = json.load(answer["Payload"])
     assert "FunctionError" not in answer, payload
-    return str(payload["clusters"][cluster.name])
+    return str(payload["text"]).removeprefix(f"{cluster.name}: ")
 
 
 def test_a_cluster_that_is_observed_gets_its_first_set(cloud: WorkflowCloud) -> None:

@@ -1,4 +1,4 @@
-"""Lambda function MaintainSnapshots: one scheduled look at the kept snapshots of all clusters."""
+"""Lambda function MaintainSnapshots: one scheduled look at the kept snapshots of a cluster, or of removed clusters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from peaker.usecases.create.maintain_snapshots import maintain_snapshots
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Take or keep a first set, delete what nobody needs; the report is the log line and the answer."""
-    maintained = maintain_snapshots(ports())
-    logger.info(maintained.text, extra={"clusters": maintained.clusters})
-    return maintained.model_dump(mode="json")
+    """Take or keep a first set, delete surplus sets; the report is the log line and the answer."""
+    report = maintain_snapshots(ports(), event.get("cluster"))
+    logger.info(report.text, extra={"cluster": event.get("cluster")})
+    return report.model_dump(mode="json")

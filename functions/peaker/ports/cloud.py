@@ -133,9 +133,6 @@ class SnapshotBlocks(Protocol):
     def held(self, snapshot_id: str, pages_at_most: int, seconds_at_most: float) -> BlockRuns | Unknown:
         """The blocks that it holds; Unknown when its list has more pages than that, or takes longer."""
 
-    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
-        """How many blocks of 512 KiB differ between two snapshots of a volume; Unknown above so many pages."""
-
 
 class VolumeKeys(Protocol):
     """KMS keys of volumes."""

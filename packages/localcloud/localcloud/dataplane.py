@@ -71,7 +71,7 @@ class BlockStore(Protocol):
         """Indices of the 512 KiB blocks that the snapshot holds, ascending (ebs:ListSnapshotBlocks)."""
 
     def changed_blocks(self, earlier_id: str, later_id: str) -> Sequence[int]:
-        """Indices of the blocks written between two snapshots of one lineage, ascending (ebs:ListChangedBlocks)."""
+        """Indices of the blocks written between two snapshots of one lineage, ascending."""
 
     def attach(self, volume_id: str) -> BlockDevice:
         """Make the volume a block device on this machine. Attaching twice gives the same device."""

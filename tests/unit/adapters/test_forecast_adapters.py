@@ -27,7 +27,6 @@ from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import Holder, RunPart, RunRow
-from peaker.domain.runs.past_runs import CopiedBytes
 
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
@@ -300,9 +299,9 @@ def test_the_set_of_a_batch_teaches_once_also_where_its_first_member_returned(
         parts = {part.ledger_name: part.model_dump_json()}
         row = RunRow(run_id, "orders", "scale_out", NOW, ExecutionInput(cluster="orders"), parts=parts)
         ledger.open_run(member, row)
-        finish(ledger, member, "AwaitSnapshots", 2, 6, {"copied_bytes": 5e9, "since_seconds": 3600.0})
+        finish(ledger, member, "AwaitSnapshots", 2, 6, {"full_copy": False})
     past = records.past_steps("orders")
-    assert list(past.copies) == [CopiedBytes(300.0, 5e9, 3600.0)]
+    assert (past.full_copies, past.increments) == ([], [300.0])
     assert list(past.pool_bytes) == [100 * 16384]
     assert (past.seconds["PrepareDonor"], "StartDatabase" in past.seconds) == ([60.0], False)
     assert past.returned["StartDatabase"] == [60.0]

@@ -21,7 +21,7 @@ from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.runs.batch import Member, batch_of
 from peaker.domain.runs.ledger import RunRow, StepRow, VolumeRates
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
-from peaker.domain.runs.past_runs import CopiedBytes, PastSteps, rate_of_all
+from peaker.domain.runs.past_runs import PastSteps, rate_of_all
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.ports.ledger import Ledger
 from peaker_contract.catalogue import states_of
@@ -154,7 +154,7 @@ class DynamoForecastRecords:
         hydrated: list[float] = []
         rates: list[float | None] = []
         shares: list[float] = []
-        copies: dict[str, CopiedBytes] = {}
+        sets: dict[str, tuple[bool, float]] = {}
         pools: list[float] = []
         hot_shares: list[float] = []
         speeds: list[float] = []
@@ -174,8 +174,8 @@ class DynamoForecastRecords:
             _add_seconds(seconds, steps)
             pools += _pools(steps)
             taken = self._snapshots_of_batch(run)
-            for one in _copied([*taken.values(), *steps]):
-                copies.setdefault(batch_of(run), one)
+            if copied := _copied({**taken, **by_name}):
+                sets.setdefault(batch_of(run), copied)
             hot_shares += _known(
                 hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
             )
@@ -196,10 +196,11 @@ class DynamoForecastRecords:
             seconds,
             hydrated,
             shares,
-            list(copies.values()),
-            pools,
-            hot_shares,
-            speeds,
+            full_copies=[seconds for full, seconds in sets.values() if full],
+            increments=[seconds for full, seconds in sets.values() if not full],
+            pool_bytes=pools,
+            hot_shares=hot_shares,
+            apply_speeds=speeds,
             caught_up_waits=caught_up,
             returned=returned,
             return_speeds=return_speeds,
@@ -257,16 +258,13 @@ class DynamoForecastRecords:
             return [item for page in pages for item in page["Items"]]
 
 
-def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
-    """What the run's snapshot set copied and how long that took; nothing where it was not measured."""
-    by_name = {one.step: one for one in steps}
-    first, last = by_name.get("CreateSnapshots"), by_name.get("AwaitSnapshots")
-    if first is None or last is None or last.finished_at is None:
-        return []
-    copied, since = last.numbers.get("copied_bytes"), last.numbers.get("since_seconds")
-    if not _is_amount(copied) or not (since is None or _is_amount(since)):
-        return []
-    return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
+def _copied(steps: Mapping[str, StepRow]) -> tuple[bool, float] | None:
+    """Returns whether the run's snapshot set was a full copy, and its seconds; None where nobody knows."""
+    first, last = steps.get("CreateSnapshots"), steps.get("AwaitSnapshots")
+    full = None if last is None else last.numbers.get("full_copy")
+    if first is None or last is None or last.finished_at is None or not isinstance(full, bool):
+        return None
+    return full, seconds_between(first.started_at, last.finished_at)
 
 
 def _pools(steps: Sequence[StepRow]) -> list[float]:

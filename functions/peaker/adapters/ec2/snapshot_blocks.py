@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.decoding import understood
@@ -45,20 +45,6 @@ class EbsSnapshotBlocks:
                     return Unknown(f"{snapshot_id}: {len(pages)} pages took more than {seconds_at_most:g} s")
         with understood(AwsCallRejected, f"ebs:ListSnapshotBlocks: the list of {snapshot_id}"):
             return runs_of(chain.from_iterable(pages))
-
-    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
-        changed, token = 0, ""
-        for _ in range(pages_at_most):
-            more: dict[str, Any] = {"NextToken": token} if token else {}
-            with translated("ebs:ListChangedBlocks"):
-                answer = self._ebs.list_changed_blocks(
-                    FirstSnapshotId=first_id, SecondSnapshotId=second_id, MaxResults=self._size, **more
-                )
-            changed += len(answer.get("ChangedBlocks", ()))
-            token = answer.get("NextToken") or ""
-            if not token:
-                return changed
-        return Unknown(f"more than {pages_at_most} pages of {self._size} blocks changed after {first_id}")
 
     def _pages(self, snapshot_id: str) -> Iterator[list[int]]:
         answer: ListSnapshotBlocksResponseTypeDef = self._ebs.list_snapshot_blocks(

@@ -19,7 +19,6 @@ from peaker.domain.runs.past_runs import (
     MOST_RUNS,
     SAME_WORK,
     PastSteps,
-    copy_seconds,
     measured_return_speed,
     part_seconds,
     reading_seconds,
@@ -58,9 +57,9 @@ class LeadTimeInputs:
 
     The defaults are the usual figures of EC2 and MySQL; measured runs replace them. `hot_share` of the hydration is
     read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
-    by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. `snapshot_most_bytes` is
-    what the set copies at most, where that is more than is expected. `paid_mib_per_s` is the initialization rate of
-    each volume, 0 without one. `instance_mib_per_s` is what the instance type carries to all its volumes always,
+    by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. An increment may
+    copy up to `snapshot_most_bytes`; it is None for a full copy. `paid_mib_per_s` is the initialization rate of each
+    volume, 0 without one. `instance_mib_per_s` is what the instance type carries to all its volumes always,
     `instance_burst_mib_per_s` for half an hour a day; None where EC2 does not say.
     """
 
@@ -71,7 +70,7 @@ class LeadTimeInputs:
     hot_share: float = 1.0
     trigger_seconds: float = 360.0
     snapshot_copied_bytes: float = 0.0
-    snapshot_most_bytes: float = 0.0
+    snapshot_most_bytes: float | None = None
     snapshot_widest_share: float = 1.0
     snapshot_basis: str = "all bytes"
     snapshot_rate_bytes_per_s: float = 100.0 * MIB
@@ -248,20 +247,13 @@ def _through_the_instance(inputs: LeadTimeInputs) -> tuple[float, float]:
 
 
 def _snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
-    """Overhead, and bytes over the rate of past copies; the p90 covers all that may have to be copied."""
-    overhead = inputs.snapshot_overhead_seconds
+    """Full copies and increments are learned apart; before the first one it is overhead, and bytes over the rate."""
+    most, overhead = inputs.snapshot_most_bytes, inputs.snapshot_overhead_seconds
+    rate = inputs.snapshot_rate_bytes_per_s / inputs.snapshot_widest_share
     basis = f"{inputs.snapshot_copied_bytes / 1e9:.1f} GB to copy ({inputs.snapshot_basis})"
-
-    def copied(amount: float) -> Component:
-        rate = inputs.snapshot_rate_bytes_per_s / inputs.snapshot_widest_share
-        part = _predicted(Part.SNAPSHOT, overhead + amount / rate, 1.0, basis)
-        took = copy_seconds(past, amount, overhead) or part_seconds(Part.SNAPSHOT, past)
-        return _measured(part, took)
-
-    found = copied(inputs.snapshot_copied_bytes)
-    if inputs.snapshot_most_bytes <= inputs.snapshot_copied_bytes:
-        return found
-    return replace(found, p90_seconds=max(found.p90_seconds, copied(inputs.snapshot_most_bytes).p50_seconds))
+    part = _predicted(Part.SNAPSHOT, overhead + inputs.snapshot_copied_bytes / rate, 1.0, basis)
+    slow = max(part.p90_seconds, overhead + (most or 0.0) / rate)
+    return _measured(replace(part, p90_seconds=slow), past.full_copies if most is None else past.increments)
 
 
 def _beside(inputs: LeadTimeInputs, parts: dict[str, Component]) -> float:

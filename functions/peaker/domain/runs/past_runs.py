@@ -10,19 +10,6 @@ from statistics import median
 from peaker_contract.catalogue import states_of
 from peaker_contract.steps import Method, Part
 
-
-@dataclass(frozen=True)
-class CopiedBytes:
-    """Bytes that a past snapshot set copied, in how many seconds, and how long after the set before it.
-
-    `since_seconds` is None for a full copy.
-    """
-
-    seconds: float
-    copied_bytes: float
-    since_seconds: float | None = None
-
-
 # Older runs say little of a cluster as it is.
 MOST_RUNS = 10
 # What a build and a return do alike: the runs of both count.
@@ -32,17 +19,19 @@ SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
 @dataclass(frozen=True)
 class PastSteps:
     """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
-    storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
-    copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
-    database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
-    those that had caught up before they were waited for. `returned` and `return_speeds` are of returns, all else of
-    builds. `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ.
+    storage proof that reached a volume's knee, the IOPS delivered there over those promised; the seconds of each
+    snapshot set that was a full copy, and of each that was an increment; the bytes in each donor's buffer pool; the
+    share of each prewarm after which a database could start; how many seconds of log a replica replayed per second,
+    where that was seen; and the waits of those that had caught up before they were waited for. `returned` and
+    `return_speeds` are of returns, all else of builds. `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of
+    none, None where they differ.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     hydrated_bytes: Sequence[float] = ()
     knee_shares: Sequence[float] = ()
-    copies: Sequence[CopiedBytes] = ()
+    full_copies: Sequence[float] = ()
+    increments: Sequence[float] = ()
     pool_bytes: Sequence[float] = ()
     hot_shares: Sequence[float] = ()
     apply_speeds: Sequence[float] = ()
@@ -83,16 +72,6 @@ def reading_seconds(past: PastSteps, total_bytes: float, paid_mib_per_s: float) 
         total_bytes * seconds / size
         for seconds, size, rate in reversed(known)
         if size > 0 and seconds > 0 and (rate is None or rate == paid_mib_per_s)
-    ]
-
-
-def copy_seconds(past: PastSteps, copied_bytes: float, overhead_seconds: float) -> list[float]:
-    """Seconds that each past snapshot set would have taken for `copied_bytes`: overhead, and bytes in proportion."""
-    return [
-        min(one.seconds, overhead_seconds)
-        + max(0.0, one.seconds - overhead_seconds) * copied_bytes / one.copied_bytes
-        for one in list(past.copies)[-MOST_RUNS:]
-        if one.copied_bytes > 0 and one.seconds >= 0
     ]
 
 

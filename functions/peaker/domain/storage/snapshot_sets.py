@@ -10,11 +10,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from statistics import median
 from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.past_runs import CopiedBytes
 
 GIB = 1024.0**3
 # A snapshot that is younger may not be in every list of EC2 yet.
@@ -114,11 +112,11 @@ def stored_gib(sets: Sequence[SnapshotSet], donor: str | None, planned_gib: floa
 
 @dataclass(frozen=True)
 class ExpectedCopy:
-    """Bytes that the next set copies, what it copies at most, and where the figures come from."""
+    """The next set's kind, a full copy or an increment; the bytes that it copies at first sight; and the reason."""
 
+    is_full: bool
     copied_bytes: float
-    most_bytes: float
-    basis: str
+    reason: str
 
 
 def newest_completed(snapshots: Sequence[Snapshot]) -> dict[str, Snapshot]:
@@ -133,33 +131,19 @@ def newest_completed(snapshots: Sequence[Snapshot]) -> dict[str, Snapshot]:
 
 
 def expected_copy(
-    used_bytes: Mapping[str, float],
-    snapshots: Sequence[Snapshot],
-    past: Sequence[CopiedBytes],
-    now: datetime,
+    used_bytes: Mapping[str, float], snapshots: Sequence[Snapshot], now: datetime
 ) -> ExpectedCopy:
-    """What a set of these volumes (used bytes by volume id) would copy now.
+    """Returns the copy that a set of these volumes (used bytes by volume id) would be now.
 
-    Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes, it is
-    CHANGED_A_DAY, and at most all. The distinct blocks that
-    change grow with time, but ever slower, because blocks are changed again. So for another time than was measured
-    they lie between the same bytes and bytes in proportion to the time: their geometric middle is expected, the
-    larger one is the most. The median over the measurements counts, and never more than is used.
+    It is a full one unless each volume has a completed snapshot. An increment has CHANGED_A_DAY of a day; the distinct
+    blocks that change grow ever slower with time, because blocks are changed again.
     """
     whole = sum(used_bytes.values())
     newest = newest_completed(snapshots)
     without = sorted(set(used_bytes) - set(newest))
     if without:
-        return ExpectedCopy(whole, whole, f"full copy: no completed snapshot of {', '.join(without)}")
+        return ExpectedCopy(True, whole, f"full copy: no completed snapshot of {', '.join(without)}")
     times = [one.started_at for one in newest.values() if one.started_at is not None]
     since = max(0.0, (now - min(times)).total_seconds()) if times else 0.0
-    measured = [one for one in past if one.since_seconds is not None and one.since_seconds > 0]
-    if not measured:
-        share = CHANGED_A_DAY * math.sqrt(since / _DAY_SECONDS)
-        basis = f"changed in {since / 3600:.1f} h as a rule: it was not measured here yet"
-        return ExpectedCopy(min(1.0, share) * whole, whole, basis)
-    ratios = [(one.copied_bytes, since / (one.since_seconds or 1.0)) for one in measured]
-    usual = median(copied * math.sqrt(ratio) for copied, ratio in ratios)
-    most = median(copied * max(1.0, ratio) for copied, ratio in ratios)
-    basis = f"changed in {since / 3600:.1f} h, by {len(measured)} earlier sets"
-    return ExpectedCopy(min(whole, usual), min(whole, most), basis)
+    share = min(1.0, CHANGED_A_DAY * math.sqrt(since / _DAY_SECONDS))
+    return ExpectedCopy(False, share * whole, f"changed in {since / 3600:.1f} h as a rule")

@@ -1,13 +1,13 @@
-"""MaintainSnapshots: the first snapshot set of a cluster that is observed, and the end of sets that nobody needs.
+"""MaintainSnapshots takes the first snapshot set of a cluster that is observed, and deletes sets that nobody needs.
 
-Scheduled, without an execution. A cluster's lease is held for the seconds of one call: a set is begun by one look and
-kept by a later one, which finds it by its tags. Nothing is begun while a run is at work, and a run that begins in
-between finds the set as it finds a backup's.
+Each cluster's own rule calls it, without an execution: a cluster that does not answer keeps no other from its look.
+The lease is held for the seconds of one call: a set is begun by one look and kept by a later one, which finds it by its
+tags. Nothing is begun while a run is at work, and a run that begins in between finds the set as it finds a backup's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -56,28 +56,27 @@ _AT_WORK = "running"
 _NOT_DEPLOYED = "the cluster is not in the settings any more"
 
 
-class SnapshotsMaintained(Summary):
-    """`clusters` says what was found of each, also of those that are not in the settings any more."""
+def maintain_snapshots(ports: Ports, cluster: str | None) -> Summary:
+    """Looks at the snapshot sets of one cluster; without one at those of clusters that left the settings.
 
-    clusters: dict[str, str]
-
-
-def maintain_snapshots(ports: Ports) -> SnapshotsMaintained:
-    """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
-    names = ports.clusters.names()
-    ours = ports.storage.snapshots_of_environment()
-    removed = {one.tags.get(CLUSTER_TAG, "") for one in ours} - {"", *names}
-    found = {}
-    for name in (*names, *sorted(removed)):
-        try:
-            found[name] = _remove(ports, name, ours) if name in removed else _tend(ports, name, ours)
-        except PeakerError as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    text = "; ".join(f"{name}: {what}" for name, what in found.items()) or "there is no cluster"
-    return SnapshotsMaintained(text=text, clusters=found)
+    After a refusal the next look tries again.
+    """
+    ours = ports.storage.snapshots_of_environment(cluster)
+    if cluster is not None:
+        return Summary(text=f"{cluster}: {_attempted(lambda: _look(ports, cluster, ours))}")
+    removed = {one.tags.get(CLUSTER_TAG, "") for one in ours} - {"", *ports.clusters.names()}
+    found = [f"{name}: {_attempted(lambda n=name: _remove(ports, n, ours))}" for name in sorted(removed)]  # type: ignore[misc]
+    return Summary(text="; ".join(found) or "no cluster was removed")
 
 
-def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
+def _attempted(look: Callable[[], str]) -> str:
+    try:
+        return look()
+    except PeakerError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _look(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
     settings = ports.clusters.settings(name)
     kept = ports.ledger.snapshot_sets(name)
     begun = _begun(name, ours, kept)

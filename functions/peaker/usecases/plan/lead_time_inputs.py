@@ -59,19 +59,19 @@ def lead_time_inputs(
         for volume in settings.volumes
     )
     used = sum(held.get(one.name, one.data_bytes) for one in volumes)
-    full = ExpectedCopy(used, used, "full copy")
-    copy = full if snapshots is None else snapshots.expected_copy(used, past)
+    full = ExpectedCopy(True, used, "full copy")
+    copy = full if snapshots is None else snapshots.expected_copy(used)
     widest = max((one.data_bytes for one in volumes), default=0.0)
     late = float(settings.read_endpoint.clients_follow_within_seconds)
     return LeadTimeInputs(
         volumes=volumes,
         snapshot_copied_bytes=copy.copied_bytes,
-        snapshot_most_bytes=copy.most_bytes,
+        snapshot_most_bytes=None if copy.is_full else used,
         snapshot_widest_share=widest / total
         if (total := sum(one.data_bytes for one in volumes)) > 0
         else 1.0,
         buffer_pool_bytes=_pool_bytes(past, promise),
-        snapshot_basis=copy.basis,
+        snapshot_basis=copy.reason,
         paid_mib_per_s=float(settings.initialization_rate_mib_per_s or 0),
         instance_mib_per_s=None if promise is None else promise.baseline_mib_per_s,
         instance_burst_mib_per_s=None if promise is None else promise.maximum_mib_per_s,
@@ -135,14 +135,12 @@ class SnapshotHistory:
             name: float(one.full_size_bytes) for name, one in found.items() if one and one.full_size_bytes
         }
 
-    def expected_copy(self, used_bytes: float, past: PastSteps) -> ExpectedCopy:
+    def expected_copy(self, used_bytes: float) -> ExpectedCopy:
         """What a set of these volumes, which hold so much together, would copy now."""
         if not self.volumes:
-            return ExpectedCopy(used_bytes, used_bytes, "full copy: no donor is known")
+            return ExpectedCopy(True, used_bytes, "full copy: no donor is known")
         each = used_bytes / len(self.volumes)
-        return expected_copy(
-            dict.fromkeys(self.volumes.values(), each), self.snapshots, past.copies, self.now
-        )
+        return expected_copy(dict.fromkeys(self.volumes.values(), each), self.snapshots, self.now)
 
 
 def snapshot_history(

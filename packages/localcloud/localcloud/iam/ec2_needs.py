@@ -226,11 +226,6 @@ EC2: dict[str, Needs] = {
     "ec2:DeleteTags": _tag("DeleteTags"),
     "ebs:ListSnapshotBlocks": lambda params, look: [_of_snapshot(params, look, "ListSnapshotBlocks")],
     "ebs:GetSnapshotBlock": lambda params, look: [_of_snapshot(params, look, "GetSnapshotBlock")],
-    "ebs:ListChangedBlocks": lambda params, look: [
-        _of_snapshot({"SnapshotId": params[each]}, look, "ListChangedBlocks")
-        for each in ("FirstSnapshotId", "SecondSnapshotId")
-        if params.get(each)
-    ],
 }
 
 

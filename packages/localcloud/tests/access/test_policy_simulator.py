@@ -65,7 +65,7 @@ def test_what_a_policy_allows_is_allowed_and_all_else_is_not(aws: ResourceCloud)
     assert simulated(aws, role(aws, statement("Allow")))["EvalDecision"] == "allowed"
     assert simulated(aws, role(aws))["EvalDecision"] == "implicitDeny"
     assert (
-        simulated(aws, role(aws, statement("Allow", "ebs:ListChangedBlocks")))["EvalDecision"]
+        simulated(aws, role(aws, statement("Allow", "ebs:GetSnapshotBlock")))["EvalDecision"]
         == "implicitDeny"
     )
 
@@ -94,7 +94,7 @@ def test_a_condition_sees_what_is_given_and_what_is_not_is_missing(aws: Resource
 
 
 def test_every_action_is_weighed_on_every_resource(aws: ResourceCloud) -> None:
-    actions = ["ebs:ListChangedBlocks", READ]
+    actions = ["ebs:GetSnapshotBlock", READ]
     answer = aws.iam.simulate_principal_policy(
         PolicySourceArn=role(aws, statement("Allow")),
         ActionNames=actions,

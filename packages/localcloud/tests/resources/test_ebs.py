@@ -482,21 +482,6 @@ def test_listing_can_start_at_a_block(aws: ResourceCloud) -> None:
     assert [block["BlockIndex"] for block in page["Blocks"]] == [5, 9]
 
 
-def test_changed_blocks_between_two_snapshots(aws: ResourceCloud) -> None:
-    volume_id = aws.available_volume()
-    aws.plane.volumes.write(volume_id, {1: b"same", 2: b"old"})
-    first = aws.completed_snapshot(volume_id)
-    aws.plane.volumes.write(volume_id, {2: b"new", 7: b"added"})
-    second = aws.completed_snapshot(volume_id)
-    page = aws.ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=second)
-    assert [block["BlockIndex"] for block in page["ChangedBlocks"]] == [2, 7]
-    assert "FirstBlockToken" not in page["ChangedBlocks"][1]
-    other = aws.completed_snapshot(aws.available_volume(SnapshotId=first))
-    with pytest.raises(ClientError) as error:
-        aws.ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=other)
-    assert error.value.response["Reason"] == "UNRELATED_SNAPSHOTS", "of another volume"  # type: ignore[typeddict-item]
-
-
 def test_block_api_refusals(slow_aws: ResourceCloud) -> None:
     aws = slow_aws
     with pytest.raises(ClientError) as error:

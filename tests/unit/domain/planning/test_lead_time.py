@@ -15,7 +15,7 @@ from peaker.domain.planning.lead_time import (
     predict_lead_time,
     predict_return,
 )
-from peaker.domain.runs.past_runs import CopiedBytes, PastSteps, rate_of_all, replay_seconds
+from peaker.domain.runs.past_runs import PastSteps, rate_of_all, replay_seconds
 
 GIB = 1024 * MIB
 
@@ -211,18 +211,11 @@ def test_a_full_copy_takes_its_bytes_over_the_rate_and_changes_take_theirs() -> 
     assert changes.p50_seconds == pytest.approx(60 + 10.24)
 
 
-def test_measured_full_copies_teach_how_long_changes_take() -> None:
-    """100 GiB took 21 minutes, a minute of them overhead: 1 GiB takes 12 s beside it, not 21 minutes."""
-    past = PastSteps(copies=[CopiedBytes(60 + 1200, 100.0 * GIB)] * 20)
-    learned = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB), past).component("snapshot")
-    assert learned.p50_seconds == pytest.approx(72, abs=1)
-    assert learned.runs == 10
-
-
-def test_incremental_sets_teach_no_full_copy_to_be_quick() -> None:
-    past = PastSteps(copies=[CopiedBytes(60 + 12, 1.0 * GIB, 3600.0)] * 20)
-    learned = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB), past).component("snapshot")
-    assert learned.p50_seconds == pytest.approx(60 + 1200, rel=0.05)
+def test_full_copies_and_increments_are_learned_apart() -> None:
+    past = PastSteps(full_copies=[1200.0] * 20, increments=[70.0] * 20)
+    full = predict_lead_time(inputs(), past).component("snapshot")
+    increment = predict_lead_time(inputs(snapshot_most_bytes=100.0 * GIB), past).component("snapshot")
+    assert (full.p50_seconds, increment.p50_seconds, increment.p90_seconds) == (1200.0, 70.0, 70.0)
 
 
 def test_the_volumes_of_a_set_are_copied_side_by_side() -> None:
@@ -230,26 +223,13 @@ def test_the_volumes_of_a_set_are_copied_side_by_side() -> None:
     assert predict_lead_time(even).component("snapshot").p50_seconds == pytest.approx(60 + 1024)
 
 
-def test_what_may_have_to_be_copied_at_most_shows_in_the_p90_alone() -> None:
-    known = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
-    maybe = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB, snapshot_most_bytes=100.0 * GIB))
-    part = maybe.component("snapshot")
-    assert part.p50_seconds == known.p50_seconds
+def test_an_increment_that_nobody_has_measured_may_copy_everything() -> None:
+    past = PastSteps(full_copies=[1200.0] * 20)
+    part = predict_lead_time(
+        inputs(snapshot_copied_bytes=1.0 * GIB, snapshot_most_bytes=100.0 * GIB), past
+    ).component("snapshot")
+    assert part.p50_seconds == pytest.approx(60 + 10.24)
     assert part.p90_seconds == pytest.approx(60 + 1024)
-
-
-def test_it_does_so_too_where_sets_were_measured() -> None:
-    past = PastSteps(copies=[CopiedBytes(60 + 12, 1.0 * GIB, 3600.0)] * 20)
-    most = {"snapshot_copied_bytes": 1.0 * GIB, "snapshot_most_bytes": 10.0 * GIB}
-    part = predict_lead_time(inputs(**most), past).component("snapshot")  # type: ignore[arg-type]
-    assert part.p50_seconds == pytest.approx(72, abs=1)
-    assert part.p90_seconds == pytest.approx(60 + 120, rel=0.05)
-
-
-def test_sets_of_before_their_bytes_were_measured_count_as_they_were() -> None:
-    past = PastSteps({"CreateSnapshots": [10.0] * 20, "AwaitSnapshots": [290.0] * 20})
-    learned = predict_lead_time(inputs(snapshot_copied_bytes=20.0 * GIB), past).component("snapshot")
-    assert learned.p50_seconds == pytest.approx(300, abs=10)
 
 
 def test_the_catch_up_is_learned_as_a_speed_so_a_smaller_backlog_takes_less() -> None:

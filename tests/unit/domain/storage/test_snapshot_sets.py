@@ -9,7 +9,6 @@ import pytest
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.storage.snapshot_sets import (
     CHANGED_A_DAY,
-    CopiedBytes,
     SnapshotSet,
     expected_copy,
     stored_gib,
@@ -71,60 +70,34 @@ def both(hours_ago: float) -> list[Snapshot]:
     return [snapshot(volume, hours_ago) for volume in USED]
 
 
-def changed(hours: float, gib: float) -> CopiedBytes:
-    return CopiedBytes(60.0, gib * GIB, hours * 3600)
-
-
 def test_without_a_snapshot_all_that_is_used_is_copied() -> None:
-    found = expected_copy(USED, [], [changed(24, 5)], NOON)
-    assert found.copied_bytes == 120 * GIB
-    assert found.basis == "full copy: no completed snapshot of vol-data, vol-log"
+    found = expected_copy(USED, [], NOON)
+    assert (found.is_full, found.copied_bytes) == (True, 120 * GIB)
+    assert found.reason == "full copy: no completed snapshot of vol-data, vol-log"
 
 
 def test_one_volume_without_a_snapshot_is_enough_for_a_full_copy() -> None:
-    found = expected_copy(USED, [snapshot("vol-data", 1)], [changed(24, 5)], NOON)
-    assert (found.copied_bytes, "vol-log" in found.basis) == (120 * GIB, True)
+    found = expected_copy(USED, [snapshot("vol-data", 1)], NOON)
+    assert (found.copied_bytes, "vol-log" in found.reason) == (120 * GIB, True)
 
 
 def test_a_snapshot_that_is_not_complete_is_none() -> None:
     pending = [snapshot("vol-data", 1, "pending"), snapshot("vol-log", 1, "error")]
-    assert expected_copy(USED, pending, [changed(24, 5)], NOON).copied_bytes == 120 * GIB
+    assert expected_copy(USED, pending, NOON).is_full
 
 
-def test_before_changes_were_measured_they_are_as_a_rule_and_at_most_all() -> None:
-    unmeasured = [CopiedBytes(600.0, 120.0 * GIB)]
-    found = expected_copy(USED, both(24), unmeasured, NOON)
-    assert found.copied_bytes == pytest.approx(CHANGED_A_DAY * 120 * GIB)
-    assert found.most_bytes == 120 * GIB
-    assert "not measured here yet" in found.basis
-    quarter = expected_copy(USED, both(6), unmeasured, NOON)
-    assert quarter.copied_bytes == pytest.approx(CHANGED_A_DAY * 120 * GIB / 2)
-    assert expected_copy(USED, both(24 * 365), unmeasured, NOON).copied_bytes == 120 * GIB
+def test_an_increment_has_a_share_of_what_is_used_that_grows_ever_slower_with_time() -> None:
+    found = expected_copy(USED, both(24), NOON)
+    assert (found.is_full, found.copied_bytes) == (False, pytest.approx(CHANGED_A_DAY * 120 * GIB))
+    assert found.reason == "changed in 24.0 h as a rule"
+    assert expected_copy(USED, both(6), NOON).copied_bytes == pytest.approx(CHANGED_A_DAY * 120 * GIB / 2)
+    assert expected_copy(USED, both(24 * 365), NOON).copied_bytes == 120 * GIB
 
 
-def test_changes_of_an_hour_lie_between_those_of_a_day_and_a_twenty_fourth_of_them() -> None:
-    found = expected_copy(USED, both(1), [changed(24, 5)], NOON)
-    assert found.copied_bytes == pytest.approx(5 * GIB / 24**0.5)
-    assert found.most_bytes == 5 * GIB
-
-
-def test_changes_of_more_time_lie_between_the_same_and_twice_as_many_in_twice_the_time() -> None:
-    found = expected_copy(USED, both(48), [changed(24, 5)], NOON)
-    assert found.copied_bytes == pytest.approx(5 * GIB * 2**0.5)
-    assert found.most_bytes == 10 * GIB
-
-
-def test_never_more_changes_than_is_used() -> None:
-    found = expected_copy(USED, both(24 * 365 * 9), [changed(24, 5)], NOON)
-    assert (found.copied_bytes, found.most_bytes) == (120 * GIB, 120 * GIB)
-
-
-def test_a_backup_of_somebody_else_counts_as_the_volumes_newest_snapshot() -> None:
-    found = expected_copy(USED, [*both(48), *both(2)], [changed(1, 1)], NOON)
-    assert found.most_bytes == 2 * GIB
-    assert found.basis == "changed in 2.0 h, by 1 earlier sets"
+def test_the_newest_snapshot_of_each_volume_counts_a_backup_of_somebody_else_too() -> None:
+    assert expected_copy(USED, [*both(48), *both(2)], NOON).reason == "changed in 2.0 h as a rule"
 
 
 def test_the_oldest_of_the_newest_snapshots_says_for_how_long_changes_have_gathered() -> None:
     uneven = [snapshot("vol-data", 1), snapshot("vol-log", 10)]
-    assert expected_copy(USED, uneven, [changed(1, 1)], NOON).most_bytes == 10 * GIB
+    assert expected_copy(USED, uneven, NOON).reason == "changed in 10.0 h as a rule"

@@ -39,7 +39,12 @@ def world(observing: float | None = 1.0, **settings: Any) -> FakePorts:
 
 def looked(ports: FakePorts) -> str:
     ports.rows.let_late_calls_end("orders")  # the look before was an hour ago
-    return maintain_snapshots(ports).clusters["orders"]
+    return maintain_snapshots(ports, "orders").text.removeprefix("orders: ")
+
+
+def looked_at_removed(ports: FakePorts) -> str:
+    ports.rows.let_late_calls_end("orders")
+    return maintain_snapshots(ports, None).text
 
 
 def completed(ports: FakePorts) -> FakePorts:
@@ -186,7 +191,7 @@ def test_a_set_that_is_gone_and_still_listed_is_not_made_again(monkeypatch: pyte
         ports.storage.snapshots[snapshot_id] = replace(one, state="error")
     looked(ports)
     assert ports.storage.snapshots == {}
-    monkeypatch.setattr(ports.storage, "snapshots_of_environment", lambda: listed)
+    monkeypatch.setattr(ports.storage, "snapshots_of_environment", lambda _: listed)
     assert looked(ports) == f"{FIRST}: rolled_back; EC2 still lists its snapshots"
     assert (ports.storage.snapshots, ports.storage.snapshot_calls) == ({}, 1)
 
@@ -221,23 +226,38 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
 
 
-def test_each_cluster_is_looked_at_whatever_another_says() -> None:
+def test_a_look_at_one_cluster_asks_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Billing's read endpoint never answers; the look at orders does not wait for it."""
     ports = world()
-    broken: ClusterSettings = orders(name="billing", **NOT_YET)
-    ports.clusters.by_name["billing"] = broken
+    ports.clusters.by_name["billing"] = orders(name="billing", **NOT_YET)
     ports.readings.metrics["billing", Metric.OBSERVING] = 1.0
-    found = maintain_snapshots(ports).clusters
-    assert found["orders"].startswith(FIRST)
-    assert "the source is unknown" in found["billing"]
+    health, asked = ports.endpoint.health, []
+
+    def heard(settings: ClusterSettings) -> Any:
+        asked.append(settings.name)
+        return health(settings)
+
+    monkeypatch.setattr(ports.endpoint, "health", heard)
+    assert looked(ports).startswith(FIRST)
+    assert set(asked) == {"orders"}
+
+
+def test_a_refusal_is_told_and_the_next_look_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = world()
+    with monkeypatch.context() as broken:
+        broken.delitem(ports.clusters.by_name, "orders")
+        assert "orders" in looked(ports)
+    assert looked(ports).startswith(FIRST)
 
 
 def test_a_cluster_that_is_not_deployed_any_more_leaves_nothing() -> None:
     ports = completed(world())
+    assert looked_at_removed(ports) == "no cluster was removed"
     del ports.clusters.by_name["orders"]
-    assert "the cluster is not in the settings any more" in looked(ports)
+    assert "the cluster is not in the settings any more" in looked_at_removed(ports)
     assert ports.storage.snapshots == {}
     assert ports.ledger.snapshot_sets("orders") == []
-    assert maintain_snapshots(ports).clusters == {}
+    assert looked_at_removed(ports) == "no cluster was removed"
 
 
 def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:
@@ -245,7 +265,7 @@ def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:
     looked(ports)
     ports.storage.complete()
     del ports.clusters.by_name["orders"]
-    looked(ports)
+    looked_at_removed(ports)
     assert ports.storage.snapshots == {}
 
 

@@ -11,7 +11,7 @@ import pytest
 from peaker.domain.planning.lead_time import predict_lead_time
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
-from peaker.domain.runs.past_runs import CopiedBytes, PastSteps
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor
@@ -220,33 +220,34 @@ def numbers(ports: FakePorts, run_id: str) -> dict[str, Any]:
     return await_snapshots(ports, leased(ports, "AwaitSnapshots", run_id=run_id)).numbers
 
 
-def test_the_first_set_is_measured_as_a_full_copy_and_the_next_one_as_its_changes(ports: FakePorts) -> None:
+def test_the_first_set_is_a_full_copy_and_the_next_one_an_increment(ports: FakePorts) -> None:
     snapshotted(ports, FIRST)
-    first = numbers(ports, FIRST)
-    assert (first["copied_bytes"], first["since_seconds"]) == (2 * 2**30, None)
+    assert numbers(ports, FIRST)["full_copy"] is True
     recorded(ports, FIRST)
     snapshotted(ports, SECOND)
-    second = numbers(ports, SECOND)
-    assert (second["copied_bytes"], second["since_seconds"]) == (2 * 3 * 512 * 1024, 86_400.0)
+    assert numbers(ports, SECOND)["full_copy"] is False
 
 
-def test_changes_that_cannot_be_listed_cost_the_run_nothing(ports: FakePorts) -> None:
-    succeeded(ports, FIRST)
-    snapshotted(ports, SECOND)
-    ports.snapshot_blocks.changed_blocks = Throttled("ebs:ListChangedBlocks: RequestThrottledException")
-    found = numbers(ports, SECOND)
-    assert "copied_bytes" not in found
-    assert "copied bytes unknown: Throttled" in found["copy"]
+def test_snapshots_that_cannot_be_listed_cost_the_run_nothing(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshotted(ports, FIRST)
+
+    def throttled(_: Any) -> Any:
+        raise Throttled("ec2:DescribeSnapshots: RequestLimitExceeded")
+
+    monkeypatch.setattr(ports.storage, "snapshots_of_volumes", throttled)
+    assert numbers(ports, FIRST)["full_copy"] is None
 
 
-def test_a_backup_of_the_volumes_is_a_base_too(ports: FakePorts) -> None:
+def test_after_a_backup_of_the_volumes_the_first_set_is_an_increment(ports: FakePorts) -> None:
     """AWS Backup took one an hour before: the run's set holds only what changed since, though Peaker kept none."""
     for volume_id in [one.volume_id for one in ports.storage.volumes.values()]:
         [made] = ports.storage.create_snapshots(BASE, [volume_id], {})
         at = ports.clock.now() + timedelta(hours=23)
         ports.storage.snapshots[made.snapshot_id] = replace(made, started_at=at)
     snapshotted(ports, FIRST)
-    assert numbers(ports, FIRST)["since_seconds"] == 3600.0
+    assert numbers(ports, FIRST)["full_copy"] is False
 
 
 def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: FakePorts) -> None:
@@ -271,21 +272,17 @@ def unleased(ports: FakePorts) -> StepInput:
     return leased(ports, "PlanScaleOut").model_copy(update={"fencing_token": None})
 
 
-def test_the_next_plan_expects_changes_where_the_first_expected_a_full_copy(ports: FakePorts) -> None:
-    def snapshot_seconds(copies: list[CopiedBytes]) -> float:
-        past = PastSteps(copies=copies)
+def test_the_next_plan_expects_an_increment_where_the_first_expected_a_full_copy(ports: FakePorts) -> None:
+    def snapshot_seconds(past: PastSteps) -> float:
         settings = ports.clusters.settings("orders")
         seen = gather_fleet(ports, settings, with_volumes=True)
         inputs = lead_time_inputs(settings, seen, past, snapshot_history(ports, settings, seen))
         return predict_lead_time(inputs, past).component("snapshot").p50_seconds
 
-    full = CopiedBytes(60 + 80, 8.0 * 2**30)
-    # 60 s and 4 GiB of each of the two volumes at 100 MiB/s; then 0.1 GiB of changes.
-    assert snapshot_seconds([]) == pytest.approx(60 + 41, abs=1)
+    # 60 s and 4 GiB of each of the two volumes at 100 MiB/s.
+    assert snapshot_seconds(PastSteps()) == pytest.approx(60 + 41, abs=1)
     succeeded(ports, FIRST)
-    # 8 GiB took 80 s of copying. The snapshots hold a GiB each; nobody knows yet how much changes: 15 % a day.
     ports.clock.advance(hours=24)
-    assert snapshot_seconds([full]) == pytest.approx(60 + 3, abs=1)
-    ports.clock.advance(hours=1)
-    changes = CopiedBytes(61.0, 0.1 * 2**30, 24 * 3600.0)
-    assert snapshot_seconds([full, changes]) < 70
+    # The snapshots hold a GiB each, of which 15 % change in a day; the full copy of before says nothing of that.
+    assert snapshot_seconds(PastSteps(full_copies=[140.0])) == pytest.approx(60 + 1.5, abs=0.5)
+    assert snapshot_seconds(PastSteps(full_copies=[140.0], increments=[64.0])) == 64

@@ -1,4 +1,4 @@
-"""The EBS direct APIs that list a snapshot's blocks."""
+"""The EBS direct API that lists a snapshot's blocks."""
 
 from __future__ import annotations
 
@@ -18,40 +18,16 @@ BLOCK_TOKEN_LIFE = timedelta(days=7)
 
 
 class DirectActions:
-    """ebs:ListSnapshotBlocks and ListChangedBlocks over EC2's snapshots."""
+    """ebs:ListSnapshotBlocks over EC2's snapshots."""
 
     def __init__(self, state: Ec2State) -> None:
         self.state = state
-        self._changed: dict[tuple[str, str], Sequence[int]] = {}
 
     def list_snapshot_blocks(self, response: Any) -> ActionResult:
         snapshot = self._snapshot(response._get_param("SnapshotId"))
         indices, token = self._page(response, self._indices(snapshot))
         blocks = [{"BlockIndex": index, "BlockToken": _block_token(snapshot.id, index)} for index in indices]
         return ActionResult({"Blocks": blocks, "NextToken": token, **self._about(snapshot)})
-
-    def list_changed_blocks(self, response: Any) -> ActionResult:
-        first = self._snapshot(response._get_param("FirstSnapshotId"))
-        second = self._snapshot(response._get_param("SecondSnapshotId"))
-        if not second.is_compared_with(first):
-            raise DirectError(
-                "ValidationException", "UNRELATED_SNAPSHOTS", f"{first.id} and {second.id} are not related"
-            )
-        before, after = set(self._indices(first)), set(self._indices(second))
-        changed = self._changed.get((first.id, second.id))
-        if changed is None:
-            changed = self.state.dataplane.volumes.changed_blocks(first.id, second.id)
-            self._changed[first.id, second.id] = changed
-        indices, token = self._page(response, changed)
-        blocks = [
-            {
-                "BlockIndex": index,
-                "FirstBlockToken": _block_token(first.id, index) if index in before else None,
-                "SecondBlockToken": _block_token(second.id, index) if index in after else None,
-            }
-            for index in indices
-        ]
-        return ActionResult({"ChangedBlocks": blocks, "NextToken": token, **self._about(second)})
 
     def _snapshot(self, snapshot_id: str) -> EbsSnapshot:
         snapshot = self.state.backend.snapshots.get(snapshot_id)

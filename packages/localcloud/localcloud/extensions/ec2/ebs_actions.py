@@ -392,7 +392,7 @@ def install(cloud: OpenCloud) -> None:
     state.add_action(ElasticBlockStore, "get_ebs_default_kms_key_id", actions.get_ebs_default_kms_key_id)
     for name in ("modify_volume", "copy_snapshot", "modify_snapshot_tier", "restore_snapshot_tier"):
         state.replace_action(ElasticBlockStore, name, actions.refuse)
-    for name in ("list_snapshot_blocks", "list_changed_blocks"):
-        state.replace_action(EBSResponse, name, getattr(direct, name))
-    for name in ("get_snapshot_block", "start_snapshot", "put_snapshot_block", "complete_snapshot"):
+    state.replace_action(EBSResponse, "list_snapshot_blocks", direct.list_snapshot_blocks)
+    refused = "list_changed_blocks get_snapshot_block start_snapshot put_snapshot_block complete_snapshot"
+    for name in refused.split():
         state.replace_action(EBSResponse, name, actions.refuse)

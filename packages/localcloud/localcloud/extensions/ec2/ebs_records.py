@@ -78,10 +78,6 @@ class EbsSnapshot(Snapshot):
         self._started_epoch = self._clock.epoch()
         self._copy_seconds = 0.0  # of the cloud's
 
-    def is_compared_with(self, other: EbsSnapshot) -> bool:
-        """Whether ebs:ListChangedBlocks compares the two: both are of one volume."""
-        return self.id == other.id or (self.volume_id == other.volume_id != NO_SOURCE_VOLUME)
-
     def copies(self, stored_bytes: int, rate_mib_per_s: float) -> None:
         """It is pending until so many bytes are copied."""
         self._copy_seconds = stored_bytes / (rate_mib_per_s * MIB) if rate_mib_per_s > 0 else 0.0
