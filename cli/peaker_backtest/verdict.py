@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.planning.reaction import load_text
+from peaker.domain.planning.needed_replicas import load_text
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 
 from peaker_backtest.replay.simulation import Outcome

@@ -1,17 +1,20 @@
 """How many replicas are needed in time: for the load of now, the forecast at the lead time, and known events.
 
-A forecast adds to the need, it never lowers it (I8); max_replicas is a ceiling (I12).
+A forecast adds to the need, it never lowers it (I8); max_replicas is a ceiling (I12). Where nothing can be forecast
+(`degraded`), the load of now is all there is: reactive scaling at the stated capacity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.reaction import load_text, react
 from peaker.domain.planning.scaling_policy import ScalingPolicy, replicas_for
+
+# A cluster with a young history keeps room; that lasts three days at most.
+REACTIVE_ONLY_HEADROOM = 0.7
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class FleetCounts:
     def counted(self) -> float:
         """Whole replicas that those which serve are worth by the reads that come to them."""
         return (self.serving or 0) - sum(1.0 - share for share in self.few_reads.values())
+
+    @property
+    def coming(self) -> int:
+        """Replicas that serve or are being built."""
+        return (self.serving or 0) + self.building
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class CalendarOverride:
 
 @dataclass(frozen=True)
 class DecisionInputs:
-    """What is known now, beside the forecast. load_now None means that the metric is missing or stale."""
+    """The facts of a check beside the forecast. load_now None means that the metric is missing or stale."""
 
     now_seconds: float
     load_now: float | None
@@ -71,10 +79,54 @@ class DecisionInputs:
 
 
 @dataclass(frozen=True)
+class Outlook:
+    """The facts, forecast, lead time and policy of one check. `since` and `until` are seconds from now."""
+
+    inputs: DecisionInputs
+    forecast: Forecast
+    lead_time: LeadTime
+    policy: ScalingPolicy
+
+    @property
+    def is_reactive(self) -> bool:
+        """Tells whether the measured load alone decides."""
+        return self.forecast.standing is Standing.DEGRADED
+
+    @property
+    def passed_seconds(self) -> float:
+        """Seconds since the forecast was issued, at the end of the last full step."""
+        return max(0.0, self.inputs.now_seconds - self.forecast.issued_at_seconds)
+
+    def is_beyond(self, until: float) -> bool:
+        """Tells whether there is a forecast, and it ends before."""
+        return (
+            self.forecast.quantiles is not None and self.passed_seconds + until > self.forecast.reach_seconds
+        )
+
+    def events(self, since: float, until: float) -> list[CalendarOverride]:
+        """Returns the known events that touch this stretch of time."""
+        start, end = self.inputs.now_seconds + since, self.inputs.now_seconds + until
+        return [one for one in self.inputs.overrides if one.start_seconds <= end and one.end_seconds >= start]
+
+    def factor(self, since: float, until: float) -> float:
+        """Returns the highest calendar factor of the stretch; an event can only raise the need."""
+        return max((1.0, *(one.factor for one in self.events(since, until))))
+
+    def load(self, level: float, since: float, until: float, factor: float) -> float:
+        """Returns the highest quantile of the stretch, times a calendar's factor.
+
+        The factor raises it no further than the highest load of the history times the factor, and never lowers it.
+        """
+        passed = self.passed_seconds
+        load = self.forecast.highest(level, passed + since, passed + until)
+        return max(load, factor * min(load, self.forecast.highest_load))
+
+
+@dataclass(frozen=True)
 class Need:
     """Replicas wanted in time, before and after the limits, and the loads behind them.
 
-    `load_replicas` is what the greatest of the loads takes, before it is rounded up to whole replicas.
+    `load_replicas` is the greatest of the loads in replicas, before it is rounded up to whole ones.
     """
 
     wanted: int
@@ -82,29 +134,6 @@ class Need:
     by: str
     numbers: dict[str, float]
     load_replicas: float = 0.0
-
-
-def need_of(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy) -> Need:
-    """The most that anything asks for, and what asks for it."""
-    numbers = {
-        "lead_time_p90_seconds": lead_time.p90_seconds,
-        "capacity_per_replica": policy.capacity.per_replica,
-        "quantile": policy.quantile,
-        "serving": float(inputs.fleet.serving if inputs.fleet.serving is not None else -1),
-        "building": float(inputs.fleet.building),
-    }
-    wanted: _Wanted = [
-        _Asked(policy.min_replicas, "the floor min_replicas"),
-        *_by_load(inputs, forecast, lead_time, policy, numbers),
-        *_by_forecast(inputs, forecast, lead_time, policy, numbers),
-        *_by_calendar(inputs, lead_time, policy, numbers),
-    ]
-    most = max(one.replicas for one in wanted)
-    wanted += _by_turn(inputs, forecast, lead_time, policy, most, numbers)
-    first = max(wanted, key=lambda each: each.replicas)
-    numbers["unlimited"] = float(first.replicas)
-    limited = min(first.replicas, policy.max_replicas)
-    return Need(limited, first.replicas, first.by, numbers, max(one.exact for one in wanted))
 
 
 @dataclass(frozen=True)
@@ -116,175 +145,110 @@ class _Asked:
     exact: float = 0.0
 
 
-_Wanted = list[_Asked]
+def need_of(outlook: Outlook) -> Need:
+    """The most that anything asks for, and the reason that asks for it."""
+    policy, fleet = outlook.policy, outlook.inputs.fleet
+    numbers = {
+        "lead_time_p90_seconds": outlook.lead_time.p90_seconds,
+        "capacity_per_replica": policy.capacity.per_replica,
+        "quantile": policy.quantile,
+        "serving": float(fleet.serving if fleet.serving is not None else -1),
+        "building": float(fleet.building),
+    }
+    asked = [
+        _Asked(policy.min_replicas, "the floor min_replicas"),
+        *_by_load(outlook, numbers),
+        *_by_forecast(outlook, numbers),
+        *_by_calendar(outlook, numbers),
+    ]
+    asked += _by_next_batch(outlook, max(one.replicas for one in asked), numbers)
+    first = max(asked, key=lambda one: one.replicas)
+    numbers["unlimited"] = float(first.replicas)
+    wanted = min(first.replicas, policy.max_replicas)
+    return Need(wanted, first.replicas, first.by, numbers, max(one.exact for one in asked))
 
 
-def _asked_by_load(load: float, capacity: float, by: str) -> _Asked:
+def load_text(load: float) -> str:
+    """A load with as many digits as a person reads."""
+    return f"{load:,.0f}" if load >= 1000 else f"{load:.4g}"
+
+
+def _asked(outlook: Outlook, load: float, by: str) -> _Asked:
+    capacity = outlook.policy.capacity.per_replica
     return _Asked(replicas_for(load, capacity), by, load / capacity)
 
 
-def _by_load(
-    inputs: DecisionInputs,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    policy: ScalingPolicy,
-    numbers: dict[str, float],
-) -> _Wanted:
-    """What the load of now takes; in a known event that multiplies a load that cannot be forecast, so many times it."""
-    if inputs.load_now is None:
-        return []
-    capacity, lead = policy.capacity.per_replica, lead_time.p90_seconds
-    numbers["load_now"] = inputs.load_now
-    reaction = react(inputs.load_now, forecast)
-    wanted = [_asked_by_load(reaction.load, capacity, reaction.text)]
-    factor = calendar_factor(inputs, 0.0, lead + policy.period_seconds)
-    if forecast.standing is Standing.DEGRADED and factor > 1:
+def _by_load(outlook: Outlook, numbers: dict[str, float]) -> Iterator[_Asked]:
+    """The load of now; with room where the history is too short for a forecast, and times a known event's factor."""
+    load = outlook.inputs.load_now
+    if load is None:
+        return
+    numbers["load_now"] = load
+    text = f"the load of {load_text(load)} now"
+    if outlook.forecast.standing is Standing.REACTIVE_ONLY:
+        yield _asked(
+            outlook, load / REACTIVE_ONLY_HEADROOM, f"{text} at {REACTIVE_ONLY_HEADROOM:.0%} headroom"
+        )
+    else:
+        yield _asked(outlook, load, text)
+    factor = outlook.factor(0.0, outlook.lead_time.p90_seconds + outlook.policy.period_seconds)
+    if outlook.is_reactive and factor > 1:
         numbers["calendar_factor"] = factor
-        load = factor * inputs.load_now
-        text = f"the load of {load_text(inputs.load_now)} now with the calendar's factor {factor:g}, {load_text(load)}"
-        wanted.append(_asked_by_load(load, capacity, text))
-    return wanted
+        by = f"{text} with the calendar's factor {factor:g}, {load_text(factor * load)}"
+        yield _asked(outlook, factor * load, by)
 
 
-def _by_forecast(
-    inputs: DecisionInputs,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    policy: ScalingPolicy,
-    numbers: dict[str, float],
-) -> _Wanted:
-    """What the forecast says for the time when a replica begun now would serve."""
-    if forecast.quantiles is None:
-        return []
-    lead = lead_time.p90_seconds
-    # The forecast is issued at the end of the last full step; the decision may come later.
-    start = lead + passed_seconds(inputs, forecast)
-    until = start + policy.period_seconds
-    if is_beyond(forecast, until):
-        numbers["horizon_seconds"] = forecast.reach_seconds
-        return []
-    factor = calendar_factor(inputs, lead, lead + policy.period_seconds)
-    upper = with_factor(forecast, policy.quantile, start, until, factor)
+def _by_forecast(outlook: Outlook, numbers: dict[str, float]) -> Iterator[_Asked]:
+    """The forecast for the time when a replica begun now would serve."""
+    policy, since = outlook.policy, outlook.lead_time.p90_seconds
+    until = since + policy.period_seconds
+    if outlook.forecast.quantiles is None:
+        return
+    if outlook.is_beyond(until):
+        numbers["horizon_seconds"] = outlook.forecast.reach_seconds
+        return
+    factor = outlook.factor(since, until)
+    upper = outlook.load(policy.quantile, since, until, factor)
     numbers |= {
-        "forecast_p50": with_factor(forecast, 0.5, start, until, factor),
-        "forecast_p95": with_factor(forecast, 0.95, start, until, factor),
+        "forecast_p50": outlook.load(0.5, since, until, factor),
+        "forecast_p95": outlook.load(0.95, since, until, factor),
         "forecast_upper": upper,
     }
-    name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {load_text(upper)}"
+    by = f"p{policy.quantile * 100:g} of the load in {since / 60:.0f} min, {load_text(upper)}"
     if factor > 1:
         numbers["calendar_factor"] = factor
-        name += f" with the calendar's factor {factor:g}"
-    if forecast.standing is Standing.DEGRADED:
-        return []
-    return [_asked_by_load(upper, policy.capacity.per_replica, name)]
+        by += f" with the calendar's factor {factor:g}"
+    if not outlook.is_reactive:
+        yield _asked(outlook, upper, by)
 
 
-def _by_turn(
-    inputs: DecisionInputs,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    policy: ScalingPolicy,
-    wanted_now: int,
-    numbers: dict[str, float],
-) -> _Wanted:
-    """What must be begun now because later builds wait for those that are begun now."""
-    coming = (inputs.fleet.serving or 0) + inputs.fleet.building
-    later = needed_later(inputs, forecast, lead_time, policy)
-    # The next batch begins when the one of now serves: only what is begun with this one is there before.
-    if later is None or wanted_now <= coming or later.replicas <= coming:
-        return []
-    numbers["needed_later"] = float(later.replicas)
-    return [_Asked(later.replicas, later.text)]
-
-
-def _by_calendar(
-    inputs: DecisionInputs, lead_time: LeadTime, policy: ScalingPolicy, numbers: dict[str, float]
-) -> _Wanted:
-    """What known events ask for by themselves until a replica begun now would serve."""
-    wanted = []
-    for override in active_overrides(inputs, 0.0, lead_time.p90_seconds + policy.period_seconds):
-        if asked := override.asked(policy.capacity.per_replica):
-            exact = override.load / policy.capacity.per_replica
-            wanted.append(_Asked(asked, f"the calendar: {override.reason}", exact))
+def _by_calendar(outlook: Outlook, numbers: dict[str, float]) -> Iterator[_Asked]:
+    """Known events that ask for replicas by themselves until a replica begun now would serve."""
+    capacity = outlook.policy.capacity.per_replica
+    for event in outlook.events(0.0, outlook.lead_time.p90_seconds + outlook.policy.period_seconds):
+        if asked := event.asked(capacity):
             numbers["calendar"] = max(numbers.get("calendar", 0.0), float(asked))
-    return wanted
+            yield _Asked(asked, f"the calendar: {event.reason}", event.load / capacity)
 
 
-def is_beyond(forecast: Forecast, until_seconds: float) -> bool:
-    """Whether there is a forecast, and it ends before `until_seconds` after its issue."""
-    return forecast.quantiles is not None and until_seconds > forecast.reach_seconds
+def _by_next_batch(outlook: Outlook, wanted_now: int, numbers: dict[str, float]) -> Iterator[_Asked]:
+    """The need in two lead times, as far as the forecast reaches.
 
-
-@dataclass(frozen=True)
-class Later:
-    """Replicas needed within two lead times, when the batch after the next one can have been built.
-
-    load is the `quantile` of the load until `ahead_seconds` from now.
+    A cluster builds one batch at a time, and the next begins when the one of now serves: only a replica that is begun
+    with this one is there before.
     """
-
-    replicas: int
-    load: float
-    quantile: float
-    ahead_seconds: float
-
-    @property
-    def text(self) -> str:
-        """What it is, for the reason of a decision."""
-        minutes = self.ahead_seconds / 60
-        return (
-            f"p{self.quantile * 100:g} of the load until {minutes:.0f} min from now, {load_text(self.load)}, "
-            "as the next batch begins when this one serves"
+    policy, lead, coming = outlook.policy, outlook.lead_time.p90_seconds, outlook.inputs.fleet.coming
+    until = 2 * lead + policy.period_seconds
+    if policy.batches_overlap or outlook.forecast.quantiles is None or outlook.is_reactive or lead <= 0:
+        return
+    if outlook.is_beyond(until) or wanted_now <= coming:
+        return
+    load = outlook.load(policy.quantile, lead, until, outlook.factor(lead, until))
+    replicas = min(policy.max_replicas, replicas_for(load, policy.capacity.per_replica))
+    if replicas > coming:
+        numbers["needed_later"] = float(replicas)
+        yield _Asked(
+            replicas,
+            f"p{policy.quantile * 100:g} of the load until {2 * lead / 60:.0f} min from now, {load_text(load)}, "
+            "as the next batch begins when this one serves",
         )
-
-
-def needed_later(
-    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
-) -> Later | None:
-    """What is needed in two lead times; None where the forecast does not reach so far.
-
-    A cluster builds one batch at a time: what could not be begun while this one is built is begun with it.
-    """
-    lead = lead_time.p90_seconds
-    if policy.batches_overlap or forecast.quantiles is None or lead <= 0:
-        return None
-    if forecast.standing is Standing.DEGRADED:
-        return None
-    passed = passed_seconds(inputs, forecast)
-    if forecast.reach_seconds - passed - policy.period_seconds < 2 * lead:
-        return None
-    since, until = lead, 2 * lead + policy.period_seconds
-    factor = calendar_factor(inputs, since, until)
-    upper = with_factor(forecast, policy.quantile, passed + since, passed + until, factor)
-    replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
-    return Later(replicas, upper, policy.quantile, 2 * lead)
-
-
-def passed_seconds(inputs: DecisionInputs, forecast: Forecast) -> float:
-    """Seconds since the forecast was issued."""
-    return max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
-
-
-def active_overrides(
-    inputs: DecisionInputs, from_seconds: float, until_seconds: float
-) -> list[CalendarOverride]:
-    """Known events that touch this stretch of time from now."""
-    start, end = inputs.now_seconds + from_seconds, inputs.now_seconds + until_seconds
-    return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
-
-
-def calendar_factor(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> float:
-    """The highest calendar factor in the window; an override can only raise the need."""
-    if not inputs.overrides:
-        return 1.0
-    return max((1.0, *(each.factor for each in active_overrides(inputs, from_seconds, until_seconds))))
-
-
-def with_factor(
-    forecast: Forecast, level: float, from_seconds: float, until_seconds: float, factor: float
-) -> float:
-    """The highest quantile of a stretch of time from the issue on, times a calendar's factor.
-
-    The factor raises it no further than the highest load of the history times the factor, and never lowers it.
-    """
-    load = forecast.highest(level, from_seconds, until_seconds)
-    return max(load, factor * min(load, forecast.highest_load))

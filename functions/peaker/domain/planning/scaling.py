@@ -1,7 +1,6 @@
-"""The scaling decision: how many replicas the cluster needs in time, and whether to add, remove, hold or
-alarm.
+"""The scaling decision: how many replicas the cluster needs in time, and whether to add, remove, hold or alarm.
 
-A pure function of what is known now, a forecast, a lead time, a policy and the state of earlier checks.
+A pure function of the facts of now, a forecast, a lead time, a policy and the state of earlier checks.
 Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes; removal needs
 measured low load and a forecast that stays below; where nothing can be forecast, low load in every check of a lead
 time, and the forecast has no say), I12 (max_replicas is a ceiling).
@@ -9,6 +8,7 @@ time, and the forecast has no say), I12 (max_replicas is a ceiling).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,19 +17,11 @@ from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.forecasting.forecaster import LATE_SECONDS
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.needed_replicas import (
-    DecisionInputs,
-    Need,
-    active_overrides,
-    calendar_factor,
-    is_beyond,
-    need_of,
-    passed_seconds,
-    with_factor,
-)
-from peaker.domain.planning.reaction import load_text, patient_checks
+from peaker.domain.planning.needed_replicas import DecisionInputs, Need, Outlook, load_text, need_of
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES, ScalingPolicy, keep_seconds, replicas_for
 from peaker.domain.planning.taken_reads import Uncovered, kept_for_reads, uncovered_load
+
+_SHORTEST_PATIENCE_SECONDS = 3600.0
 
 
 class Action(StrEnum):
@@ -39,10 +31,7 @@ class Action(StrEnum):
 
 
 class Outcome(StrEnum):
-    """act.
-
-    Do it. hold: leave the fleet as it is. alarm: a person must look, because the rules cannot be met.
-    """
+    """act: do it. hold: leave the fleet as it is. alarm: a person must look, because the rules cannot be met."""
 
     ACT = "act"
     HOLD = "hold"
@@ -51,7 +40,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class ScalingDecision:
-    """What to do and why. shortage and surplus are replica counts; both are 0 unless the outcome is act."""
+    """The action and its reason. shortage and surplus are replica counts; both are 0 unless the outcome is act."""
 
     action: Action
     outcome: Outcome
@@ -76,159 +65,146 @@ def decide(
     """
     if policy.is_reactive and forecast.standing is not Standing.REACTIVE_ONLY:
         forecast = replace(forecast, standing=Standing.DEGRADED)
-    decision = _decide(inputs, forecast, lead_time, policy, state)
-    if not state.counted_already(inputs.now_seconds, policy.period_seconds):
-        decision = replace(decision, state=replace(decision.state, checked_seconds=inputs.now_seconds))
-    said = f"{decision.reason}; forecast.rule is reactive" if policy.is_reactive else decision.reason
-    return replace(decision, reason=said)
+    again = state.counted_already(inputs.now_seconds, policy.period_seconds)
+    low_checks = max(1, state.low_checks + (0 if again else 1))
+    if forecast.shifted:
+        state = replace(state, shift_seen_seconds=inputs.now_seconds)
+    if not again:
+        state = replace(state, checked_seconds=inputs.now_seconds)
+    decision = _decide(Outlook(inputs, forecast, lead_time, policy), state, low_checks)
+    rule = "; forecast.rule is reactive" if policy.is_reactive else ""
+    return replace(decision, reason=decision.reason + rule)
 
 
-def _decide(
-    inputs: DecisionInputs,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    policy: ScalingPolicy,
-    state: CheckState,
-) -> ScalingDecision:
-    shift_seen = inputs.now_seconds if forecast.shifted else state.shift_seen_seconds
-    state = replace(state, shift_seen_seconds=shift_seen)
-    need = need_of(inputs, forecast, lead_time, policy)
-    fleet = inputs.fleet
-    if fleet.serving is None:
-        return _decision(
-            Action.NONE,
-            Outcome.ALARM,
-            "it is not known how many replicas serve: nothing is done",
-            need,
-            0,
-            0,
-            state,
-        )
-    if inputs.load_now is None and forecast.quantiles is None:
-        return _decision(
-            Action.NONE, Outcome.ALARM, "neither the load nor a forecast is known: nothing is done",
-            need, 0, 0, replace(state, low_checks=0),
-        )  # fmt: skip
-    coming = fleet.serving + fleet.building
-    missing = max(0, need.wanted - coming)
+def _decide(outlook: Outlook, state: CheckState, low_checks: int) -> ScalingDecision:
+    """`low_checks` are those in a row, if this is one."""
+    inputs, policy, need = outlook.inputs, outlook.policy, need_of(outlook)
+    if inputs.fleet.serving is None:
+        reason = "it is not known how many replicas serve: nothing is done"
+        return _none(Outcome.ALARM, reason, need, state, state.low_checks)
+    if inputs.load_now is None and outlook.forecast.quantiles is None:
+        return _none(Outcome.ALARM, "neither the load nor a forecast is known: nothing is done", need, state)
+    missing = max(0, need.wanted - inputs.fleet.coming)
     uncovered = uncovered_load(inputs, need, missing, policy)
-    if uncovered is not None:
-        return _uncovered(need, missing, coming, uncovered, policy, replace(state, low_checks=0))
-    if missing > 0:
-        reason = _shortage_text(need, coming, policy)
-        return _decision(
-            Action.SCALE_OUT, Outcome.ACT, reason, need, missing, 0, replace(state, low_checks=0)
-        )
-    return _scale_in(inputs, forecast, lead_time, policy, state, need)
+    if missing or uncovered is not None:
+        return _scale_out(outlook, need, missing, uncovered, state)
+    if why := _why_alarm(outlook, need):
+        return _none(Outcome.ALARM, why, need, state)
+    return _scale_in(outlook, need, state, low_checks)
 
 
-def _shortage_text(need: Need, coming: int, policy: ScalingPolicy) -> str:
-    reason = f"{need.by}, takes {need.unlimited} replicas; {coming} serve or are being built"
-    if need.unlimited > policy.max_replicas:
-        short = need.unlimited - policy.max_replicas
-        reason += f"; max_replicas {policy.max_replicas} is the ceiling (I12), {short} short"
-    return reason
-
-
-def _uncovered(
-    need: Need, missing: int, coming: int, uncovered: Uncovered, policy: ScalingPolicy, state: CheckState
+def _none(
+    outcome: Outcome, reason: str, need: Need, state: CheckState, low_checks: int = 0
 ) -> ScalingDecision:
-    """What is missing by number is added all the same; what is missing by the reads that come, where it would help."""
-    reason = f"{_shortage_text(need, coming, policy)}; {uncovered.reason}"
-    added = missing + uncovered.added
-    numbers = {**need.numbers, **uncovered.numbers}
-    need = replace(need, wanted=max(need.wanted, coming + added), numbers=numbers)
-    if added:
-        return _decision(Action.SCALE_OUT, Outcome.ACT, reason, need, added, 0, state)
-    outcome = Outcome.ALARM if uncovered.is_alarm else Outcome.HOLD
-    return _decision(Action.NONE, outcome, reason, need, 0, 0, state)
+    return _decision(Action.NONE, outcome, reason, need, replace(state, low_checks=low_checks))
 
 
-def _scale_in(
-    inputs: DecisionInputs,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    policy: ScalingPolicy,
-    state: CheckState,
+def _decision(
+    action: Action,
+    outcome: Outcome,
+    reason: str,
     need: Need,
+    state: CheckState,
+    shortage: int = 0,
+    surplus: int = 0,
 ) -> ScalingDecision:
-    serving = inputs.fleet.serving or 0
+    numbers = {**need.numbers, "low_checks": float(state.low_checks)}
+    return ScalingDecision(action, outcome, reason, need.wanted, shortage, surplus, numbers, state)
+
+
+def _scale_out(
+    outlook: Outlook, need: Need, missing: int, uncovered: Uncovered | None, state: CheckState
+) -> ScalingDecision:
+    """Adds the replicas that are missing by number, and by the reads that come where another would help."""
+    coming, ceiling = outlook.inputs.fleet.coming, outlook.policy.max_replicas
+    reason = f"{need.by}, takes {need.unlimited} replicas; {coming} serve or are being built"
+    if need.unlimited > ceiling:
+        reason += f"; max_replicas {ceiling} is the ceiling (I12), {need.unlimited - ceiling} short"
+    added = missing
+    if uncovered is not None:
+        reason += f"; {uncovered.reason}"
+        added += uncovered.added
+        numbers = {**need.numbers, **uncovered.numbers}
+        need = replace(need, wanted=max(need.wanted, coming + added), numbers=numbers)
+    if not added and uncovered is not None:
+        return _none(Outcome.ALARM if uncovered.is_alarm else Outcome.HOLD, reason, need, state)
+    state = replace(state, low_checks=0)
+    return _decision(Action.SCALE_OUT, Outcome.ACT, reason, need, state, shortage=added)
+
+
+def _why_alarm(outlook: Outlook, need: Need) -> str | None:
+    """Why a person must look where nothing is added."""
     if "horizon_seconds" in need.numbers:
-        reason = (
-            f"the lead time of {lead_time.p90_seconds / 3600:.1f} h is beyond the forecast, which reaches "
-            f"{forecast.reach_seconds / 3600:.1f} h ahead: nothing is removed, and only the load of now adds"
+        return (
+            f"the lead time of {outlook.lead_time.p90_seconds / 3600:.1f} h is beyond the forecast, which reaches "
+            f"{outlook.forecast.reach_seconds / 3600:.1f} h ahead: nothing is removed, and only the load of now adds"
         )
-        return _decision(Action.NONE, Outcome.ALARM, reason, need, 0, 0, replace(state, low_checks=0))
-    if need.unlimited > policy.max_replicas:
-        reason = f"{need.by}, takes {need.unlimited} replicas, above max_replicas {policy.max_replicas} (I12)"
-        return _decision(Action.NONE, Outcome.ALARM, reason, need, 0, 0, replace(state, low_checks=0))
+    if need.unlimited > outlook.policy.max_replicas:
+        return f"{need.by}, takes {need.unlimited} replicas, above max_replicas {outlook.policy.max_replicas} (I12)"
+    return None
+
+
+def _scale_in(outlook: Outlook, need: Need, state: CheckState, low_checks: int) -> ScalingDecision:
+    inputs, policy = outlook.inputs, outlook.policy
+    serving = inputs.fleet.serving or 0
     if serving <= policy.min_replicas:
-        return _decision(
-            Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {need.by}", need, 0, 0,
-            replace(state, low_checks=0),
-        )  # fmt: skip
-    objection = _objection(inputs, forecast, lead_time, policy, state)
-    if objection:
-        return _decision(
-            Action.NONE, Outcome.HOLD, f"no scale-in: {objection}", need, 0, 0, replace(state, low_checks=0)
-        )
-    keep, why = _keep(inputs, forecast, lead_time, policy, need)
-    by_reads, why_reads = kept_for_reads(inputs.fleet, need)
-    if by_reads > keep:
-        keep, why = by_reads, why_reads
+        return _none(Outcome.HOLD, f"{serving} replicas serve, as needed by {need.by}", need, state)
+    if objection := _objection(outlook, state):
+        return _none(Outcome.HOLD, f"no scale-in: {objection}", need, state)
+    keep, why = max(_keep(outlook, need), kept_for_reads(inputs.fleet, need), key=lambda one: one[0])
+    if serving <= keep:
+        return _none(Outcome.HOLD, f"{serving} replicas serve, as needed by {why}", need, state)
+    checks_needed = policy.low_checks_needed
+    if outlook.is_reactive:
+        checks_needed = _patient_checks(outlook)
+    if low_checks < checks_needed:
+        reason = f"{keep} replicas would do ({why}), seen {low_checks} of {checks_needed} times in a row"
+        return _none(Outcome.HOLD, reason, need, state, low_checks)
     # Replicas in flight count as coming, never as serving: only what serves may leave (I8).
     surplus = min(serving - keep, _old_enough(inputs, policy), serving - policy.min_replicas)
-    if serving - keep <= 0:
-        return _decision(
-            Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {why}", need, 0, 0,
-            replace(state, low_checks=0),
-        )  # fmt: skip
-    again = state.counted_already(inputs.now_seconds, policy.period_seconds)
-    checks = max(1, state.low_checks + (0 if again else 1))
-    state = replace(state, low_checks=checks)
-    checks_needed = policy.low_checks_needed
-    if forecast.standing is Standing.DEGRADED:
-        checks_needed = patient_checks(lead_time.p90_seconds, policy.period_seconds, checks_needed)
-    if checks < checks_needed:
-        reason = f"{keep} replicas would do ({why}), seen {checks} of {checks_needed} times in a row"
-        return _decision(Action.NONE, Outcome.HOLD, reason, need, 0, 0, state)
     if surplus <= 0:
         lifetime = policy.minimum_lifetime_seconds / 60
         reason = f"{keep} replicas would do, but no peak replica has lived {lifetime:.0f} min"
-        return _decision(Action.NONE, Outcome.HOLD, reason, need, 0, 0, state)
-    reason = f"{keep} replicas do ({why}) in {checks} checks in a row; {serving} serve"
-    if forecast.standing is Standing.DEGRADED and surplus == serving - keep:
-        # As reactive scaling does: a fleet that has just become as small as the load waits for its patience again.
-        state = replace(state, low_checks=0)
-    return _decision(Action.SCALE_IN, Outcome.ACT, reason, need, 0, surplus, state)
+        return _none(Outcome.HOLD, reason, need, state, low_checks)
+    reason = f"{keep} replicas do ({why}) in {low_checks} checks in a row; {serving} serve"
+    # As reactive scaling does: a fleet that has just become as small as the load waits for its patience again.
+    left = 0 if outlook.is_reactive and surplus == serving - keep else low_checks
+    return _decision(
+        Action.SCALE_IN, Outcome.ACT, reason, need, replace(state, low_checks=left), surplus=surplus
+    )
 
 
-def _objection(
-    inputs: DecisionInputs,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    policy: ScalingPolicy,
-    state: CheckState,
-) -> str | None:
+def _patient_checks(outlook: Outlook) -> int:
+    """Low checks in a row that reactive scaling waits for: a lead time of low load, an hour at least."""
+    patience = max(_SHORTEST_PATIENCE_SECONDS, outlook.lead_time.p90_seconds)
+    return max(
+        outlook.policy.low_checks_needed, math.ceil(patience / outlook.policy.period_seconds - 1e-9) + 1
+    )
+
+
+def _objection(outlook: Outlook, state: CheckState) -> str | None:
     """The first thing that forbids scale-in, or None."""
+    inputs, forecast, policy = outlook.inputs, outlook.forecast, outlook.policy
     if inputs.load_now is None or forecast.stale:
         return "the load metric is missing or stale (I4)"
     if forecast.utilisation:
         return "the metric is a utilisation: a low one does not say how many replicas would do"
     late = forecast.age_seconds or 0.0
-    if forecast.standing is Standing.DEGRADED and late > LATE_SECONDS:
+    if outlook.is_reactive and late > LATE_SECONDS:
         return f"nothing can be forecast, and the newest load is {late / 60:.0f} min late: only a measured one is low"
-    if inputs.fleet.draining:
-        count = inputs.fleet.draining
+    if count := inputs.fleet.draining:
         return "1 replica is leaving" if count == 1 else f"{count} replicas are leaving"
     if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
         return f"the forecast is {forecast.standing}"
-    if is_beyond(forecast, _keep_until(inputs, forecast, lead_time, policy)):
-        hours = KEEP_LEAD_TIMES * lead_time.p90_seconds / 3600
+    if outlook.is_beyond(keep_seconds(outlook.lead_time)):
+        hours = KEEP_LEAD_TIMES * outlook.lead_time.p90_seconds / 3600
         return f"the next {hours:.1f} h count, and the forecast reaches {forecast.reach_seconds / 3600:.1f} h"
     shift = state.shift_seen_seconds
-    foreseen = forecast.standing is not Standing.DEGRADED
-    if foreseen and shift is not None and inputs.now_seconds - shift < policy.hold_after_shift_seconds:
+    if (
+        not outlook.is_reactive
+        and shift is not None
+        and inputs.now_seconds - shift < policy.hold_after_shift_seconds
+    ):
         return f"a level shift was seen {(inputs.now_seconds - shift) / 3600:.1f} h ago"
     for trouble in inputs.troubles:
         age = inputs.now_seconds - trouble.at_seconds
@@ -237,47 +213,23 @@ def _objection(
     return None
 
 
-def _keep_until(
-    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
-) -> float:
-    """Seconds from the issue to the end of what a replica is kept for."""
-    return passed_seconds(inputs, forecast) + keep_seconds(lead_time)
-
-
-def _keep(
-    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy, need: Need
-) -> tuple[int, str]:
-    """Replicas to keep.
-
-    For the load now and for the forecast until a replica given up could be rebuilt twice.
-    """
-    if forecast.standing is Standing.DEGRADED or forecast.quantiles is None:
+def _keep(outlook: Outlook, need: Need) -> tuple[int, str]:
+    """Replicas to keep for the load now, and for the forecast until a replica given up could be rebuilt twice."""
+    inputs, policy = outlook.inputs, outlook.policy
+    if outlook.is_reactive or outlook.forecast.quantiles is None:
         return need.wanted, need.by
-    start = passed_seconds(inputs, forecast)
-    look_seconds = keep_seconds(lead_time)
-    soon_seconds = min(look_seconds, lead_time.p90_seconds + policy.period_seconds)
-    factor = calendar_factor(inputs, 0.0, look_seconds)
-    soon = with_factor(forecast, policy.quantile, start, start + soon_seconds, factor)
-    later = with_factor(forecast, policy.keep_quantile, start, start + look_seconds, factor)
-    capacity = policy.capacity.per_replica
-    by_load = replicas_for(inputs.load_now or 0.0, capacity)
-    by_soon = replicas_for(soon, capacity)
-    by_later = replicas_for(later, capacity)
-    by_calendar = max((o.asked(capacity) for o in active_overrides(inputs, 0.0, look_seconds)), default=0)
-    choices = [
-        (
-            by_soon,
-            f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {load_text(soon)}",
-        ),
-        (
-            by_later,
-            f"p{policy.keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {load_text(later)}",
-        ),
-        (by_load, f"the load is {load_text(inputs.load_now or 0.0)}"),
-        (by_calendar, "the calendar"),
-        (need.wanted, need.by),
-    ]
-    return max(choices, key=lambda each: each[0])
+    far = keep_seconds(outlook.lead_time)
+    soon = min(far, outlook.lead_time.p90_seconds + policy.period_seconds)
+    factor, capacity = outlook.factor(0.0, far), policy.capacity.per_replica
+    choices = []
+    for level, until in ((policy.quantile, soon), (policy.keep_quantile, far)):
+        load = outlook.load(level, 0.0, until, factor)
+        text = f"p{level * 100:g} of the next {until / 60:.0f} min is {load_text(load)}"
+        choices.append((replicas_for(load, capacity), text))
+    now = inputs.load_now or 0.0
+    choices.append((replicas_for(now, capacity), f"the load is {load_text(now)}"))
+    choices += [(one.asked(capacity), "the calendar") for one in outlook.events(0.0, far)]
+    return max((*choices, (need.wanted, need.by)), key=lambda one: one[0])
 
 
 def _old_enough(inputs: DecisionInputs, policy: ScalingPolicy) -> int:
@@ -285,10 +237,3 @@ def _old_enough(inputs: DecisionInputs, policy: ScalingPolicy) -> int:
         inputs.now_seconds - since >= policy.minimum_lifetime_seconds
         for since in inputs.fleet.peak_in_service_since.values()
     )
-
-
-def _decision(
-    action: Action, outcome: Outcome, reason: str, need: Need, shortage: int, surplus: int, state: CheckState
-) -> ScalingDecision:
-    numbers = {**need.numbers, "low_checks": float(state.low_checks)}
-    return ScalingDecision(action, outcome, reason, need.wanted, shortage, surplus, numbers, state)
