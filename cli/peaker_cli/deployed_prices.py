@@ -11,7 +11,7 @@ from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.prices.fetched_prices import price_table
 from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
-from peaker.usecases.plan.cluster_prices import billed_as
+from peaker.usecases.plan.refresh_prices import billed_as
 
 from peaker_cli.aws_failures import one_line
 from peaker_contract.cluster import ClusterSettings

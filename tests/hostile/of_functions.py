@@ -30,7 +30,6 @@ from peaker.domain.report.run_progress import run_progress
 from peaker.domain.runs.execution_input import ExecutionInput, execution_input_problems, parse_execution_input
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunPart, StepRow
-from peaker.domain.runs.overlap import hot_share
 from peaker.domain.runs.run import ExecutionRequest, StoppedExecution
 from peaker.domain.storage import storage_judgement
 from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
@@ -217,10 +216,6 @@ def _hosts() -> Iterator[EntryPoint]:
             [StepRow("StartPrewarm", NOON, NOON), StepRow("ReportPrewarm", NOON, NOON + timedelta(minutes=1), case)],
             SETTINGS, NOON + timedelta(hours=1),
         ),
-        (PREWARM_NUMBERS,), (),
-    )  # fmt: skip
-    yield EntryPoint(
-        "an ended prewarm, as the ledger has it", DOCUMENT, hot_share,
         (PREWARM_NUMBERS,), (),
     )  # fmt: skip
 

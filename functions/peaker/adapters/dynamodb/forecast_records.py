@@ -20,8 +20,8 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.runs.batch import Member, batch_of
 from peaker.domain.runs.ledger import RunRow, StepRow, VolumeRates
-from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.runs.past_runs import PastSteps, rate_of_all
+from peaker.domain.runs.replay_speed import apply_speed, return_speed
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.ports.ledger import Ledger
 from peaker_contract.catalogue import states_of
@@ -156,32 +156,23 @@ class DynamoForecastRecords:
         shares: list[float] = []
         sets: dict[str, tuple[bool, float]] = {}
         pools: list[float] = []
-        hot_shares: list[float] = []
         speeds: list[float] = []
-        caught_up: list[float] = []
         return_speeds: list[float] = []
         for run, method in self._replicas_that_served(cluster):
             steps = self._ledger.steps(run.run_id)
             by_name = {step.step: step for step in steps}
+            pools += _pools(steps)
             if method is not Method.BUILD:
                 # What a batch asked its donor is in the rows of its first member, also where others are built.
                 _add_seconds(seconds, [one for one in steps if one.step in _OF_BATCH])
-                pools += _pools(steps)
-                own = [one for one in steps if one.step not in _OF_BATCH]
+                _add_seconds(returned, [one for one in steps if one.step not in _OF_BATCH])
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
-                _add_seconds(returned, own)
                 continue
             _add_seconds(seconds, steps)
-            pools += _pools(steps)
-            taken = self._snapshots_of_batch(run)
-            if copied := _copied({**taken, **by_name}):
+            with_set = {**self._snapshots_of_batch(run), **by_name}
+            speeds += _known(apply_speed(with_set))
+            if copied := _copied(with_set):
                 sets.setdefault(batch_of(run), copied)
-            hot_shares += _known(
-                hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
-            )
-            speed = apply_speed({**taken, **by_name})
-            speeds += _known(speed)
-            caught_up += _known(_step_seconds(by_name.get("WaitForCatchUp")) if speed is None else None)
             for step in steps:
                 if step.finished_at is None:
                     continue
@@ -196,12 +187,10 @@ class DynamoForecastRecords:
             seconds,
             hydrated,
             shares,
-            full_copies=[seconds for full, seconds in sets.values() if full],
-            increments=[seconds for full, seconds in sets.values() if not full],
+            full_copies=[took for full, took in sets.values() if full],
+            increments=[took for full, took in sets.values() if not full],
             pool_bytes=pools,
-            hot_shares=hot_shares,
             apply_speeds=speeds,
-            caught_up_waits=caught_up,
             returned=returned,
             return_speeds=return_speeds,
             hydrated_rates=rates,
@@ -259,7 +248,7 @@ class DynamoForecastRecords:
 
 
 def _copied(steps: Mapping[str, StepRow]) -> tuple[bool, float] | None:
-    """Returns whether the run's snapshot set was a full copy, and its seconds; None where nobody knows."""
+    """Returns whether the run's snapshot set was a full copy, and its seconds; None where that is unknown."""
     first, last = steps.get("CreateSnapshots"), steps.get("AwaitSnapshots")
     full = None if last is None else last.numbers.get("full_copy")
     if first is None or last is None or last.finished_at is None or not isinstance(full, bool):
@@ -283,7 +272,7 @@ def _number(item: Mapping[str, Any], name: str) -> float | None:
 
 
 def _served(run: RunRow) -> bool:
-    """Tells whether the member served: a failed one teaches nothing, whatever became of the others."""
+    """Tells whether the member served: a failed one teaches nothing, also where others served."""
     try:
         member = run.part(Member)
     except LedgerInconsistent:

@@ -103,7 +103,7 @@ class PlannedBuild(PlanPart):
 class Price(PlanPart):
     """USD; None where a price is not known, and `unknown` says which and why.
 
-    `hourly` is one replica's. `snapshots_hourly` is the cluster's: what its kept snapshot sets cost after the run.
+    `hourly` is one replica's. `snapshots_hourly` is the cluster's: the price of its kept snapshot sets after the run.
     """
 
     hourly: float | None
@@ -164,7 +164,7 @@ class Option(PlanPart):
     """One way in which a replica could come into service now; seconds from the decision to serving, USD until then.
 
     A return names its `replica`. A build has the initialization rate of each volume, None for EBS's default rate.
-    `usd` is None where a price is not known. `why_not` says what forbids it.
+    `usd` is None where a price is not known. `why_not` is the reason against it.
     """
 
     action: Literal["build", "return"]
@@ -257,16 +257,15 @@ class Way(PlanPart):
 
 
 class ScaleOutPlan(RunPart):
-    """A batch of `count` replicas. What is said of one replica is said of the first member; `notes` refuse nothing.
+    """A batch of `count` replicas. Fields of one replica are the first member's; `notes` refuse nothing.
 
     `members` are all of them, in the order of their numbers.
 
-    What is built is built by this document, whatever the settings are by then. Plans are read for as long as their
+    Steps build by this document and not by the settings of their time. Plans are read for as long as their
     replicas live, which may be parked for weeks: a new field has a default. `build` is None where it was not planned.
-    `choice` has the first member's options; `calls` are all that change anything on AWS.
-    `replicas_after` are those that `max_replicas`
-    counts once the batch serves, `peak_hourly_usd` is what the budget counts then; None where a price is not known.
-    `lifted` are the limits that it passes because a person's start says so, with the reason that was given.
+    `choice` has the first member's options; `calls` are all that change anything on AWS. `replicas_after` are those
+    that `max_replicas` counts once the batch serves, `peak_hourly_usd` is the sum that the budget counts then; None
+    where a price is not known. `lifted` are the limits that it passes by a person's start, with the given reason.
     """
 
     ledger_name = "plan"
@@ -309,7 +308,7 @@ class ScaleOutPlan(RunPart):
 
     @property
     def all_ready_at(self) -> datetime | None:
-        """When the last member will serve; None where that cannot be told of one."""
+        """When the last member will serve; None where that of one is unknown."""
         times = [one.ready_at for one in self.members] or [self.ready_at]
         known = [one for one in times if one is not None]
         return max(known) if len(known) == len(times) else None

@@ -11,7 +11,7 @@ from peaker.domain.reading import Known, Reading, Unknown
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota of Service Quotas, by its service's code and its own. `name` says in our words what it counts."""
+    """A quota of Service Quotas, by its service's code and its own. `name` is ours."""
 
     service: str
     code: str
@@ -20,7 +20,7 @@ class Quota:
 
 @dataclass(frozen=True)
 class RegionRate:
-    """The cumulative initialization rate that a region's volumes may be made with; `basis` says who says so."""
+    """The cumulative initialization rate that a region's volumes may be made with; `basis` is its source."""
 
     mib_per_s: float
     basis: str
@@ -67,15 +67,15 @@ def vcpu_quota(instance_type: str) -> Quota | None:
 
 
 def volume_quotas(volume_type: str) -> tuple[Quota, ...]:
-    """What volumes of this type count in: storage, and IOPS where they are provisioned."""
+    """The quotas that volumes of this type count in: storage, and IOPS where they are provisioned."""
     return tuple(kinds[volume_type] for kinds in (STORAGE, IOPS) if volume_type in kinds)
 
 
 @dataclass(frozen=True)
 class QuotaUse:
-    """A quota's `value`, and what of it is `in_use`, both in its own unit.
+    """A quota's `value` and the part `in_use`, both in its own unit.
 
-    `in_flight` is what runs of other clusters have planned and not made yet.
+    `in_flight` is the part that runs of other clusters have planned and not made yet.
     """
 
     value: Reading
@@ -88,7 +88,7 @@ class AccountUse:
     """Of an account and region: its quotas by code, the default vCPUs of the types that were asked for.
 
     `reserved` are empty places of capacity reservations that the cluster may use, by type: they are in use already.
-    `in_flight_unknown` says why nobody knows what other runs are about to make; empty where that is known.
+    `in_flight_unknown` says why the plans of other runs are unknown; empty where they are known.
     """
 
     quotas: Mapping[str, QuotaUse]
@@ -102,7 +102,7 @@ class AccountUse:
         return self.quotas.get(quota.code, QuotaUse(nobody, nobody))
 
     def vcpus_of(self, instance_type: str) -> Reading:
-        """What one instance of the type takes."""
+        """The vCPUs of one instance of the type."""
         return vcpus_of(instance_type, self.vcpus)
 
     @property
@@ -114,7 +114,7 @@ class AccountUse:
 
 
 def vcpus_of(instance_type: str, vcpus: Mapping[str, int] | Unknown) -> Reading:
-    """What EC2 counts for an instance of the type, whatever its CPU options say."""
+    """The vCPUs that EC2 counts for an instance of the type, at any CPU options."""
     if isinstance(vcpus, Unknown):
         return vcpus
     if instance_type not in vcpus:

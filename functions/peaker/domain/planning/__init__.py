@@ -1,4 +1,4 @@
-"""How many replicas, how early, at what price, built or returned: the decisions before anything is made.
+"""Planning decides how many replicas come, how early, at which price, built or returned.
 
 Imports `forecasting`, `storage`, `replicas` and `runs`.
 """

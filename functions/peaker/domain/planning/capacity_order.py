@@ -23,9 +23,9 @@ def capacity_order(
 ) -> tuple[PlannedType, ...]:
     """The settings' types. The first is judged by the plan's refusals; another is left out for a reason of its own.
 
-    A replica with less memory than its peers would be slow with what they serve from memory, and one of another
+    A replica with less memory than its peers would be slow where they serve from memory, and one of another
     architecture cannot boot the image. `replicas` are the peak replicas there would be, all at the dearest price:
-    the budget holds at every moment (I12). What is unknown is not taken (I4).
+    the budget holds at every moment (I12). An unknown type is not taken (I4).
     """
     first = settings.instance_type
     types = [PlannedType(instance_type=first, instance_hourly=usd(prices.instance_hour(first), 6))]

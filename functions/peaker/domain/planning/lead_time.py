@@ -1,8 +1,8 @@
 """How long a replica takes from the decision to serving, now, for this cluster: the median and the p90. Pure.
 
 Each part of the lead time is the median and the p90 of the cluster's last ten runs of that kind; before the first one
-it is predicted from the settings (bytes over rate, instance start, backlog over speed). The forecast must look at least
-the p90 of the whole ahead.
+it is predicted from the settings (bytes over rate, instance start, backlog over speed). The forecast must reach at
+least the p90 of the whole.
 
 AWS, "Initialize Amazon EBS volumes": time = snapshot data / rate, the average rate being within 10 % of the provisioned
 one 99 % of the time; the default rate "fluctuates".
@@ -53,13 +53,13 @@ class VolumeToHydrate:
 
 @dataclass(frozen=True)
 class LeadTimeInputs:
-    """What is known about the cluster before a run. Times in seconds, sizes in bytes, rates in bytes per second.
+    """The facts of a cluster before a run. Times in seconds, sizes in bytes, rates in bytes per second.
 
     The defaults are the usual figures of EC2 and MySQL; measured runs replace them. `hot_share` of the hydration is
-    read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
+    read before the database starts: all of it where the hot pages are unknown. The volumes of a set are copied side
     by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. An increment may
     copy up to `snapshot_most_bytes`; it is None for a full copy. `paid_mib_per_s` is the initialization rate of each
-    volume, 0 without one. `instance_mib_per_s` is what the instance type carries to all its volumes always,
+    volume, 0 without one. `instance_mib_per_s` is the bandwidth of the instance type to all its volumes,
     `instance_burst_mib_per_s` for half an hour a day; None where EC2 does not say.
     """
 
@@ -124,7 +124,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     """The lead time of a build.
 
     The snapshot and the instance start pass side by side: the slower one counts. The database starts after the hot
-    share of the reading, and passes beside the rest of it; the catch-up is what is left of it after the storage proof.
+    share of the reading, and passes during the rest of it; the catch-up is the part of it after the storage proof.
     """
     history = past or PastSteps()
     parts = {
@@ -132,11 +132,23 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     }
     parts[Part.HYDRATION] = _hydration(inputs, history)
     parts[Part.SNAPSHOT] = _snapshot(inputs, history)
-    parts[Part.CATCH_UP] = _catch_up_of_build(inputs, parts, history)
+    seconds = {name: one.p50_seconds for name, one in parts.items()}
+    hot_seconds = inputs.hot_share * seconds[Part.HYDRATION]
+    overlap = min(seconds[Part.RECOVERY], seconds[Part.HYDRATION] - hot_seconds)
+    behind = (
+        max(seconds[name] for name in _SIDE_BY_SIDE)
+        + seconds[Part.STORAGE]
+        + seconds[Part.RECOVERY]
+        + hot_seconds
+    )
+    hidden = seconds[Part.HYDRATION] - hot_seconds - overlap + seconds[Part.BENCHMARK]
+    replayed = [max(0.0, replay_seconds(behind, one) - hidden) for one in usable_speeds(history.apply_speeds)]
+    catch_up = _predicted_catch_up(behind, inputs.apply_speed, hidden)
+    parts[Part.CATCH_UP] = _measured(catch_up, replayed or part_seconds(Part.CATCH_UP, history))
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
     trigger = _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation")
     counted = [trigger, *(one for name, one in parts.items() if name not in _SIDE_BY_SIDE or name == slower)]
-    return _whole((trigger, *parts.values()), counted, -_beside(inputs, parts))
+    return _whole((trigger, *parts.values()), counted, -overlap)
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
@@ -148,13 +160,11 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     history = past or PastSteps()
     first = {one.name: one for one in _predicted_parts(inputs)}
     names = [part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP]
-    parts = [_measured(first[name], _return_or_build(Part(name), history)) for name in names]
-    speed = measured_return_speed(history, inputs.apply_speed)
-    basis = f"{behind_seconds / 60:.0f} min of log at {speed:.1f} times the write rate"
-    whole = _predicted(Part.CATCH_UP, replay_seconds(behind_seconds, speed), 1.0, basis)
-    replayed = [replay_seconds(behind_seconds, one) for one in usable_speeds(history.return_speeds)]
     trigger = _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation")
-    parts = [trigger, *parts, _measured(whole, replayed)]
+    catch_up = _predicted_catch_up(behind_seconds, measured_return_speed(history, inputs.apply_speed))
+    replayed = [replay_seconds(behind_seconds, one) for one in usable_speeds(history.return_speeds)]
+    parts = [_measured(first[name], _return_or_build(Part(name), history)) for name in names]
+    parts = [trigger, *parts, _measured(catch_up, replayed)]
     return _whole(tuple(parts), parts)
 
 
@@ -163,6 +173,14 @@ def _return_or_build(part: Part, past: PastSteps) -> list[float]:
         return part_seconds(part, past)
     returned = return_seconds(part, past)
     return returned if returned or part is Part.RECOVERY else part_seconds(part, past)
+
+
+def _predicted_catch_up(behind_seconds: float, speed: float, hidden_seconds: float = 0.0) -> Component:
+    """The backlog over the speed, less the seconds of it that pass during other parts."""
+    whole = replay_seconds(behind_seconds, speed)
+    basis = f"predicted: {behind_seconds / 60:.0f} min of log at {speed:.1f} times the write rate"
+    slow = max(0.0, 2 * whole - hidden_seconds)
+    return Component(Part.CATCH_UP, max(0.0, whole - hidden_seconds), slow, 0, basis)
 
 
 def _whole(parts: tuple[Component, ...], counted: Sequence[Component], further: float = 0.0) -> LeadTime:
@@ -213,25 +231,19 @@ def _hydration(inputs: LeadTimeInputs, past: PastSteps) -> Component:
 
     The volumes are read side by side, through one instance, whose burst is promised to nobody: the p90 is without it.
     """
-    fixed = part_seconds(Part.HYDRATION, past) if not past.hydrated_bytes else []
-    took = (
-        reading_seconds(past, inputs.bytes_to_read, inputs.paid_mib_per_s)
-        if inputs.bytes_to_read > 0
-        else fixed
-    )
     paid = inputs.paid_mib_per_s * MIB or math.inf
     slowest = max(
         (one.data_bytes / min(paid, one.throughput_bytes_per_s) for one in inputs.volumes), default=0.0
     )
     burst, steady = _through_the_instance(inputs)
     spread = _PAID_SPREAD if inputs.paid_mib_per_s else _DEFAULT_SPREAD
-    basis = (
-        f"{inputs.bytes_to_read / 1e9:.1f} GB at {inputs.paid_mib_per_s:.0f} MiB/s a volume"
-        if paid < math.inf
-        else (f"{inputs.bytes_to_read / 1e9:.1f} GB at the volumes' throughput")
+    rate = (
+        f"{inputs.paid_mib_per_s:.0f} MiB/s a volume" if inputs.paid_mib_per_s else "the volumes' throughput"
     )
+    basis = f"{inputs.bytes_to_read / 1e9:.1f} GB at {rate}"
     part = _predicted(Part.HYDRATION, max(slowest, burst), spread, basis)
-    return _measured(replace(part, p90_seconds=max(part.p90_seconds, steady)), took or fixed)
+    part = replace(part, p90_seconds=max(part.p90_seconds, steady))
+    return _measured(part, reading_seconds(past, inputs.bytes_to_read, inputs.paid_mib_per_s))
 
 
 def _through_the_instance(inputs: LeadTimeInputs) -> tuple[float, float]:
@@ -254,28 +266,3 @@ def _snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
     part = _predicted(Part.SNAPSHOT, overhead + inputs.snapshot_copied_bytes / rate, 1.0, basis)
     slow = max(part.p90_seconds, overhead + (most or 0.0) / rate)
     return _measured(replace(part, p90_seconds=slow), past.full_copies if most is None else past.increments)
-
-
-def _beside(inputs: LeadTimeInputs, parts: dict[str, Component]) -> float:
-    """Of the database's start, the seconds that pass while the volumes are read."""
-    rest = parts[Part.HYDRATION].p50_seconds * (1 - inputs.hot_share)
-    return min(parts[Part.RECOVERY].p50_seconds, rest)
-
-
-def _catch_up_of_build(inputs: LeadTimeInputs, parts: dict[str, Component], past: PastSteps) -> Component:
-    """What is left of the catch-up when the volumes are proven warm: the backlog over the speed of past replicas.
-
-    Replicas that had caught up before they were waited for will again.
-    """
-    reading = parts[Part.HYDRATION].p50_seconds
-    slower = max(parts[name].p50_seconds for name in _SIDE_BY_SIDE)
-    before = slower + parts[Part.STORAGE].p50_seconds + parts[Part.RECOVERY].p50_seconds
-    behind = before + inputs.hot_share * reading
-    hidden = reading * (1 - inputs.hot_share) - _beside(inputs, parts) + parts[Part.BENCHMARK].p50_seconds
-    speeds = usable_speeds(past.apply_speeds)
-    speed = median(speeds) if speeds else inputs.apply_speed
-    whole = replay_seconds(behind, speed)
-    basis = f"predicted: {behind / 60:.0f} min of log at {speed:.1f} times the write rate"
-    part = Component(Part.CATCH_UP, max(0.0, whole - hidden), max(0.0, 2 * whole - hidden), 0, basis)
-    replayed = [max(0.0, replay_seconds(behind, one) - hidden) for one in speeds]
-    return _measured(part, [*replayed, *past.caught_up_waits] or part_seconds(Part.CATCH_UP, past))

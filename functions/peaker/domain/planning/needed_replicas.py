@@ -69,7 +69,7 @@ class CalendarOverride:
 
 @dataclass(frozen=True)
 class DecisionInputs:
-    """The facts of a check beside the forecast. load_now None means that the metric is missing or stale."""
+    """The facts of a check, the forecast apart. load_now None means that the metric is missing or stale."""
 
     now_seconds: float
     load_now: float | None

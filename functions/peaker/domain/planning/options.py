@@ -29,7 +29,7 @@ MARGIN = 0.1
 
 @dataclass(frozen=True)
 class Situation:
-    """What the options of a cluster depend on. `inputs` are those of a build at the default rate.
+    """The facts that the options of a cluster depend on. `inputs` are those of a build at the default rate.
 
     `sizes_gib` are the sizes of the volumes to make, none where no donor is known; `hourly_usd` is the price of one
     replica that is built.
@@ -97,12 +97,12 @@ def _return(situation: Situation, taken: Collection[str]) -> list[tuple[Option, 
         p90_seconds=round(lead.p90_seconds, 1),
         usd=usd(_until_it_serves(hourly, lead), 4),
         replica=free[0].instance_id,
-        why_not=why_too_far_behind(lead),
+        why_not=_why_too_far_behind(lead),
     )
     return [(option, lead)]
 
 
-def why_too_far_behind(lead: LeadTime) -> str | None:
+def _why_too_far_behind(lead: LeadTime) -> str | None:
     """Why a return of this prediction would be given up; None where its catch-up is waited for."""
     seconds = lead.component(Part.CATCH_UP).p50_seconds
     if seconds <= CATCH_UP_WITHIN_SECONDS:
@@ -112,13 +112,14 @@ def why_too_far_behind(lead: LeadTime) -> str | None:
 
 
 def _builds(situation: Situation, members: int) -> list[tuple[Option, LeadTime]]:
-    """At the default rate; and at the settings' rate where they pay for one."""
+    """A build at the default rate, and at the settings' rate; all members share the region's quota of it."""
     rate = situation.settings.initialization_rate_mib_per_s
-    found = [_build(situation, None)]
-    if rate is not None:
-        option, lead = _build(situation, rate)
-        found.append((option.model_copy(update={"why_not": _why_no_rate(situation, rate, members)}), lead))
-    return found
+    if rate is None:
+        return [_build(situation, None)]
+    wanted, quota = rate * len(situation.sizes_gib) * members, situation.region.mib_per_s
+    why = f"it takes {wanted:,} MiB/s of the {quota:,.0f} of the region" if wanted > quota else None
+    option, lead = _build(situation, rate)
+    return [_build(situation, None), (option.model_copy(update={"why_not": why}), lead)]
 
 
 def _build(situation: Situation, rate: int | None) -> tuple[Option, LeadTime]:
@@ -136,14 +137,6 @@ def _build(situation: Situation, rate: int | None) -> tuple[Option, LeadTime]:
 
 def _until_it_serves(hourly: Reading, lead: LeadTime) -> Reading:
     return Known(hourly.value * lead.p50_seconds / 3600) if isinstance(hourly, Known) else hourly
-
-
-def _why_no_rate(situation: Situation, rate: int, members: int) -> str | None:
-    """Why EBS would refuse the rate: all members share the region's quota."""
-    wanted = rate * len(situation.sizes_gib) * members
-    if wanted > situation.region.mib_per_s:
-        return f"it takes {wanted:,} MiB/s of the {situation.region.mib_per_s:,.0f} of the region"
-    return None
 
 
 def choose(options: Sequence[Option], rate: int | None, now: datetime, ready_by: datetime | None) -> Choice:
@@ -182,7 +175,7 @@ def _by_settings(possible: Sequence[Option], rate: int | None) -> Option:
 
 
 def _reason(options: Sequence[Option], taken: Option) -> str:
-    """The return beside the build that it is compared with."""
+    """The return and the build that it is compared with."""
     back = next((one for one in options if one.action == "return"), None)
     built = (
         taken

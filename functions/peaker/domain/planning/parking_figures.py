@@ -1,4 +1,4 @@
-"""What parking a replica and rebuilding it take and cost, as its disposal is decided by. Pure."""
+"""The seconds and dollars of parking a replica and of rebuilding it, by which its disposal is decided. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scale-out would do, where, and at what price, with every reason against it. Pure."""
+"""The plan of a scale-out names its members, their zones and prices, with every reason against it. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import LeaseRow
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import HOURS_PER_MONTH
-from peaker_contract.storage_settings import VolumeSettings
 
 
 def plan_scale_out(
@@ -56,9 +55,9 @@ def plan_scale_out(
 
     `lease` is another run's lease, if one is held. `ways` are those of the members by their numbers, at least one;
     members without a way come as the last one does. With one that returns a parked replica, layout and price are that
-    replica's, and no donor is needed. `kept_gib` is what the cluster's kept snapshot sets store
-    when the run has ended. `promises` are what EC2 says of the settings' instance types; a fallback without one is left
-    out. `donor` is the one that the run has taken already; None: any of the best.
+    replica's, and no donor is needed. `kept_gib` are stored by the cluster's kept snapshot sets after the run.
+    `promises` are EC2's of the settings' instance types; a fallback without one is left out. `donor` is the one that
+    the run has taken already; None: any of the best.
     """
     choice = donor or choose_donor(fleet, settings)
     ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
@@ -128,11 +127,10 @@ def _members(
     members = []
     for number, way in enumerate(ways, 1):
         returned = _returned(fleet, way)
-        volumes = _layout(returned or choice.donor, settings, way.rate_mib_per_s)
+        rate, kind = way.rate_mib_per_s, settings.instance_type
         if returned is not None:
-            volumes = tuple(
-                volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
-            )
+            rate, kind = None, returned.instance.instance_type
+        volumes = _layout(returned or choice.donor, settings, rate)
         zones = _fewest_first(counts, settings, of_batch)
         zone = returned.instance.zone if returned is not None else next(iter(zones), "")
         counts[zone] += 1
@@ -145,7 +143,7 @@ def _members(
                 volumes=volumes,
                 lead_time=way.lead_time,
                 ready_at=_later(now, way.lead_time),
-                price=_price(volumes, _type_of(returned, settings), prices, kept_gib),
+                price=_price(volumes, kind, prices, kept_gib),
                 choice=way.choice,
             )
         )
@@ -153,13 +151,11 @@ def _members(
 
 
 def _batch_price(members: Sequence[PlannedMember]) -> BatchPrice:
-    hourly = [one.price.hourly for one in members]
-    once = [one.price.once for one in members]
-    month = [one.price.per_month_if_kept for one in members]
+    prices = [one.price for one in members]
     return BatchPrice(
-        hourly=_sum(hourly, 4),
-        once=_sum(once, 4),
-        per_month_if_kept=_sum(month, 2),
+        hourly=_sum([one.hourly for one in prices], 4),
+        once=_sum([one.once for one in prices], 4),
+        per_month_if_kept=_sum([one.per_month_if_kept for one in prices], 2),
     )
 
 
@@ -207,20 +203,14 @@ def _fewest_first(counts: Counter[str], settings: ClusterSettings, of_batch: Cou
 def _layout(
     like: Replica | None, settings: ClusterSettings, rate_mib_per_s: int | None
 ) -> tuple[PlannedVolume, ...]:
-    if like is None:
-        return ()
-    sizes = {name: volume.size_gib for name, volume in data_volumes(like, settings).items()}
-    wanted = [volume for volume in settings.volumes if volume.name in sizes]
-    return tuple(_planned(one, sizes[one.name], rate_mib_per_s) for one in wanted)
-
-
-def _planned(volume: VolumeSettings, size_gib: int, rate: int | None) -> PlannedVolume:
-    return PlannedVolume(**dict(volume), size_gib=size_gib, initialization_rate_mib_per_s=rate)
-
-
-def _type_of(returned: Replica | None, settings: ClusterSettings) -> str:
-    """A replica that returns has the type that it was built with."""
-    return settings.instance_type if returned is None else returned.instance.instance_type
+    sizes = {} if like is None else data_volumes(like, settings)
+    return tuple(
+        PlannedVolume(
+            **dict(one), size_gib=sizes[one.name].size_gib, initialization_rate_mib_per_s=rate_mib_per_s
+        )
+        for one in settings.volumes
+        if one.name in sizes
+    )
 
 
 def _price(
@@ -234,10 +224,7 @@ def _price(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in volumes
     )
-    rates = (
-        prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
-    )
-    once = total(rates)
+    once = total(prices.initialization(one.size_gib, one.initialization_rate_mib_per_s) for one in volumes)
     hourly = total((instance, standing))
     snapshots = prices.snapshot_hour(kept_gib) if kept_gib > 0 else Known(0.0)
     return Price(

@@ -1,12 +1,13 @@
-"""The rules that a plan would break, with their numbers. Pure."""
+"""The rules that a plan would break, with their numbers; and the two limits that a person's start may pass. Pure."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from peaker.domain.document.plan import PlannedMember, PlannedVolume, Price, Refusal
+from peaker.domain.document.plan import PlannedMember, PlannedVolume, Price, Refusal, ScaleOutPlan
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice
@@ -15,6 +16,11 @@ from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.storage.set_manifest import unequal_members
 from peaker_contract.cluster import ClusterSettings
+
+# The two limits that a person's start may pass. An unknown and an impossibility stay refused.
+LIMITS = frozenset({"ceiling", "budget"})
+# SNS takes 100 characters.
+_LONGEST_SUBJECT = 100
 
 
 class DeviceOfVolume(Protocol):
@@ -71,7 +77,7 @@ def _why_counted(replica: Replica) -> str:
 
 
 def source_unknown(fleet: FleetState) -> Refusal | None:
-    """Refused where nobody knows what the new replica would follow (I4)."""
+    """Refused where the source that the new replica would follow is unknown (I4)."""
     if not isinstance(fleet.source, Unknown):
         return None
     return Refusal(
@@ -90,7 +96,7 @@ def no_donor(choice: DonorChoice) -> Refusal | None:
 
 
 def unequal_layout(volumes: Sequence[PlannedVolume]) -> Refusal | None:
-    """Refused where the volumes of one array or group differ in what must be alike."""
+    """Refused where the volumes of one array or group differ where they must be alike."""
     reasons = unequal_members(volumes, {one.name: one.size_gib for one in volumes})
     return Refusal(code="layout", reason="; ".join(reasons)) if reasons else None
 
@@ -104,7 +110,7 @@ def over_budget(
 ) -> Refusal | None:
     """Without a budget no price is needed; with one, an unknown price refuses (I4).
 
-    `dearer` is what peak replicas of other types cost above the price of one of the usual type, USD per hour.
+    `dearer` is the price of peak replicas of other types above that of the usual type, USD per hour.
     """
     limit = settings.limits.max_hourly_cost_usd
     if limit is None:
@@ -118,7 +124,8 @@ def over_budget(
     price = max((one.price for one in members), key=_dearest)
     reason = (
         f"{len(fleet.peak)} peak replicas + {len(members)} wanted at ${price.hourly or 0.0:.3f}/h"
-        f"{_and_dearer(dearer)}{_and_parked(parked)}{_and_snapshots(price.snapshots_hourly or 0.0)} are "
+        f"{_and(dearer, 'for dearer types')}{_and(parked, 'of parked volumes')}"
+        f"{_and(Known(price.snapshots_hourly or 0.0), 'of kept snapshots')} are "
         f"${found.value:.2f}/h, above the budget, max_hourly_cost_usd {limit:g} (I12)"
     )
     return Refusal(code="budget", reason=reason)
@@ -127,7 +134,7 @@ def over_budget(
 def peak_hourly(
     fleet: FleetState, members: Sequence[PlannedMember], parked: Reading, dearer: Reading
 ) -> Reading:
-    """What the budget counts once all members serve, USD per hour. `parked`, `dearer`: see `over_budget`."""
+    """The sum that the budget counts once all members serve, USD per hour. `parked`, `dearer`: see `over_budget`."""
     price = max((one.price for one in members), key=_dearest)
     unknown = [one.why for one in (parked, dearer) if isinstance(one, Unknown)]
     if price.hourly is None or price.snapshots_hourly is None or unknown:
@@ -137,24 +144,12 @@ def peak_hourly(
 
 
 def _dearest(price: Price) -> float:
-    """What is not known may be the dearest (I4)."""
+    """An unknown price may be the dearest (I4)."""
     return math.inf if price.hourly is None else price.hourly
 
 
-def _and_dearer(dearer: Reading) -> str:
-    return (
-        f" and ${dearer.value:.3f}/h for dearer types" if isinstance(dearer, Known) and dearer.value else ""
-    )
-
-
-def _and_parked(parked: Reading) -> str:
-    return (
-        f" and ${parked.value:.3f}/h of parked volumes" if isinstance(parked, Known) and parked.value else ""
-    )
-
-
-def _and_snapshots(hourly_usd: float) -> str:
-    return f" and ${hourly_usd:.3f}/h of kept snapshots" if hourly_usd else ""
+def _and(reading: Reading, words: str) -> str:
+    return f" and ${reading.value:.3f}/h {words}" if isinstance(reading, Known) and reading.value else ""
 
 
 def taken_devices(mapped: Sequence[str], volumes: Sequence[DeviceOfVolume]) -> list[str]:
@@ -170,3 +165,36 @@ def taken_devices(mapped: Sequence[str], volumes: Sequence[DeviceOfVolume]) -> l
 
 def _device(name: str) -> str:
     return name.removeprefix("/dev/").replace("xvd", "sd", 1)
+
+
+def passing_limits(plan: ScaleOutPlan, reason: str) -> ScaleOutPlan:
+    """The plan with `lifted` limits in place of the refusals that a person's start passes, and the person's reason."""
+    lifted = tuple(
+        f"{one.code} ({one.reason}), because a person's start says: {reason}"
+        for one in plan.refusals
+        if one.code in LIMITS
+    )
+    left = tuple(one for one in plan.refusals if one.code not in LIMITS)
+    return plan.model_copy(update={"refusals": left, "lifted": lifted})
+
+
+def refused_by_limits_alone(plan: ScaleOutPlan) -> bool:
+    """Whether the same start with above_limits would be carried out."""
+    return bool(plan.refusals) and all(one.code in LIMITS for one in plan.refusals)
+
+
+def above_limits_page(plan: ScaleOutPlan, missing: int, environment: str) -> tuple[str, str, str]:
+    """The page about a start that only a limit refused: subject, text, and the input by which a person starts it."""
+    start = json.dumps({"cluster": plan.cluster, "count": missing, "above_limits": True, "reason": "say why"})
+    hourly = plan.price.hourly
+    cost = "an unknown price" if hourly is None else f"${hourly:.4f} an hour"
+    lines = [
+        f"{plan.cluster} is short of replicas, and an automatic scale_out was refused: {plan.refusal_text}",
+        "",
+        f"{missing} missing; each costs {cost}.",
+        f"To build them all the same, start scale_out of environment {environment} with this input:",
+        "",
+        start,
+    ]
+    subject = f"{plan.cluster} ({environment}): scale_out is refused by a limit"
+    return subject[:_LONGEST_SUBJECT], "\n".join(lines), start

@@ -160,7 +160,7 @@ def _scale_in(outlook: Outlook, need: Need, state: CheckState, low_checks: int) 
     if low_checks < checks_needed:
         reason = f"{keep} replicas would do ({why}), seen {low_checks} of {checks_needed} times in a row"
         return _none(Outcome.HOLD, reason, need, state, low_checks)
-    # Replicas in flight count as coming, never as serving: only what serves may leave (I8).
+    # Replicas in flight count as coming, never as serving: only a serving one may leave (I8).
     surplus = min(serving - keep, _old_enough(inputs, policy), serving - policy.min_replicas)
     if surplus <= 0:
         lifetime = policy.minimum_lifetime_seconds / 60

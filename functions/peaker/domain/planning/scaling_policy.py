@@ -1,4 +1,4 @@
-"""The rules by which one cluster is scaled: the quantile that is served, what a replica serves, how long it is kept."""
+"""The rules of one cluster's scaling: the quantile that is served, a replica's capacity, its minimum lifetime."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Capacity:
 def measured_capacity(configured: float, knee_share: float | None) -> Capacity:
     """The capacity from the settings, as far as measurement bears it out.
 
-    configured: what the settings say; the start value, and the ceiling: measurement never plans with more than a
+    configured: the settings' capacity; the start value, and the ceiling: measurement never plans with more than a
     person has answered for. knee_share: the IOPS that the storage proofs reached at the volumes' knee, over the
     IOPS promised; a replica whose volumes give less serves that much less.
     """
@@ -85,7 +85,7 @@ class ScalingPolicy:
 
 
 def keep_seconds(lead_time: LeadTime) -> float:
-    """For how long ahead the forecast must stay low before a replica is given up: an hour at least."""
+    """The seconds for which the forecast must stay low before a replica is given up: an hour at least."""
     return max(KEEP_LEAD_TIMES * lead_time.p90_seconds, 3600.0)
 
 

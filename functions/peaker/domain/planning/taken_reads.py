@@ -1,7 +1,7 @@
 """Which share of a peer's reads each replica takes, and whether the load is covered by the reads that come. Pure.
 
 Pools that keep their connections follow no weight of the read endpoint. Where a replica gets few reads, its peers
-answer what it does not, and are above their capacity before the fleet is by its number: it counts as its share.
+answer the rest, and are above their capacity before the fleet is by its number: it counts as its share.
 That adds replicas and warns; it never takes one away.
 """
 
@@ -35,7 +35,7 @@ def usual_reads(points: Sequence[float], looks: int) -> Reading:
 
 
 def shares_of_reads(reads: Mapping[str, Reading], least_per_second: float) -> dict[str, Reading]:
-    """What each replica answers over what the busiest does, 0 to 1, by instance id.
+    """Each replica's reads over those of the busiest, 0 to 1, by instance id.
 
     `reads` are those of the replicas past their ramp, which have one and the same weight at the endpoint. Held against
     the busiest, not the median: where most are newcomers, the median is one that few reads come to, and the peak passes
@@ -99,7 +99,7 @@ def uncovered_load(
     """None while those that serve, by the reads that come to them, and those that come cover the load.
 
     `missing` replicas are added because of their number. No other is added while the newest takes few reads, or is too
-    new to show what it takes: clients that keep their connections give the next one none either.
+    new to show its share: clients that keep their connections give the next one none either.
     """
     fleet = inputs.fleet
     if not fleet.few_reads:

@@ -12,19 +12,19 @@ from peaker_contract.steps import Method, Part
 
 # Older runs say little of a cluster as it is.
 MOST_RUNS = 10
-# What a build and a return do alike: the runs of both count.
+# A build and a return do these alike: the runs of both count.
 SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
 
 
 @dataclass(frozen=True)
 class PastSteps:
-    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
-    storage proof that reached a volume's knee, the IOPS delivered there over those promised; the seconds of each
-    snapshot set that was a full copy, and of each that was an increment; the bytes in each donor's buffer pool; the
-    share of each prewarm after which a database could start; how many seconds of log a replica replayed per second,
-    where that was seen; and the waits of those that had caught up before they were waited for. `returned` and
-    `return_speeds` are of returns, all else of builds. `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of
-    none, None where they differ.
+    """A cluster's past runs, the newest last: seconds per state name, and the amounts that they go with.
+
+    `hydrated_bytes` and `hydrated_rates` are of each prewarm: the bytes that it brought in, and the MiB/s paid for its
+    volumes, 0 of none, None where they differ. `knee_shares` are the IOPS delivered over those promised of each storage
+    proof that reached a volume's knee. `full_copies` and `increments` are the seconds of each snapshot set by its kind.
+    `pool_bytes` are in each donor's buffer pool. `apply_speeds` and `return_speeds` are seconds of log that a replica
+    replayed per second, where it was waited for. `returned` and `return_speeds` are of returns, all else of builds.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -33,9 +33,7 @@ class PastSteps:
     full_copies: Sequence[float] = ()
     increments: Sequence[float] = ()
     pool_bytes: Sequence[float] = ()
-    hot_shares: Sequence[float] = ()
     apply_speeds: Sequence[float] = ()
-    caught_up_waits: Sequence[float] = ()
     returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
     return_speeds: Sequence[float] = ()
     hydrated_rates: Sequence[float | None] = ()

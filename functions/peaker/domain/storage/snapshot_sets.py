@@ -18,7 +18,7 @@ GIB = 1024.0**3
 # A snapshot that is younger may not be in every list of EC2 yet.
 _LISTED_AFTER = timedelta(minutes=10)
 _DAY_SECONDS = 86_400.0
-# Of what is used, what a copy of a day has before it was measured; in larger blocks than the database writes.
+# The share of the used bytes that an increment of a day copies, in larger blocks than the database writes.
 CHANGED_A_DAY = 0.15
 
 
@@ -26,8 +26,8 @@ CHANGED_A_DAY = 0.15
 class SnapshotSet:
     """A completed set of one run that is kept: the cluster's own row of the ledger, without an expiry.
 
-    `snapshots` and `sources` are ids by the name of the volume; `full_bytes` is what the set stores by itself.
-    `manifest` says what the snapshots are together (SetManifest.document); empty for a set that was kept without.
+    `snapshots` and `sources` are ids by the name of the volume; `full_bytes` are stored by the set by itself.
+    `manifest` describes the set (SetManifest.document); empty for a set that was kept without.
     """
 
     cluster: str
@@ -41,7 +41,7 @@ class SnapshotSet:
 
     @property
     def gib(self) -> float | None:
-        """What it stores, None where EC2 did not say."""
+        """GiB that it stores, None where EC2 did not say."""
         sizes = list(self.full_bytes.values())
         return None if not sizes or None in sizes else sum(size or 0 for size in sizes) / GIB
 
@@ -50,7 +50,7 @@ class SnapshotSet:
         return frozenset(self.snapshots.values())
 
     def without(self, snapshot_ids: Collection[str]) -> SnapshotSet:
-        """What is left of the set. It is complete no more, so that it has no manifest."""
+        """The set without these snapshots. It is complete no more, so that it has no manifest."""
         left = {name: one for name, one in self.snapshots.items() if one not in snapshot_ids}
         return replace(
             self,
@@ -102,7 +102,7 @@ def deleted_outside(
 
 
 def stored_gib(sets: Sequence[SnapshotSet], donor: str | None, planned_gib: float) -> float:
-    """What kept sets store after a run that makes one of `donor`, which then holds `planned_gib` at most.
+    """GiB that kept sets store after a run that makes one of `donor`, which then holds `planned_gib` at most.
 
     A set of unknown size counts as the planned one: it is of the same cluster.
     """
@@ -120,7 +120,7 @@ class ExpectedCopy:
 
 
 def newest_completed(snapshots: Sequence[Snapshot]) -> dict[str, Snapshot]:
-    """The newest completed snapshot of each volume, whoever made it."""
+    """The newest completed snapshot of each volume, those of others too."""
     found: dict[str, Snapshot] = {}
     for one in sorted(
         snapshots, key=lambda each: (each.started_at is not None, each.started_at, each.snapshot_id)

@@ -1,4 +1,4 @@
-"""MaintainSnapshots takes the first snapshot set of a cluster that is observed, and deletes sets that nobody needs.
+"""MaintainSnapshots takes the first snapshot set of a cluster that is observed, and deletes sets without use.
 
 Each cluster's own rule calls it, without an execution: a cluster that does not answer keeps no other from its look.
 The lease is held for the seconds of one call: a set is begun by one look and kept by a later one, which finds it by its
@@ -35,8 +35,8 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots
-from peaker.usecases.plan.cluster_prices import storage_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.refresh_prices import storage_prices
 from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, ShortLeases
 from peaker.usecases.run.kept_snapshots import (
     delete_surplus_sets,

@@ -42,8 +42,8 @@ from peaker.usecases.forecast.fleet_now import fleet_now
 from peaker.usecases.forecast.load_ahead import load_forecaster, load_history
 from peaker.usecases.forecast.reads_taken import reads_taken, with_shares
 from peaker.usecases.forecast.scoring import LEAST_SCORED, Score, score_issued
-from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
+from peaker.usecases.plan.refresh_prices import cluster_prices
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
 

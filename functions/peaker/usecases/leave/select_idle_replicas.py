@@ -27,9 +27,9 @@ from peaker.domain.service.surplus import (
 )
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
-from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.refresh_prices import cluster_prices
 from peaker.usecases.run.batch_members import handed_to_member
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings

@@ -1,4 +1,4 @@
-"""What is before a run is planned: the fleet as it is, prices, the lead time's parts; and the plan itself.
+"""The plan of a run, and the facts before it: the fleet, prices, the lead time's inputs.
 
 Reads the cloud and writes the plan of the run; makes nothing that costs. Imports `run` alone.
 """

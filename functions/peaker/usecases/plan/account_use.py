@@ -1,8 +1,8 @@
-"""What the account may have and has of EC2 and EBS, asked of AWS: for a plan, and for `peaker doctor`.
+"""Asks AWS for the account's quotas and their use, for a plan and for `peaker doctor`.
 
 Asked of EC2's lists, not of CloudWatch's usage metrics: those come minutes late, when a peak that many clusters share
 is over the quota already, and there are none of EBS' storage. Runs' launches that no list shows yet are the ledger's.
-Whatever keeps AWS from answering is unknown, and refuses nothing.
+An answer that AWS does not give is unknown, and refuses nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from peaker.domain.limits.account_limits import (
     vcpus_in_use,
     volume_quotas,
 )
-from peaker.domain.planning.checks.in_flight import There, in_flight
+from peaker.domain.planning.checks.in_flight import in_flight
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, Volume
@@ -40,14 +40,14 @@ _MOST_CLUSTERS = 100
 
 
 class Ask(Protocol):
-    """What AWS says, or Unknown; `permission` names the call in IAM's words."""
+    """AWS's answer, or Unknown; `permission` names the call in IAM's words."""
 
     def __call__(self, permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown: ...
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The calls of the ports that are made."""
+    """The calls that ask for the account's use."""
 
     instances: Callable[[], Sequence[Instance] | Unknown]
     default_vcpus: Callable[[Sequence[str]], Mapping[str, int]]
@@ -58,7 +58,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class AccountLists:
-    """What EC2 lists of the account, and what is made of it."""
+    """The account's lists by EC2, and the use that follows from them."""
 
     instances: Sequence[Instance] | Unknown
     places: Sequence[CapacityReservation] | Unknown
@@ -67,7 +67,7 @@ class AccountLists:
 
 
 def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> AccountUse:
-    """For a run of this cluster: with what runs of the others are about to make."""
+    """The account's use for a run of this cluster, with the things that other clusters' runs are about to make."""
     sources = Sources(
         ports.compute.on_demand_instances,
         ports.compute.default_vcpus,
@@ -76,8 +76,8 @@ def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> A
         ports.account_quotas.value,
     )
     types = [one.instance.instance_type for one in fleet.replicas if one.is_parked]
-    lists = ask_account(sources, settings, types, _told)
-    found = _told("dynamodb:Query", lambda: _in_flight(ports, settings.name, lists))
+    lists = ask_account(sources, settings, types, _or_unknown)
+    found = _or_unknown("dynamodb:Query", lambda: _in_flight(ports, settings.name, lists))
     if isinstance(found, Unknown):
         return replace(lists.use, in_flight_unknown=found.why)
     quotas = {code: replace(one, in_flight=found.get(code, 0.0)) for code, one in lists.use.quotas.items()}
@@ -85,7 +85,7 @@ def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> A
 
 
 def initialization_rate_of_region(ports: Ports) -> RegionRate:
-    """As Service Quotas has it; AWS's default holds, whatever keeps Service Quotas from answering."""
+    """As Service Quotas has it; AWS's default where Service Quotas does not answer."""
     try:
         value = ports.account_quotas.value(INITIALIZATION_RATE_QUOTA)
     except PeakerError as error:
@@ -161,17 +161,17 @@ def _in_flight(ports: Ports, cluster: str, lists: AccountLists) -> dict[str, flo
         return Unknown(f"{len(others)} other clusters, of which none is asked above {_MOST_CLUSTERS}")
     vcpus, known = lists.use.vcpus, [one for one in lists.volumes.values() if not isinstance(one, Unknown)]
     if isinstance(lists.instances, Unknown) or isinstance(vcpus, Unknown) or len(known) < len(lists.volumes):
-        return Unknown("what is there is unknown")
+        return Unknown("the account's lists are unknown")
     runs = [run for name in others for run in ports.ledger.unfinished_runs(name)]
     places = [] if isinstance(lists.places, Unknown) else lists.places
     reserved = {
         name: _reserved_for(ports.clusters.settings(name), places).total()
         for name in dict.fromkeys(one.cluster for one in runs)
     }
-    return in_flight(runs, There(lists.instances, [one for some in known for one in some]), vcpus, reserved)
+    return in_flight(runs, lists.instances, [one for some in known for one in some], vcpus, reserved)
 
 
-def _told(permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown:
+def _or_unknown(permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown:
     try:
         return read()
     except PeakerError as error:

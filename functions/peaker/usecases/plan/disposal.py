@@ -7,8 +7,8 @@ from peaker.domain.planning.parking_figures import parking_figures
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.service.parking import decide_disposal
 from peaker.ports.bundle import Ports
-from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
+from peaker.usecases.plan.refresh_prices import cluster_prices
 from peaker_contract.cluster import ClusterSettings
 
 

@@ -33,7 +33,7 @@ def gather_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool 
 def possible_donors(ports: Ports, settings: ClusterSettings) -> FleetState:
     """The fleet with volumes, and with the lag of those that get reads: one call per replica each.
 
-    The lag is what the newest of the scheduled checks heard (Unknown once three have passed, and where CloudWatch does
+    The lag is that of the newest scheduled check (Unknown once three have passed, and where CloudWatch does
     not answer); PrepareDonor measures it on the host right before the snapshot.
     """
     fleet = gather_fleet(ports, settings, with_volumes=True)
@@ -108,13 +108,10 @@ def fleet_of(
 def _standing(health: Mapping[str, TargetHealth] | Unknown, instance_id: str) -> TargetHealth | Unknown:
     if isinstance(health, Unknown):
         return health
-    return _known(health.get(instance_id, TargetHealth(TargetState.ABSENT)))
-
-
-def _known(health: TargetHealth) -> TargetHealth | Unknown:
-    if health.state is TargetState.UNAVAILABLE:
-        return Unknown(health.reason or "the read endpoint cannot say")
-    return health
+    found = health.get(instance_id, TargetHealth(TargetState.ABSENT))
+    if found.state is TargetState.UNAVAILABLE:
+        return Unknown(found.reason or "the read endpoint cannot say")
+    return found
 
 
 def _source(instances: list[Instance]) -> Instance | Unknown:

@@ -1,4 +1,4 @@
-"""What the lead time of a cluster depends on, gathered from its settings, its volumes and its past runs."""
+"""The inputs of a cluster's lead time are gathered from its settings, its volumes and its past runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import median
 
 from peaker.domain.planning.lead_time import MIB, LeadTimeInputs, VolumeToHydrate
 from peaker.domain.reading import Unknown
@@ -37,51 +36,42 @@ def lead_time_inputs(
     snapshots: SnapshotHistory | None = None,
     promised: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
-    """What the lead time depends on: the bytes of the last prewarm, else what is hot with serve_when hot, else what
-    the donor's snapshots hold, else the sizes of a replica's volumes; and the pages of the last donor's buffer
-    pool, else what the instance type has room for; `promised` is what EC2 says of it.
+    """The inputs of a lead time: the bytes of the last prewarm, else the hot ones with serve_when hot, else the bytes
+    of the donor's snapshots, else the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else
+    as many as the instance type has room for; `promised` is EC2's description of it.
 
-    Without the snapshots of the donor's volumes all that is used is taken to be copied.
+    Without the snapshots of the donor's volumes a full copy is expected.
     """
     promise = None if isinstance(promised, Unknown) else promised
     sizes = volume_bytes(settings, fleet)
     held = {} if snapshots is None else snapshots.held_bytes
     most = {one.name: min(sizes.get(one.name, 0.0), held.get(one.name, math.inf)) for one in settings.volumes}
-    whole = sum(most.values())
-    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else _hot_bytes(settings, past, promise)
-    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
-    volumes = tuple(
-        VolumeToHydrate(
-            volume.name,
-            most[volume.name] * share,
-            volume.throughput_mib_per_s * MIB,
-        )
-        for volume in settings.volumes
-    )
-    used = sum(held.get(one.name, one.data_bytes) for one in volumes)
-    full = ExpectedCopy(True, used, "full copy")
-    copy = full if snapshots is None else snapshots.expected_copy(used)
-    widest = max((one.data_bytes for one in volumes), default=0.0)
+    whole, hot = sum(most.values()), HOT_OVER_POOL * _pool_bytes(past, promise)
+    serves_hot = settings.prewarm.serve_when == "hot"
+    first = hot if serves_hot and hot else whole
+    read = min(whole, past.hydrated_bytes[-1] if past.hydrated_bytes else first)
+    share = read / whole if whole > 0 else 1.0
+    used = sum(held.get(name, size * share) for name, size in most.items())
+    copy = ExpectedCopy(True, used, "full copy") if snapshots is None else snapshots.expected_copy(used)
     late = float(settings.read_endpoint.clients_follow_within_seconds)
+    is_nlb = settings.read_endpoint.kind == "nlb"
     return LeadTimeInputs(
-        volumes=volumes,
+        volumes=tuple(
+            VolumeToHydrate(one.name, most[one.name] * share, one.throughput_mib_per_s * MIB)
+            for one in settings.volumes
+        ),
         snapshot_copied_bytes=copy.copied_bytes,
         snapshot_most_bytes=None if copy.is_full else used,
-        snapshot_widest_share=widest / total
-        if (total := sum(one.data_bytes for one in volumes)) > 0
-        else 1.0,
+        snapshot_widest_share=max(most.values(), default=0.0) / whole if whole > 0 else 1.0,
         buffer_pool_bytes=_pool_bytes(past, promise),
         snapshot_basis=copy.reason,
         paid_mib_per_s=float(settings.initialization_rate_mib_per_s or 0),
         instance_mib_per_s=None if promise is None else promise.baseline_mib_per_s,
         instance_burst_mib_per_s=None if promise is None else promise.maximum_mib_per_s,
-        hot_share=_hot_share(
-            settings, past, _pool_bytes(past, promise), sum(one.data_bytes for one in volumes)
-        ),
+        # With serve_when hot all that is waited for is read before the database starts.
+        hot_share=1.0 if serves_hot or not hot or not read else min(1.0, hot / read),
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
-        register_seconds=NLB_TARGET_SECONDS
-        if settings.read_endpoint.kind == "nlb"
-        else HEALTH_CHECKS_SECONDS + late,
+        register_seconds=NLB_TARGET_SECONDS if is_nlb else HEALTH_CHECKS_SECONDS + late,
         # After the last share the replica is registered once more, with those that serve.
         ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         + late,
@@ -89,38 +79,16 @@ def lead_time_inputs(
 
 
 def _pool_bytes(past: PastSteps, promise: InstancePromise | None) -> float:
-    """0 where nobody has told, and the memory of the type is not known either."""
+    """The last donor's pages, else a share of the type's memory; 0 where both are unknown."""
     if past.pool_bytes:
         return past.pool_bytes[-1]
-    if promise is None or promise.memory_mib is None:
-        return 0.0
-    return POOL_SHARE_OF_MEMORY * promise.memory_mib * MIB
-
-
-def _hot_share(settings: ClusterSettings, past: PastSteps, pool_bytes: float, read_bytes: float) -> float:
-    """Of what is waited for, the share that is read before the database starts; with serve_when hot that is all.
-
-    Before a run has shown it: what the donor's buffer pool holds, and what is read beside its pages.
-    """
-    if settings.prewarm.serve_when == "hot":
-        return 1.0
-    if past.hot_shares:
-        return median(past.hot_shares)
-    if pool_bytes <= 0 or read_bytes <= 0:
-        return 1.0
-    return min(1.0, HOT_OVER_POOL * pool_bytes / read_bytes)
-
-
-def _hot_bytes(settings: ClusterSettings, past: PastSteps, promise: InstancePromise | None) -> float | None:
-    """Of all volumes, what a first run waits for with serve_when hot; None where all is waited for, or nobody knows."""
-    if settings.prewarm.serve_when != "hot":
-        return None
-    return HOT_OVER_POOL * _pool_bytes(past, promise) or None
+    memory = None if promise is None else promise.memory_mib
+    return POOL_SHARE_OF_MEMORY * (memory or 0.0) * MIB
 
 
 @dataclass(frozen=True)
 class SnapshotHistory:
-    """The snapshots that the likely donor's data volumes have at `now`, whoever made them; volume ids by name."""
+    """The snapshots that the likely donor's data volumes have at `now`, those of others too; volume ids by name."""
 
     volumes: Mapping[str, str]
     snapshots: tuple[Snapshot, ...]
@@ -128,7 +96,7 @@ class SnapshotHistory:
 
     @property
     def held_bytes(self) -> dict[str, float]:
-        """What the newest completed snapshot of each volume holds, by the volume's name, where EC2 says."""
+        """The bytes of each volume's newest completed snapshot, by the volume's name, where EC2 says."""
         newest = newest_completed(self.snapshots)
         found = {name: newest.get(volume_id) for name, volume_id in self.volumes.items()}
         return {
@@ -136,7 +104,7 @@ class SnapshotHistory:
         }
 
     def expected_copy(self, used_bytes: float) -> ExpectedCopy:
-        """What a set of these volumes, which hold so much together, would copy now."""
+        """The copy that a set of these volumes, which hold so many bytes together, would be now."""
         if not self.volumes:
             return ExpectedCopy(True, used_bytes, "full copy: no donor is known")
         each = used_bytes / len(self.volumes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.instants import from_iso
-from peaker.domain.planning.above_limits import passing_limits
+from peaker.domain.planning.plan_refusals import passing_limits
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.batch import (
@@ -52,14 +52,11 @@ class MembersChosen(Summary):
 
 
 def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
-    """All of the plan at first. Later what is missing, if it would serve by the deadline and no ceiling forbids it.
+    """Begins all members of the plan; later the missing ones, if they would serve by the deadline and rules allow it.
 
-    Of an automatic run that is what the forecast needs by then: more where the shortage has grown while the batch was
-    built, none where it has gone.
-
-    A batch of which nobody serves is not tried again: what all of its members failed at is no single member's, and the
-    run is rolled back.
-    A round that was begun stays as it was: the same call gives the same members.
+    An automatic run then asks the forecast again: more where the shortage has grown while the batch was built, none
+    where it has gone. A batch of which no member serves is not tried again: its cause is no single member's, and the
+    run is rolled back. A round that was begun stays as it was: the same call gives the same members.
     """
     run = ports.ledger.run(step.run_id)
     batch = run.part(Batch) or _batch(run)
@@ -73,7 +70,10 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
     members = {one: found for one, found in members_of(ports, batch).items() if one in ids}
     return MembersChosen(
         text=f"{len(ids)} of {batch.wanted} begin: {', '.join(ids)}",
-        members=tuple(_given(ports, step, one, member) for one, member in members.items()),
+        members=tuple(
+            {**handed_to_member(ports, step, one), "method": member.method and member.method.value}
+            for one, member in members.items()
+        ),
         more=True,
         snapshots=any(one.method is Method.BUILD for one in members.values()) and not _has_set(ports, step),
         round=step.round + 1,
@@ -95,7 +95,7 @@ def _batch(run: RunRow) -> Batch:
 def _due(
     ports: Ports, step: RoundStep, run: RunRow, batch: Batch, ended: Sequence[Member]
 ) -> tuple[ScaleOutPlan | None, str]:
-    """The plan of what begins now, or None and why nobody does."""
+    """The plan of the members that begin now, or None and the reason."""
     if not batch.rounds:
         return run.required(ScaleOutPlan, step.step), ""
     serving = sum(one.state == "in_service" for one in ended)
@@ -157,11 +157,6 @@ def _open(ports: Ports, holder: Holder, run: RunRow, member: Member, plan: Scale
     parts = {part.ledger_name: part.model_dump_json() for part in (member, plan)}
     row = RunRow(holder.run_id, run.cluster, run.operation, ports.clock.now(), request, parts=parts)
     ports.ledger.open_run(holder, row)
-
-
-def _given(ports: Ports, step: RoundStep, run_id: str, member: Member) -> dict[str, Any]:
-    method = None if member.method is None else member.method.value
-    return {**handed_to_member(ports, step, run_id), "method": method}
 
 
 def _has_set(ports: Ports, step: RoundStep) -> bool:

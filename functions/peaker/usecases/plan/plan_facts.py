@@ -1,4 +1,4 @@
-"""The facts that a scale-out is planned from: asked of the ports once, whatever number of replicas is planned."""
+"""The facts that a scale-out is planned from, asked of the ports once for any number of replicas."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from peaker.domain.runs.run import StepInput
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region
-from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
+from peaker.usecases.plan.refresh_prices import prices_for_plan
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, ResourceNotFound, Retryable
 
@@ -123,8 +123,8 @@ def _image_keys(ports: Ports, settings: ClusterSettings) -> tuple[Sequence[str] 
 def _binary_logs_kept(ports: Ports, settings: ClusterSettings) -> Reading:
     """The seconds that the source said when a replica was parked last."""
     parked = [row.parking for row in ports.ledger.replicas(settings.name).values() if row.parking is not None]
-    told = [one for one in parked if one.binlog_expire_seconds is not None]
-    if not told:
+    known = [one for one in parked if one.binlog_expire_seconds is not None]
+    if not known:
         return Unknown("how long the source keeps binary logs is not known before a replica was parked once")
-    newest = max(told, key=lambda one: one.parked_at)
+    newest = max(known, key=lambda one: one.parked_at)
     return Known(newest.binlog_expire_seconds or 0.0, newest.parked_at)

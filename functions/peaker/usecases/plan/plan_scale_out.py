@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peaker.domain.document.plan import ScaleOutPlan, as_document
-from peaker.domain.planning.above_limits import above_limits_page, passing_limits, refused_by_limits_alone
+from peaker.domain.planning.plan_refusals import above_limits_page, passing_limits, refused_by_limits_alone
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.runs.batch import MOST_WANTED
 from peaker.domain.runs.run import PlanStep, Summary
@@ -93,16 +93,16 @@ def _page_limits(ports: Ports, step: PlanStep, plan: ScaleOutPlan, missing: int)
     """
     if step.trigger.kind == "manual" or not refused_by_limits_alone(plan):
         return ""
-    page = above_limits_page(plan, missing, ports.environment)
+    subject, text, start = above_limits_page(plan, missing, ports.environment)
     try:
-        ports.operators.tell(page.subject, page.text)
+        ports.operators.tell(subject, text)
     except (OperatorsUnreachable, AwsCallRejected) as unreachable:
-        return f". A person may start it with {page.input} (nobody was paged: {unreachable})"
-    return f". A person may start it with {page.input}"
+        return f". A person may start it with {start} (nobody was paged: {unreachable})"
+    return f". A person may start it with {start}"
 
 
 def plan_text(plan: ScaleOutPlan) -> str:
-    """What would be done, in a line; or why it is refused."""
+    """The plan in a line; or why it is refused."""
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
     returned = [str(one.method.replica) for one in plan.members if one.method and one.method.comes_back]

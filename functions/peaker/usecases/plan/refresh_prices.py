@@ -1,18 +1,21 @@
-"""RefreshPrices: hourly looked at, weekly asked for."""
+"""RefreshPrices asks for new prices weekly; a cluster's prices are those that hold for it now."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.prices.fetched_prices import fetched, kept, why_due
-from peaker.domain.prices.price_table import FetchedPrices
+from peaker.domain.prices.fetched_prices import LINUX, fetched, is_first_need, kept, price_table, why_due
+from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Unknown
 from peaker.ports.bundle import Ports
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, Retryable
 
 
 class PriceReport(BaseModel):
-    """What a look at the prices did: asked and stored, asked in vain, or found them good."""
+    """The outcome of a look at the prices: asked and stored, asked in vain, or found them good."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,7 +51,7 @@ def wanted_types(ports: Ports) -> tuple[str, ...]:
 
 
 def stored_prices(ports: Ports) -> FetchedPrices | Unknown:
-    """What is stored. Raises Retryable errors only: prices that may not be read are unknown."""
+    """The stored prices. Raises Retryable errors only: prices that may not be read are unknown."""
     try:
         return ports.stored_prices.read()
     except Retryable:
@@ -71,3 +74,38 @@ def ask_for_prices(
     except PeakerError as error:
         return after.model_copy(update={"failure": f"not stored: {error}", "failed_at": now})
     return after
+
+
+def cluster_prices(ports: Ports, settings: ClusterSettings) -> PriceTable:
+    """From the settings, the stored prices and, in us-east-1, the shipped table. Raises Retryable errors only."""
+    billed = billed_as(ports.compute.platform, settings)
+    return price_table(settings, stored_prices(ports), ports.clock.now(), billed)
+
+
+def storage_prices(ports: Ports, settings: ClusterSettings) -> PriceTable:
+    """The same without instances: EC2 is not asked how the image is billed."""
+    return price_table(settings, stored_prices(ports), ports.clock.now())
+
+
+def prices_for_plan(ports: Ports, settings: ClusterSettings) -> PriceTable:
+    """As cluster_prices; a price that was never asked for is asked for at once, so that the first plan has it."""
+    stored = stored_prices(ports)
+    if is_first_need(stored, settings, ports.clock.now()):
+        stored = ask_for_prices(ports, settings.region, wanted_types(ports), stored)
+    billed = billed_as(ports.compute.platform, settings)
+    return price_table(settings, stored, ports.clock.now(), billed)
+
+
+def billed_as(platform: Callable[[str], str | Unknown], settings: ClusterSettings) -> str | Unknown:
+    """EC2's word for the billing of the cluster's image: Linux/UNIX, or with a licence.
+
+    `platform` asks EC2 for that of an image. Raises Retryable.
+    """
+    if settings.instance_hourly_usd is not None and not settings.fallback_instance_types:
+        return LINUX
+    try:
+        return platform(settings.image_id)
+    except Retryable:
+        raise
+    except PeakerError as error:
+        return Unknown(f"what {settings.image_id} is billed as is not known: {error}")

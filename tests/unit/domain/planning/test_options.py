@@ -90,7 +90,7 @@ def test_without_a_deadline_a_parked_replica_returns_where_that_is_quicker_than_
 def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
     """Twenty hours at three times the source's speed: it would be given up after six of ten hours."""
     stands = fleet_with(replica(BASE), parked(PEAK, 20))
-    slow = PastSteps({"ReportPrewarm": [90_000.0] * 10}, return_speeds=[3.0] * 10)
+    slow = PastSteps({"ReportPrewarm": [90_000.0] * 10}, [TIB] * 10, return_speeds=[3.0] * 10)
     found = way(fleet=stands, past=slow)
     assert found.method is not None
     assert found.method.action == "build"

@@ -81,8 +81,8 @@ def test_whatever_a_return_passes_is_in_its_prediction() -> None:
     assert build.p50_seconds - predict_lead_time(without).p50_seconds == 22 * 60.0
 
 
-def test_the_speed_of_replay_is_measured_on_builds() -> None:
-    past = PastSteps(apply_speeds=[8.0, 10.0, 30.0])
+def test_the_speed_of_replay_is_measured_on_returns() -> None:
+    past = PastSteps(return_speeds=[8.0, 10.0, 30.0])
     assert measured_return_speed(past, 4.0) == 10.0
     assert measured_return_speed(PastSteps(), 4.0) == 4.0
     fast = predict_return(big_inputs(), 3600, past).component("catch_up")

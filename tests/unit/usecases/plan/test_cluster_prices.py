@@ -7,8 +7,7 @@ from typing import Any, NoReturn
 import pytest
 from peaker.domain.prices.price_table import EbsPrices, FetchedPrices
 from peaker.domain.reading import Known, Unknown
-from peaker.usecases.plan.cluster_prices import cluster_prices, prices_for_plan
-from peaker.usecases.plan.refresh_prices import refresh_prices
+from peaker.usecases.plan.refresh_prices import cluster_prices, prices_for_plan, refresh_prices
 
 from peaker_contract.errors import AwsCallRejected, ResourceNotFound, Throttled
 from tests.support.builders import orders

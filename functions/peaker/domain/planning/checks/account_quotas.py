@@ -1,6 +1,6 @@
-"""Whether the account may have what a batch makes: vCPUs at RunInstances, storage and IOPS at CreateVolume. Pure.
+"""Checks the account's quotas for a batch: vCPUs at RunInstances, storage and IOPS at CreateVolume. Pure.
 
-AWS refuses both only after the snapshots, which is why they are looked at before. What is unknown refuses nothing.
+AWS refuses volumes only after the snapshots, so both are looked at before. An unknown refuses nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from peaker.domain.planning.checks.bandwidth import SizedVolume
 from peaker.domain.reading import Known, Reading, Unknown
 
 VCPUS, EBS_STORAGE = "vCPUs", "EBS storage"
-# The rest is for whoever else starts something in the account.
+# The rest is for others who start something in the account.
 SHARE_WARN = 0.8
 
 
@@ -83,12 +83,12 @@ def _begun(wanted: Launches, account: AccountUse) -> tuple[list[str], list[str]]
 def _not_all(
     wanted: Launches, account: AccountUse, demand: _Demand, detail: str, numbers: dict[str, Number]
 ) -> Check:
-    """Refused, unless a later type may have the room and nobody knows."""
+    """Refuses, unless the room of a later type is unknown."""
     detail = f"{detail}: {numbers['fit']} of {wanted.replicas} replicas would fit"
-    told = [one.why for one in (_why_unknown(kind, account) for kind in wanted.types) if one is not None]
-    if told:
-        detail = f"{detail}, and of a later type nobody knows ({'; '.join(told)})"
-    verdict: Verdict = "unknown" if told else "refuse"
+    unknown = [one.why for one in (_why_unknown(kind, account) for kind in wanted.types) if one is not None]
+    if unknown:
+        detail = f"{detail}, and of a later type nobody knows ({'; '.join(unknown)})"
+    verdict: Verdict = "unknown" if unknown else "refuse"
     return Check(name=VCPUS, verdict=verdict, detail=detail, remedy=demand.remedy, numbers=numbers)
 
 
@@ -116,7 +116,7 @@ def ebs_storage(volumes: Sequence[SizedVolume], replicas: int, account: AccountU
 
 @dataclass(frozen=True)
 class _Demand:
-    """So much of a quota on top of what is in use, for so many replicas."""
+    """An amount of a quota on top of its use, for a number of replicas."""
 
     quota: Quota
     use: QuotaUse
@@ -172,7 +172,7 @@ class _Demand:
 
 @dataclass
 class _Room:
-    """What is left of each quota while launches take from it."""
+    """The rest of each quota while launches take from it."""
 
     account: AccountUse
     taken: Counter[str] = field(default_factory=Counter)
@@ -182,7 +182,7 @@ class _Room:
         self.places = Counter(self.account.reserved)
 
     def takes(self, kind: str) -> bool:
-        """Whether one more fits; what fits is taken. An empty reserved place of the type is in use already."""
+        """Takes the room of one more where it fits. An empty reserved place of the type is in use already."""
         if self.places[kind] > 0:
             self.places[kind] -= 1
             return True
@@ -197,7 +197,7 @@ class _Room:
 
 
 def _demanded(wanted: Launches, quota: Quota, account: AccountUse) -> float:
-    """vCPUs that all launches take of that quota, the builds as the first type, beyond what is reserved for them."""
+    """vCPUs that all launches take of that quota, the builds as the first type, beyond reserved places."""
     kinds = Counter(wanted.returns)
     kinds[wanted.types[0]] += wanted.builds
     return sum(

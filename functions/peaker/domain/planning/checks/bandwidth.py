@@ -1,4 +1,4 @@
-"""What volumes are paid for against what the instance can carry: IOPS and MiB/s beyond its baseline are wasted. Pure.
+"""Compares the volumes' IOPS and MiB/s with the instance's baseline: beyond it they are paid for in vain. Pure.
 
 EC2 user guide, "Amazon EBS-optimized instance types": the baseline is always there, the maximum for half an hour a day;
 IOPS are of 16 KiB. `BandwidthWeighting` ebs-1 moves network bandwidth to EBS, by a quarter at most, on types that have
@@ -34,7 +34,7 @@ Quantity = Literal["IOPS", "MiB/s"]
 
 @dataclass(frozen=True)
 class SizedVolume:
-    """A volume and what is provisioned for it."""
+    """A volume with its provisioned IOPS and throughput."""
 
     name: str
     volume_type: str
@@ -69,13 +69,13 @@ def iops_per_gib(volumes: Sequence[SizedVolume]) -> Check:
     over = [one for one in volumes if one.iops > _most_iops(one)]
     if not over:
         return Check(name=name, verdict="pass", detail="every volume is large enough for its IOPS")
-    told = "; ".join(
+    detail = "; ".join(
         f"{one.name}: {one.iops:,} IOPS on {one.size_gib} GiB of {one.volume_type}, which has "
         f"{_most_iops(one):,} at most"
         for one in over
     )
     remedy = "lower iops of these volumes, or let the donor's volumes grow"
-    return Check(name=name, verdict="refuse", detail=told, remedy=remedy)
+    return Check(name=name, verdict="refuse", detail=detail, remedy=remedy)
 
 
 def _most_iops(volume: SizedVolume) -> int:
@@ -129,7 +129,7 @@ def _against(
 
 
 def _cheaper(volumes: Sequence[SizedVolume], smaller: Sequence[SizedVolume], prices: PriceTable) -> Check:
-    """The same volumes with what the instance always carries, and what that saves in a month."""
+    """The same volumes with the instance's baseline, and the dollars that they save in a month."""
     now, then = _monthly(volumes, prices), _monthly(smaller, prices)
     shown = "; ".join(
         f"{one.name} {one.iops:,} IOPS and {one.throughput_mib_per_s:,} MiB/s" for one in smaller
@@ -153,7 +153,7 @@ def _cheaper(volumes: Sequence[SizedVolume], smaller: Sequence[SizedVolume], pri
 
 
 def cheaper_equal(volumes: Sequence[SizedVolume], limits: dict[Quantity, float | None]) -> list[SizedVolume]:
-    """The volumes with no more than the instance carries in all; what is free stays, the rest shrinks in proportion."""
+    """The volumes with no more than the instance carries in all; free amounts stay, the rest shrinks in proportion."""
     iops = _shrunk([(one.iops, _free_iops(one)) for one in volumes], limits["IOPS"])
     # io2's throughput follows from its IOPS: only gp3's can shrink by itself.
     amounts = _shrunk(

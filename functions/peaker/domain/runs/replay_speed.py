@@ -1,17 +1,10 @@
-"""Overlap is the time in which parts of an ended build passed side by side. Pure.
-
-The database starts when the hot and recovery blocks are warm. The replica catches up beside the rest of the reading and
-the storage proof; what it then still lacks is waited for.
-"""
+"""The speed at which a replica replays the binary log, by the steps of its run: seconds of log per second. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
-from peaker.domain.host_results import PrewarmReport
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import StepRow
 
@@ -19,23 +12,6 @@ from peaker.domain.runs.ledger import StepRow
 _CAUGHT_UP_SHARE = 0.1
 # Less is caught up with between two questions of the workflow: it says nothing of the speed.
 _LEAST_LAG_SECONDS = 120.0
-
-
-def hot_share(report: Mapping[str, Any]) -> float | None:
-    """The share of the reading after which a database could start, by the numbers of the last ReportPrewarm.
-
-    1 where nothing was known to be hot, and where the cluster serves on its hot set; None where the host did not say.
-    """
-    try:
-        seen = PrewarmReport.model_validate(report)
-    except ValidationError:
-        return None
-    whole = seen.used_warm_seconds
-    if whole is None and seen.state == "done":
-        whole = seen.elapsed_seconds
-    if whole is None or seen.hot_warm_seconds is None:
-        return 1.0 if seen.state in ("running", "done") else None
-    return min(1.0, seen.hot_warm_seconds / whole) if whole > 0 else 1.0
 
 
 def apply_speed(steps: Mapping[str, StepRow]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.runs.ledger import StepRow
-from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
+from peaker.domain.runs.replay_speed import apply_speed, return_speed
 
 from tests.support.fakes import NOON
 
@@ -73,28 +73,3 @@ def test_a_replica_that_had_caught_up_before_anybody_looked_teaches_no_speed(sam
 def test_a_wait_that_has_not_ended_teaches_no_speed() -> None:
     assert speed(waited_until=None) is None
     assert apply_speed({}) is None
-
-
-@pytest.mark.parametrize(
-    ("report", "share"),
-    [
-        ({"state": "done", "hot_warm_seconds": 60.0, "elapsed_seconds": 600.0}, 0.1),
-        (
-            {
-                "state": "running",
-                "hot_warm_seconds": 60.0,
-                "used_warm_seconds": 300.0,
-                "elapsed_seconds": 900,
-            },
-            0.2,
-        ),
-        ({"state": "done", "hot_warm_seconds": None, "elapsed_seconds": 600.0}, 1.0),
-        ({"state": "running", "hot_warm_seconds": 60.0, "elapsed_seconds": 61.0}, 1.0),
-        ({"state": "done", "hot_warm_seconds": 0.0, "elapsed_seconds": 0.0}, 1.0),
-        ({"state": "dead"}, None),
-        ({}, None),
-    ],
-)
-def test_the_share_is_of_what_was_waited_for(report: dict[str, Any], share: float | None) -> None:
-    """Without a page list, and where the cluster serves on its hot set, the database waits for all of that."""
-    assert hot_share(report) == share
