@@ -59,6 +59,12 @@ def instance_types() -> frozenset[str]:
     return frozenset(f"{family}.{size}" for family, sizes in families.items() for size in sizes)
 
 
+def architecture_of(instance_type: str) -> str:
+    """Returns the processor architecture: a family with a g behind its generation, and a1, is Graviton's."""
+    family = instance_type.partition(".")[0]
+    return "arm64" if family == "a1" or re.search(r"^[a-z]+[0-9]+[a-z]*g", family) else "x86_64"
+
+
 def nearest(given: str, known: Iterable[str]) -> str:
     """`; did you mean x?`, or nothing when no known name is close."""
     near = difflib.get_close_matches(given, sorted(known), n=1, cutoff=0.75)

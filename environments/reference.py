@@ -81,7 +81,17 @@ class Section:
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of an environment file, with words for each pattern."""
+    """JSON Schema (2020-12) of an environment file, with words for each pattern. A cluster may have any setting from
+    the defaults, so editors hear of no missing one.
+    """
+    schema = _schema()
+    cluster = schema["$defs"]["Cluster"]
+    del cluster["required"]
+    schema["properties"]["defaults"] = {**schema["properties"]["defaults"], "$ref": "#/$defs/Cluster"}
+    return schema
+
+
+def _schema() -> dict[str, Any]:
     schema = Environment.model_json_schema(by_alias=True)
     _explain(schema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
@@ -106,7 +116,7 @@ def _explain(node: Any) -> None:
 
 
 def markdown() -> str:
-    schema = json_schema()
+    schema = _schema()
     sections = list(_sections("", schema, schema["$defs"]))
     parts = [HEAD, *(_section(section, sections) for section in sections)]
     return "\n".join(parts)
@@ -187,6 +197,8 @@ def _values(prop: JsonSchema) -> str:
             return _text(prop)
         case "array":
             return f"{_length(prop)}: {_values(prop['items'])}"
+        case _ if "patternProperties" not in prop:
+            return "as in [`clusters[]`](#clusters)"
         case _:
             [(pattern, values)] = prop["patternProperties"].items()
             return f"{_length(prop)}: {PATTERN_WORDS[pattern]}, to {_text(values)}"

@@ -77,6 +77,18 @@ def _instance_types_are_known(instance_type: str, fallback_instance_types: Seque
             )
 
 
+def _fallbacks_boot_the_same_image(
+    instance_type: str, fallback_instance_types: Sequence[str]
+) -> Iterator[Fault]:
+    wanted = aws_names.architecture_of(instance_type)
+    for index, kind in enumerate(fallback_instance_types):
+        if (found := aws_names.architecture_of(kind)) != wanted:
+            yield Fault(
+                ("fallback_instance_types", index),
+                f"must be of the architecture of {instance_type}, {wanted}, that of image_id; got {kind} of {found}",
+            )
+
+
 def _names_fit_a_load_balancer(environment: str, name: str, read_endpoint: AnyEndpoint) -> Iterator[Fault]:
     match read_endpoint:
         case NlbEndpoint():
@@ -164,6 +176,18 @@ def _clusters_have_dns_names_of_their_own(clusters: Sequence[ClusterBlock]) -> I
             )
 
 
+def _clusters_have_loads_of_their_own(clusters: Sequence[ClusterBlock]) -> Iterator[Fault]:
+    """Two clusters that scale by one metric would each be built for the readers of both."""
+    for index, cluster in enumerate(clusters):
+        for other in clusters[:index]:
+            if cluster.load_metric is not None and cluster.load_metric == other.load_metric:
+                yield Fault(
+                    ("clusters", index, "load_metric"),
+                    f"must be another metric than that of {other.name}: give the dimension that tells them apart, or "
+                    "remove both, and Peaker measures each cluster's own",
+                )
+
+
 def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
     """A cluster whose settings are longer than the parameter that holds them, once deployed."""
     deployed = deployed_document(cluster, environment="", region="", endpoint={})
@@ -184,6 +208,7 @@ FILE_RULES: tuple[Rule, ...] = (
     _endpoint_hears_of_the_bad_in_time,
     _its_balancer_reaches_every_zone,
     _instance_types_are_known,
+    _fallbacks_boot_the_same_image,
 )
 # Read from a cluster, and the name and region of its environment.
 PLACE_RULES: tuple[Rule, ...] = (
@@ -197,5 +222,6 @@ ENVIRONMENT_RULES: tuple[Rule, ...] = (
     _clusters_have_names_of_their_own,
     _target_groups_have_names_of_their_own,
     _clusters_have_dns_names_of_their_own,
+    _clusters_have_loads_of_their_own,
     clusters_keep_to,
 )

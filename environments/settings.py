@@ -21,6 +21,7 @@ from pydantic import (
 
 from environments import aws_names, rules
 from environments.calendar_settings import CalendarEvent, in_time_zone
+from environments.cluster_defaults import in_each_cluster, told_once
 from environments.faults import EnvironmentFileError, Lines, faults_of
 from environments.may_use import MayUse
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
@@ -168,6 +169,13 @@ class Environment(Settings):
         default=None,
         description="What the functions may use for any cluster, also for those that are added later.",
     )
+    defaults: Mapping[str, Any] = Field(
+        default={},
+        exclude=True,
+        description="Settings of all clusters, each as in `clusters[]`; what a cluster says itself wins. Mappings are "
+        "merged, lists are not.",
+        examples=[{"instance_profile": "peaker-replica"}],
+    )
     # Each is a stack of its own; an account has 2,000 stacks in a region (CloudFormation quotas).
     clusters: tuple[Cluster, ...] = Field(
         min_length=1,
@@ -204,11 +212,12 @@ class Environment(Settings):
     @classmethod
     def parse(cls, document: object, source: str, lines: Lines | None = None) -> Self:
         """Check a parsed file; raises EnvironmentFileError that names `source`, line and path of each fault."""
+        merged = in_each_cluster(document)
         try:
-            return cls.model_validate(document)
+            return cls.model_validate(merged)
         except ValidationError as error:
-            found = [*faults_of(error, cls), *_rules_that_are_broken_too(document, error)]
-            raise EnvironmentFileError.about(source, found, document, lines) from None
+            found = [*faults_of(error, cls), *_rules_that_are_broken_too(merged, error)]
+            raise EnvironmentFileError.about(source, told_once(found, document), merged, lines) from None
 
     @property
     def is_local(self) -> bool:

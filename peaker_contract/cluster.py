@@ -12,6 +12,7 @@ from peaker_contract.endpoint_settings import (
     DeployedReadEndpoint,
     DrainSettings,
     HealthSettings,
+    NlbEndpoint,
     RampSettings,
     ReadEndpoint,
     RetirementSettings,
@@ -85,6 +86,7 @@ class ClusterBlock(Settings):
         default="observe", description="`observe`: forecast and plan, but change nothing.", examples=["act"]
     )
     min_replicas: StrictInt = Field(
+        default=1,
         ge=1,
         le=MOST_REPLICAS,
         description="Replicas in service never fall below it; base replicas count.",
@@ -180,7 +182,7 @@ class ClusterBlock(Settings):
         "without this it is known in us-east-1 only, by the EBS pricing page.",
         examples=[0.0036],
     )
-    read_endpoint: ReadEndpoint = Field(description="Where readers find the replicas.")
+    read_endpoint: ReadEndpoint = Field(default=NlbEndpoint(), description="Where readers find the replicas.")
     load_metric: LoadMetricSettings | None = Field(
         default=None,
         description="The load. Without it Peaker measures its replicas' client statements a second.",

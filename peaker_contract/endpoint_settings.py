@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from peaker_contract.field_types import (
     MOST_REPLICAS,
@@ -29,6 +29,7 @@ ROUTE53_PROPAGATION_SECONDS = 60
 # A DNS name hears of a bad replica only by the check, two of its periods late.
 ROUTE53_LONGEST_CHECK_MINUTES = 5
 
+_KIND = "Kind of read endpoint. Without it: `route53` with a zone or record, else `nlb`."
 _PORT = "Port that MySQL answers on at every replica."
 _FIXED_ONCE_DEPLOYED = (
     "Fixed once deployed, because AWS changes no target group's port: remove the cluster and deploy it anew, or "
@@ -39,6 +40,12 @@ _HEALTH_PORT = (
     "deployed: run `peaker prepare-base` on each base replica then, and retire peak replicas before, which answer at "
     "the old one."
 )
+# Ports of a database host that its other services listen at.
+_TAKEN_PORTS = {
+    3306: "MySQL", 4444: "Galera", 4567: "Galera", 4568: "Galera", 9100: "the node exporter of Prometheus",
+    9104: "the MySQL exporter of Prometheus", 33060: "MySQL's X protocol", 33062: "MySQL's administrators",
+}  # fmt: skip
+FIRST_FREE_PORT = 1024
 _SOURCE_SERVES_READS = "Whether the health responder of a source answers good."
 
 
@@ -48,6 +55,13 @@ def _shared_ports(endpoint: NlbEndpoint | Route53EndpointSettings) -> Iterator[F
             ("health_port",),
             f"must be another port than port, where MySQL answers ({endpoint.port}): the health responder needs its "
             "own, such as 9200",
+        )
+    elif endpoint.health_port < FIRST_FREE_PORT or endpoint.health_port in _TAKEN_PORTS:
+        owner = _TAKEN_PORTS.get(endpoint.health_port, "a service of the system")
+        yield Fault(
+            ("health_port",),
+            f"must be a port that nothing else on the host has, {FIRST_FREE_PORT} or above, such as 9200; "
+            f"{endpoint.health_port} is that of {owner}",
         )
 
 
@@ -59,7 +73,7 @@ def _the_replicas_port(valid: dict[str, Any]) -> Any:
 class NlbEndpoint(Settings):
     """An internal Network Load Balancer, which Peaker makes; clients connect to `listener_port`."""
 
-    kind: Literal["nlb"] = Field(description="Kind of read endpoint.", examples=["nlb"])
+    kind: Literal["nlb"] = Field(default="nlb", description=_KIND, examples=["nlb"])
     port: Port = Field(
         default=3306,
         description=f"{_PORT} {_FIXED_ONCE_DEPLOYED}",
@@ -135,7 +149,7 @@ class NlbEndpointSettings(NlbEndpoint):
 class Route53EndpointSettings(Settings):
     """A DNS name in a hosted zone that exists; clients connect to the replicas' own `port`."""
 
-    kind: Literal["route53"] = Field(description="Kind of read endpoint.", examples=["route53"])
+    kind: Literal["route53"] = Field(default="route53", description=_KIND, examples=["route53"])
     port: Port = Field(default=3306, description=_PORT, examples=[3306])
     health_port: Port = Field(default=9200, description=_HEALTH_PORT, examples=[9200])
     source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
@@ -185,7 +199,16 @@ class Route53EndpointSettings(Settings):
 
 AnyEndpoint = NlbEndpoint | Route53EndpointSettings
 AnyDeployedEndpoint = NlbEndpointSettings | Route53EndpointSettings
-ReadEndpoint = Annotated[AnyEndpoint, Field(discriminator="kind")]
+
+
+def _with_its_kind(given: object) -> object:
+    """Adds the kind that follows from the settings: only a DNS name has a zone and a record."""
+    if not isinstance(given, dict) or "kind" in given:
+        return given
+    return {"kind": "route53" if {"hosted_zone_id", "record_name"} & given.keys() else "nlb", **given}
+
+
+ReadEndpoint = Annotated[AnyEndpoint, Field(discriminator="kind"), BeforeValidator(_with_its_kind)]
 DeployedReadEndpoint = Annotated[AnyDeployedEndpoint, Field(discriminator="kind")]
 ENDPOINT_KINDS: tuple[str, ...] = tuple(
     get_args(one.model_fields["kind"].annotation)[0] for one in get_args(AnyEndpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -19,6 +20,7 @@ from peaker_contract.field_types import (
 )
 
 _LARGEST = 1e15
+_SHARE = re.compile(r"utili[sz]ation|percent|(^|[^A-Za-z])(cpu|pct)([^A-Za-z]|$)", re.IGNORECASE)
 
 
 class LoadMetricSettings(Settings):
@@ -47,6 +49,16 @@ class LoadMetricSettings(Settings):
         description="Dimensions of the metric, name to value.",
         examples=[{"Cluster": "orders"}],
     )
+
+    @model_validator(mode="after")
+    def _grows_with_the_readers(self) -> Self:
+        if _SHARE.search(self.name):
+            message = (
+                f"must be a load that grows with the readers, such as queries a second; got {self.name}: a utilisation "
+                "ends at 100 percent, so that no forecast of it says how many replicas are needed"
+            )
+            refuse([Fault(("name",), message)])
+        return self
 
 
 class HoldSettings(Settings):

@@ -167,6 +167,40 @@ def test_a_key_that_is_no_text_hides_other_faults_and_ends_in_no_traceback() -> 
         Environment.parse(document, "shop.yaml")
 
 
+def test_a_cluster_has_the_defaults_of_all_unless_it_says_otherwise(tmp_path: Path) -> None:
+    document = shop()
+    orders, items = document["clusters"]
+    document["defaults"] = {
+        "subnets": {"eu-west-1a": "subnet-0c0d00000000000a1", "eu-west-1b": "subnet-0c0d00000000000b1"},
+        "limits": {"max_hourly_cost_usd": 7.5, "minimum_lifetime_minutes": 30},
+        "security_group_ids": orders.pop("security_group_ids"),
+    }
+    del orders["subnets"], orders["limits"]["max_hourly_cost_usd"], items["limits"]
+    taken = load_environment("shop", written(document, tmp_path).parent, now=EARLY)
+    first, second = taken.clusters
+    assert first.security_group_ids == ("sg-0c0d0000000000001", "sg-0c0d0000000000002")
+    assert second.security_group_ids == ("sg-0c0d0003",), "a list is not merged"
+    assert list(second.subnets) == ["eu-west-1a", "eu-west-1b", "eu-west-1c"], "a mapping is"
+    assert (first.limits.max_hourly_cost_usd, first.limits.minimum_lifetime_minutes) == (7.5, 60)
+    assert (second.limits.max_hourly_cost_usd, second.limits.minimum_lifetime_minutes) == (7.5, 30)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        ({"image": "ami-0c0d0002"}, "defaults.image: is not a setting; did you mean image_id?"),
+        ({"limits": {"minimum_lifetime_minutes": -1}}, "defaults.limits.minimum_lifetime_minutes: must be at least 0"),
+        ([], "defaults: must be a mapping"),
+    ],
+)  # fmt: skip
+def test_a_wrong_default_is_told_once_where_it_stands(tmp_path: Path, defaults: Any, said: str) -> None:
+    document = {"defaults": defaults, **shop()}
+    for cluster in document["clusters"]:
+        del cluster["limits"]
+    [line] = refused(written(document, tmp_path)).splitlines()
+    assert said in line
+
+
 def good_files() -> list[tuple[str, Path]]:
     return [
         (name, directory)

@@ -86,6 +86,8 @@ _CLUSTER = [
     _wrong("misspelled size", "c.instance_type", "r7g.4xlagre", "did you mean r7g.4xlarge?"),
     _wrong("size that the family has not", "c.instance_type", "r7g.100xl", "r7g has medium, large"),
     _wrong("fallback misspelled", "c.fallback_instance_types", ["r7g.4xlagre"], "did you mean r7g.4xlarge?", "c.fallback_instance_types.0"),
+    _wrong("fallback of another architecture", "c.fallback_instance_types", ["r7i.4xlarge"], "must be of the architecture of r7g.4xlarge, arm64", "c.fallback_instance_types.0"),
+    _wrong("fallback with a g of another meaning", "d.fallback_instance_types", ["g6.2xlarge", "im4gn.large"], "got im4gn.large of arm64", "d.fallback_instance_types.1"),
     _wrong("fallback that is the usual type", "c.fallback_instance_types", ["r7g.4xlarge"], "is asked for before", "c.fallback_instance_types.0"),
     _wrong("no security group", "c.security_group_ids", [], "must have at least 1: add one"),
     _wrong("a security group as a word", "c.security_group_ids", "sg-0c0d0000000000001", "must be a list"),
@@ -153,7 +155,9 @@ _ENDPOINT = [
     _wrong("listener is the health port", "c.read_endpoint.listener_port", 9200, "another port than health_port"),
     _wrong("health port of a name is MySQL's", "d.read_endpoint.health_port", 3306, "another port than port"),
     _wrong("kind that is not there", "c.read_endpoint.kind", "proxysql", "must be nlb or route53, got 'proxysql'"),
-    _wrong("endpoint without a kind", "c.read_endpoint.kind", LEFT_OUT, "is required: add it"),
+    _wrong("health port of the system's services", "c.read_endpoint.health_port", 443, "1024 or above"),
+    _wrong("health port of the node exporter", "d.read_endpoint.health_port", 9100, "is that of the node exporter"),
+    _wrong("health port of MySQL's administrators", "c.read_endpoint.health_port", 33062, "is that of MySQL's admin"),
     _wrong("endpoint as a word", "c.read_endpoint", "nlb", "must be a mapping of settings"),
     _wrong("name without a zone", "d.read_endpoint.hosted_zone_id", LEFT_OUT, "is required: add it"),
     _wrong("zone by path", "d.read_endpoint.hosted_zone_id", "/hostedzone/Z1", "must be a hosted zone id such as"),
@@ -162,11 +166,18 @@ _ENDPOINT = [
     _wrong("listener of a name", "d.read_endpoint.listener_port", 3306, "is not a setting"),
     _wrong("misspelled setting of a name", "d.read_endpoint.ttl_second", 30, "did you mean ttl_seconds?"),
 ]
+THE_FIRST_LOAD = {
+    "namespace": "Peaker/Demand", "name": "ReadQueriesPerSecond", "statistic": "Average", "period_seconds": 300,
+    "dimensions": {"Cluster": "orders", "Stage": "42"},
+}  # fmt: skip
 _LOAD = [
     _wrong("period that CloudWatch does not know", "c.load_metric.period_seconds", 90, "must be a multiple of 60"),
     _wrong("unknown statistic", "c.load_metric.statistic", "p99", "must be Average, Sum, Maximum, Minimum or SampleCount"),
     _wrong("dimension without a value", "c.load_metric.dimensions.Stage", "", "must be printable ASCII"),
     _wrong("dimensions as CloudWatch lists them", "c.load_metric.dimensions", [{"Name": "a"}], "must be a mapping"),
+    _wrong("utilisation as load", "c.load_metric.name", "CPUUtilization", "must be a load that grows with the readers"),
+    _wrong("percent as load", "c.load_metric.name", "busy_percent", "must be a load that grows with the readers"),
+    _wrong("two clusters on one metric", "d.load_metric", THE_FIRST_LOAD, "must be another metric than that of orders"),
     _wrong("median", "c.forecast.quantile", 0.5, "must be above 0.5, got 0.5"),
     _wrong("forecast rarer than a replica takes", "c.limits.prewarm_deadline_minutes", 3,
            "must be at most limits.prewarm_deadline_minutes (3), got 5", "c.forecast.schedule_minutes"),
@@ -261,7 +272,7 @@ _TOGETHER = [
         "cluster that is called like a target group",
         {
             "clusters.1.name": "orders-w",
-            "clusters.1.read_endpoint": {"kind": "nlb", "port": 1, "listener_port": 1, "health_port": 2},
+            "clusters.1.read_endpoint": {"kind": "nlb", "port": 1, "listener_port": 1, "health_port": 9200},
         },
         "clusters.orders-w.name",
         "the warming target group of orders is called so",
