@@ -72,9 +72,7 @@ def read_document(path: Path, source: str) -> Document:
     except yaml.YAMLError as error:
         raise EnvironmentFileError(_yaml_fault(error, text, source)) from error
     if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
-        raise EnvironmentFileError(
-            f"{source}: is empty: copy environments/dev.yaml into it and put your own values in"
-        )
+        raise EnvironmentFileError(f"{source}: is empty: remove it, and write it with peaker init")
     return _Reader(source).document(node)
 
 
@@ -165,7 +163,8 @@ class _Reader:
         if self._values > MOST_VALUES:
             self._refuse(node, f"has more than {MOST_VALUES} values, aliases followed: write less of it")
         if node.tag not in (_MAP, _LIST, _TEXT):
-            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            # `%0A` in a tag is a line break.
+            tag = ascii(node.tag.replace("tag:yaml.org,2002:", "!!"))[1:-1]
             self._refuse(node, f"has the tag {tag}, and settings have none: remove it")
         if isinstance(node, yaml.ScalarNode):
             return node.value if node.style else plain_value(node.value)

@@ -40,6 +40,17 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
             )
         ],
     },
+    # Where its volumes are mounted a host in memory does not say.
+    "describe_base": {
+        "engine": "mysql",
+        "version": "8.4.3",
+        "port": 3306,
+        "binlog_expire_seconds": 604_800,
+        "reads_per_second": 140.0,
+        "busy_share": 0.2,
+        "mounts": None,
+        "unknown": {},
+    },
     "prepare_donor": {
         "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77",
         "lag_seconds": 0,
@@ -121,8 +132,13 @@ NO_PACKAGE = RunResult(
     "",
     "python3: can't open file '/opt/peaker/current/peaker_host.pyz': [Errno 2] No such file or directory\n",
 )
+<<<<<<< HEAD
 # What a rehearsal's scripts print: MiB a second of whole reads, milliseconds of a page's.
 ON_A_DEVICE = {"preadv(disk, [block]": "118.5", "preadv(disk, [page]": "0.6"}
+=======
+# These need no package of Peaker's on the host.
+_WITHOUT_PACKAGE = ("report_work", "describe_base")
+>>>>>>> 786c6d8f (peaker init writes the environment's file from what the account and a replica say)
 MIB = 1024 * 1024
 BLOCKS_PER_MIB = 2
 # How often the engine notes a sample, and how many of them a report carries.
@@ -217,7 +233,7 @@ class SimulatedAnswers:
         with self._lock:
             if document == "install_host_package":
                 self._packages.add(instance_id)
-            if document != "report_work" and self._bare and instance_id not in self._packages:
+            if document not in _WITHOUT_PACKAGE and self._bare and instance_id not in self._packages:
                 return NO_PACKAGE
         answer = self.answer(document, instance_id, environment)
         with self._lock:
@@ -369,4 +385,6 @@ def document_of(script: str) -> str | None:
         return found.group(1)
     if "SSM_Command" in script:
         return "report_work"
+    if "peaker_host.donor.describe_base" in script:
+        return "describe_base"
     return "install_host_package" if "SSM_PackageUrl" in script else None

@@ -22,6 +22,7 @@ from peaker_cli.plain_text import plain
 # The module of each, in the order of the help. It has the function `<command>_command` and an EPILOG.
 COMMANDS = {
     "backtest": "backtest.command",
+    "init": "init.command",
     "doctor": "doctor.command",
     "plan": "runs.plan",
     "status": "status.command",

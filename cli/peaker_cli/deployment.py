@@ -259,13 +259,19 @@ def surroundings_of(options: DeploymentOptions) -> Surroundings:
     return Surroundings(dict(os.environ), region, environment_files(Path.cwd()))
 
 
-def environment_files(directory: Path) -> dict[str, EnvironmentFile]:
-    """The environments of the checkout that `directory` lies in, by name; none outside of one."""
+def checkout_of(directory: Path) -> Path | None:
+    """The checkout that `directory` lies in."""
     for folder in (directory, *directory.parents):
         if (folder / "cdk.json").is_file() and (folder / "environments" / "schema.py").is_file():
-            files = sorted((folder / "environments").glob("*.yaml"))
-            return {path.stem: _environment_file(path) for path in files}
-    return {}
+            return folder
+    return None
+
+
+def environment_files(directory: Path) -> dict[str, EnvironmentFile]:
+    """The environments of the checkout that `directory` lies in, by name; none outside of one."""
+    root = checkout_of(directory)
+    files = sorted((root / "environments").glob("*.yaml")) if root else []
+    return {path.stem: _environment_file(path) for path in files}
 
 
 def _environment_file(path: Path) -> EnvironmentFile:

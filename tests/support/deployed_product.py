@@ -73,14 +73,15 @@ def peaker_environment(**changes: str) -> dict[str, str]:
     }
 
 
-def peaker(*arguments: str, environment: Mapping[str, str] | None = None) -> Said:
-    """Run the command to its end."""
+def peaker(*arguments: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Said:
+    """Run the command to its end, in the folder if one is given."""
     done = subprocess.run(
         [ready_commands.start(), "peaker", *arguments],
         capture_output=True,
         text=True,
         timeout=300,
         env=dict(environment or peaker_environment()),
+        cwd=folder,
     )
     return Said(done.returncode, done.stdout, done.stderr)
 

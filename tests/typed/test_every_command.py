@@ -19,6 +19,7 @@ RUN_BY: dict[str, str] = {
     r"scripts/setup (deploy|local)$": SETUP,
     r"scripts/synth (prod|local)$": "tests/infrastructure/test_synth.py",
     r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
+    r"peaker init --env prod": "tests/cli/test_init.py",
     r"peaker watch orders": WATCH,
     r"peaker allow-removal orders": "tests/deployed/test_deploy_product.py",
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
@@ -38,9 +39,8 @@ RUN_BY: dict[str, str] = {
     r"make sbom$": "tests/infrastructure/test_sbom.py",
     r"make (demo|check|faults|soak|model|bench(-\w+)?)\s*$": "takes minutes to hours; the target is looked at below",
     r"make test-storage( ONLY=\S+)?$": "takes minutes and QEMU; the target is looked at below",
-    r"\$EDITOR ": "a person's own editor",
 }
-NOT_RUN = re.compile(r"takes minutes|a person's own|needs |it is what runs|Makefile:")
+NOT_RUN = re.compile(r"takes minutes|needs |it is what runs|Makefile:")
 
 
 def typed() -> list[tuple[str, str]]:

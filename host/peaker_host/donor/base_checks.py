@@ -24,7 +24,8 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 from peaker_host.replicate.errant import describe_errant, look_for_errant
-from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS, source_binlog_expire_seconds
+from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS
+from peaker_host.replicate.source_login import source_binlog_expire_seconds
 
 # MySQL 8.4 and MariaDB 10.11 are the oldest whose statements the package speaks (README).
 OLDEST = {"mysql": (8, 4), "mariadb": (10, 11)}

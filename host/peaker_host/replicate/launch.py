@@ -36,8 +36,8 @@ from peaker_host.replicate.identity import (
     take_identity,
     uuid_of_copy,
 )
-from peaker_host.replicate.replication import source_binlog_expire_seconds
 from peaker_host.replicate.server_ids import kept_server_id
+from peaker_host.replicate.source_login import source_binlog_expire_seconds
 
 _LAST_WORDS = "last_words.json"
 _TORN_CODE = "MY-011971"

@@ -26,7 +26,7 @@ from peaker_host.machine.errors import (
 )
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood, whole
+from peaker_host.machine.understanding import understood
 from peaker_host.replicate.channel_record import read_record, refuse_other_filters
 from peaker_host.replicate.errant import refuse_errant
 from peaker_host.replicate.server_ids import own_server_id
@@ -235,21 +235,6 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     counters = read_counters(client)
     found: Dict[str, Any] = {name: int(value) for name, value in facts.items()}
     return dict(found, client_statements=None if counters is None else counters.statements)
-
-
-def source_binlog_expire_seconds(
-    settings: Settings, processes: Processes, client: MysqlClient
-) -> Optional[int]:
-    """Returns the seconds that the source keeps its binary logs (0: for ever); None when that cannot be known now."""
-    try:
-        found = followed_source(settings, client)
-        if found is None:
-            return None
-        with login_at(settings, processes, *found) as source:
-            wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
-            return whole(source.json(wanted, timeout_seconds=15.0)["seconds"], "binlog_expire_logs_seconds")
-    except (DatabaseUnreachable, ReplicationNotConfigured, UnclearAnswer, ValueError):
-        return None
 
 
 def _adopt_binlog_position(client: MysqlClient) -> str:

@@ -16,6 +16,7 @@ from peaker_host.machine.errors import (
     DatabaseUnreachable,
     InvalidHostSettings,
     ReplicationNotConfigured,
+    UnclearAnswer,
 )
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.replication_login import read_login
@@ -150,6 +151,23 @@ def login_at(settings: Settings, processes: Processes, host: str, credentials: C
         credentials.password,
         credentials.encryption.client_lines(settings.engine),
     )
+
+
+def source_binlog_expire_seconds(
+    settings: Settings, processes: Processes, client: MysqlClient
+) -> Optional[int]:
+    """Returns the seconds that the source keeps its binary logs (0: for ever); None when that cannot be known now."""
+    try:
+        found = followed_source(settings, client)
+        if found is None:
+            return None
+        with login_at(settings, processes, *found) as source:
+            wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
+            return whole(
+                source.json(wanted, timeout_seconds=_ASK_SECONDS)["seconds"], "binlog_expire_logs_seconds"
+            )
+    except (DatabaseUnreachable, ReplicationNotConfigured, UnclearAnswer, ValueError):
+        return None
 
 
 def ask_position(

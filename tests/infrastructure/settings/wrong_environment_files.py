@@ -309,6 +309,7 @@ class WrongText:
 
 
 WRONG_TEXTS = [
+    WrongText("tag with a line break", "mode: act", "mode: !%0act act", 12, "has the tag"),
     WrongText("key twice", "mode: act", "mode: act\n    mode: observe", 13, "clusters.orders.mode: is given twice, first in line 12"),
     WrongText("key twice in braces", "port: 3306, listener", "port: 1, port: 3306, listener", 24, "clusters.orders.read_endpoint.port: is given twice"),
     WrongText("section twice", "retain_state: true", "retain_state: true\nregion: eu-west-2", 6, "region: is given twice, first in line 4"),
@@ -353,8 +354,8 @@ _MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
 )
 _CHAIN = "k0: &k0 [x]\n" + "".join(f"k{n}: &k{n} [*k{n - 1}]\n" for n in range(1, 2000))
 WRONG_WHOLES = [
-    WrongText("empty file", "", "", None, "is empty: copy environments/dev.yaml"),
-    WrongText("comments only", "", "# nothing yet\n", None, "is empty: copy environments/dev.yaml"),
+    WrongText("empty file", "", "", None, "is empty: remove it"),
+    WrongText("comments only", "", "# nothing yet\n", None, "is empty: remove it"),
     WrongText("three hyphens only", "", "---\n", None, "is empty: copy"),
     WrongText("list", "", "- environment: shop\n", 1, "must be a mapping of settings, `name: value` per line, got a list"),
     WrongText("word", "", "shop\n", 1, "must be a mapping of settings"),

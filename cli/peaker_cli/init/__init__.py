@@ -1,0 +1,1 @@
+"""`peaker init`: the environment's file, written from what the account and a replica say."""
