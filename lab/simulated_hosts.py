@@ -132,13 +132,10 @@ NO_PACKAGE = RunResult(
     "",
     "python3: can't open file '/opt/peaker/current/peaker_host.pyz': [Errno 2] No such file or directory\n",
 )
-<<<<<<< HEAD
 # What a rehearsal's scripts print: MiB a second of whole reads, milliseconds of a page's.
 ON_A_DEVICE = {"preadv(disk, [block]": "118.5", "preadv(disk, [page]": "0.6"}
-=======
 # These need no package of Peaker's on the host.
 _WITHOUT_PACKAGE = ("report_work", "describe_base")
->>>>>>> 786c6d8f (peaker init writes the environment's file from what the account and a replica say)
 MIB = 1024 * 1024
 BLOCKS_PER_MIB = 2
 # How often the engine notes a sample, and how many of them a report carries.

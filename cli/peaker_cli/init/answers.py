@@ -40,7 +40,9 @@ class Answers:
             for one in volume.get("Attachments", ())
             if one.get("InstanceId") == instance["InstanceId"] and one.get("Device") != root
         }
-        return dict(sorted(found.items()))
+        return dict(
+            sorted(found.items(), key=lambda one: one[0].removeprefix("/dev/xvd").removeprefix("/dev/sd"))
+        )
 
 
 def tags_of(described: Raw) -> dict[str, str]:

@@ -21,7 +21,7 @@ from peaker_cli.init.file import known, new_file, with_cluster
 from peaker_cli.init.host import describe_host
 from peaker_cli.printing import echo
 from peaker_contract.cluster import ClusterBlock
-from peaker_contract.field_types import BrokenRules
+from peaker_contract.field_types import PATTERN_WORDS, BrokenRules
 from peaker_contract.metrics import namespace
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG
 
@@ -31,6 +31,11 @@ EPILOG = (
     "Without an account of its own, --from reads what these lines write: " + "; ".join(LINES)
 )
 _HOST = "an instance id, or tag:Name=..."
+_OPTIONS = {
+    "name": ": give --cluster", "image_id": ": give --image", "capacity_per_replica": ": give --capacity",
+    "engine": ": give --engine", "volumes": ": give --mount", "read_endpoint": ": give --dns",
+    "max_replicas": ": give --max-replicas",
+}  # fmt: skip
 _EXAMPLE = "# An example: every id below is a placeholder"
 
 
@@ -201,14 +206,18 @@ def _refuse_wrong(settings: Sequence[Setting], source: str, text: str | None) ->
     except ValidationError as error:
         lines = []
         for one in error.errors(include_url=False):
-            broken = (one.get("ctx") or {}).get("error")
+            if one["type"] in ("default_factory_not_called", "too_short"):
+                continue  # follows from another
+            broken, pattern = (one.get("ctx") or {}).get("error"), (one.get("ctx") or {}).get("pattern")
+            option = _OPTIONS.get(str(one["loc"][0]) if one["loc"] else "", "")
             at = ".".join(str(part) for part in one["loc"])
-            told = (
+            told = f"must be {PATTERN_WORDS[pattern]}" if pattern in PATTERN_WORDS else one["msg"]
+            said = (
                 [str(fault) for fault in broken.faults]
                 if isinstance(broken, BrokenRules)
-                else [f"{one['msg']}"]
+                else [f"{at}: {told}"]
             )
-            lines += [f"{at or 'the cluster'}: {said}, got {str(one['input'])[:60]}" for said in told]
+            lines += [f"{fault}, got {str(one['input'])[:60]!r}{option}" for fault in said]
         raise ControlPlaneError(
             f"{source} is not written: what the hosts have, or an option says, is no setting of Peaker's:\n  "
             + "\n  ".join(lines)

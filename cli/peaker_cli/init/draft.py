@@ -23,6 +23,7 @@ _READS_OF_A_VCPU = 250
 _PEAK_REPLICAS = 2
 _LEAST_BUSY_SHARE = 0.02
 _DEFAULT_DEADLINE_MINUTES = 2_880
+_AS_USUAL = "xfs, mounted as usual; --mount"
 _DEVICES = [f"/dev/sd{letter}" for letter in "fghijklmnop"]
 
 
@@ -211,7 +212,8 @@ def volumes(seen: Seen, given: Given, unread: list[str]) -> list[Setting]:
         names = _names(number, str(mount["mount_point"]), len(devices), [one.value["name"] for one in found])
         for name, device in zip(names, devices, strict=True):
             entry, origin = _volume(name, device, attached[device], found)
-            found.append(Setting("", {**entry, **mount}, f"{why}{origin}", why.startswith("guessed")))
+            told = "; ".join(one for one in (why, *origin) if one)
+            found.append(Setting("", {**entry, **mount}, told, why == _AS_USUAL))
     return found
 
 
@@ -247,7 +249,7 @@ def _filesystems(
             f"filesystem, e.g. --mount {','.join(attached[:2])}=/var/lib/mysql:xfs:raid0"
         )
     for device, place in zip(attached, ("/var/lib/mysql", "/var/lib/mysql-log"), strict=False):
-        yield [device], _mount(place), "guessed: xfs, mounted as usual; --mount"
+        yield [device], _mount(place), _AS_USUAL
 
 
 def _said(text: str, attached: Sequence[str]) -> tuple[list[str], dict[str, Any], str]:
@@ -281,14 +283,16 @@ def _names(number: int, mount_point: str, count: int, taken: Sequence[str]) -> l
     return [base] if count == 1 else [f"{base}-{one}" for one in range(1, count + 1)]
 
 
-def _volume(name: str, device: str, volume: Raw, others: Sequence[Setting]) -> tuple[dict[str, Any], str]:
+def _volume(
+    name: str, device: str, volume: Raw, others: Sequence[Setting]
+) -> tuple[dict[str, Any], list[str]]:
     """What EC2 says of it; other types than gp3 and io2 become the one of these that is as fast."""
     kind, iops, rate = volume["VolumeType"], volume.get("Iops") or 0, volume.get("Throughput") or 0
-    origin = ""
+    origin: list[str] = []
     taken = [one.value["device"] for one in others]
     if device not in _DEVICES:
         shown, device = device, next(one for one in _DEVICES if one[-1] == device[-1] or one not in taken)
-        origin = f", attached as {shown}: tag {volume['VolumeId']} {VOLUME_TAG}={name}"
+        origin.append(f"attached as {shown}: tag {volume['VolumeId']} {VOLUME_TAG}={name}")
     if kind in ("io1", "io2"):
         speed: dict[str, Any] = {"volume_type": "io2", "iops": iops}
     else:
@@ -298,7 +302,7 @@ def _volume(name: str, device: str, volume: Raw, others: Sequence[Setting]) -> t
         speed = {"iops": least} if least > GP3_IOPS[0] else {}
         speed |= {"throughput_mib_per_s": rate} if rate > GP3_MIB_PER_S[0] else {}
     if kind not in ("gp3", "io2"):
-        origin += f", {kind} there: {speed.get('volume_type', 'gp3')} is as fast"
+        origin.append(f"{kind} there: {speed.get('volume_type', 'gp3')} is as fast")
     return {"name": name, "device": device, **speed}, origin
 
 
