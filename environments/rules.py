@@ -178,14 +178,18 @@ def _clusters_have_dns_names_of_their_own(clusters: Sequence[ClusterBlock]) -> I
 
 def _clusters_have_loads_of_their_own(clusters: Sequence[ClusterBlock]) -> Iterator[Fault]:
     """Two clusters that scale by one metric would each be built for the readers of both."""
+    taken: dict[tuple[object, ...], str] = {}
     for index, cluster in enumerate(clusters):
-        for other in clusters[:index]:
-            if cluster.load_metric is not None and cluster.load_metric == other.load_metric:
-                yield Fault(
-                    ("clusters", index, "load_metric"),
-                    f"must be another metric than that of {other.name}: give the dimension that tells them apart, or "
-                    "remove both, and Peaker measures each cluster's own",
-                )
+        if (metric := cluster.load_metric) is None:
+            continue
+        told_by = (metric.namespace, metric.name, frozenset(metric.dimensions.items()))
+        other = taken.setdefault(told_by, cluster.name)
+        if other != cluster.name:
+            yield Fault(
+                ("clusters", index, "load_metric"),
+                f"must be another metric than that of {other}: give the dimension that tells them apart, or remove "
+                "both, and Peaker measures each cluster's own",
+            )
 
 
 def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
