@@ -152,7 +152,7 @@ def _look_around(control: ControlPlane, seen: Seen, given: Given, admin_defaults
     echo(f"peaker: looking at {name}", err=True)
     profile = (replica.get("IamInstanceProfile") or {}).get("Arn", "").rpartition("/")[2]
     keys = {one["KmsKeyId"] for one in seen.answers.volumes if one.get("KmsKeyId")}
-    endpoint = surroundings.read_endpoint(client, replica)
+    endpoint = surroundings.dns_name(client, replica)
     if given.dns and "/" not in given.dns:
         endpoint = {"hosted_zone_id": surroundings.zone_of(client, given.dns)}
     load = surroundings.load_in_cloudwatch(

@@ -16,6 +16,7 @@ from peaker_contract.tags import CLUSTER_TAG, VOLUME_TAG
 
 # Of the environment rather than of one cluster: they go into `defaults`.
 SHARED = ("security_group_ids", "instance_profile", "instance_role_arn", "subnets")
+_DEFAULTS: Mapping[str, Any] = {"engine": "mysql", "min_replicas": 1, "read_endpoint": {}}
 # A replica is taken to serve well up to this share of its processors.
 _GOOD_SHARE = 0.6
 # Where nothing was measured: a guess that a first look corrects.
@@ -75,6 +76,11 @@ class Given:
     mounts: tuple[str, ...] = ()
 
 
+def needed(settings: Sequence[Setting], defaults: Mapping[str, Any]) -> list[Setting]:
+    """Returns those that a file with these defaults must say."""
+    return [one for one in settings if one.value != defaults.get(one.name, _DEFAULTS.get(one.name))]
+
+
 def region_of(zone: str) -> str:
     """Returns the region that a zone lies in."""
     found = re.match(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+", zone)
@@ -131,12 +137,7 @@ def draft(seen: Seen, given: Given) -> tuple[list[Setting], list[str]]:
         *_load(seen, given),
         *_limits(seen),
     ]
-    return [one for one in settings if one.value != _DEFAULTS.get(one.name)], unread
-
-
-_DEFAULTS: Mapping[str, Any] = {
-    "engine": "mysql", "min_replicas": 1, "read_endpoint": {}, "instance_profile": None, "instance_role_arn": None,
-}  # fmt: skip
+    return settings, unread
 
 
 def _unread(seen: Seen) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.init.draft import SHARED, Setting
+from peaker_cli.init.draft import SHARED, Setting, needed
 
 _BARE = re.compile(r"[A-Za-z/][A-Za-z0-9/_.:+@=-]*(?<!:)")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -19,6 +19,7 @@ _LONGEST_LINE = 120
 
 def new_file(head: Mapping[str, Any], settings: Sequence[Setting]) -> str:
     """Returns the text of a file with this one cluster."""
+    settings = needed(settings, {})
     lines = [
         "# yaml-language-server: $schema=schema.json",
         "# Written by peaker init; docs/settings.md has every setting.",
@@ -46,7 +47,7 @@ def known(text: str, source: str) -> Mapping[str, Any]:
 def with_cluster(text: str, settings: Sequence[Setting], source: str) -> str:
     """Returns the text with one more cluster behind the last; all other lines stay as they are."""
     defaults = known(text, source).get("defaults") or {}
-    own = [one for one in settings if one.name not in SHARED or defaults.get(one.name) != one.value]
+    own = needed(settings, defaults)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)  # known() has looked
     [clusters] = [value for key, value in root.value if key.value == "clusters"]

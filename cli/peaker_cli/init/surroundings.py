@@ -1,4 +1,4 @@
-"""What else the account says of a cluster: its read endpoint of today, its load in CloudWatch, its role, its keys."""
+"""What else the account says of a cluster: its DNS name of today, its load in CloudWatch, its role, its keys."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ Client = Callable[[str], Any]
 _READS = re.compile(r"quer(y|ies)|reads?|selects?|statements?|requests?", re.IGNORECASE)
 _NO_LOAD = re.compile(r"latenc|utili[sz]ation|percent|error|seconds?$|time|lag|bytes|slow", re.IGNORECASE)
 _DAYS, _PERIOD_SECONDS = 14, 300
-# An account may have thousands of metrics, target groups and records: a look of this many pages must do.
+# An account may have thousands of metrics and records: a look of this many pages must do.
 _MOST_PAGES = 20
 
 
-def read_endpoint(client: Client, replica: Raw) -> Mapping[str, Any] | Unknown:
-    """Returns the settings of a DNS name or a load balancer by which readers come to the replica now."""
-    address, name = str(replica.get("PrivateIpAddress")), str(replica["InstanceId"])
-    found = ask("route53:ListResourceRecordSets", lambda: _by_name(client("route53"), address))
-    if found is None:
-        found = ask("elasticloadbalancing:DescribeTargetHealth", lambda: _balanced(client("elbv2"), name))
-    return {} if found is None else found
+def dns_name(client: Client, replica: Raw) -> Mapping[str, Any] | Unknown:
+    """Returns the settings of the DNS name by which readers come to the replica now; empty where there is none."""
+    address = str(replica.get("PrivateIpAddress"))
+    return ask("route53:ListResourceRecordSets", lambda: _by_name(client("route53"), address) or {})
 
 
 def zone_of(client: Client, name: str) -> str:
@@ -59,24 +56,6 @@ def _by_name(route53: Any, address: str) -> Mapping[str, Any] | None:
             if "SetIdentifier" not in one:
                 origin += "; delete that simple record before peaker register-base, which makes weighted ones"
             return {"hosted_zone_id": zone_id, "record_name": record, "origin": origin}
-    return None
-
-
-def _balanced(elbv2: Any, instance_id: str) -> Mapping[str, Any] | None:
-    for group in _items(elbv2, "describe_target_groups", "TargetGroups"):
-        if group.get("Protocol") not in ("TCP", "TCP_UDP") or not group.get("LoadBalancerArns"):
-            continue
-        health = elbv2.describe_target_health(TargetGroupArn=group["TargetGroupArn"])
-        if instance_id not in [one["Target"]["Id"] for one in health["TargetHealthDescriptions"]]:
-            continue
-        listeners = elbv2.describe_listeners(LoadBalancerArn=group["LoadBalancerArns"][0])["Listeners"]
-        ports = [
-            one["Port"]
-            for one in listeners
-            if group["TargetGroupArn"] in [action.get("TargetGroupArn") for action in one["DefaultActions"]]
-        ]
-        own = {"listener_port": ports[0]} if ports and ports[0] != group.get("Port") else {}
-        return {**own, "origin": "as the balancer that the replica is behind now" if own else ""}
     return None
 
 
