@@ -75,7 +75,8 @@ def init_command(
     Each line says what was read there and what was guessed. Nothing is changed in the account or on a host, but tags
     with --tag. A second time changes nothing.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9]{0,9}", deployment.environment or ""):
+    environment = deployment.environment or ""
+    if not re.fullmatch(r"[a-z][a-z0-9]{0,9}", environment):
         raise typer.BadParameter(
             "must name the environment: a small letter, then at most nine small letters and digits, e.g. prod",
             param_hint="--env",
@@ -88,7 +89,7 @@ def init_command(
         raise ControlPlaneError(
             "no checkout of Peaker here (cdk.json, environments/): change into one, then run this again"
         )
-    path = root / "environments" / f"{deployment.environment}.yaml"
+    path = root / "environments" / f"{environment}.yaml"
     source_file = f"environments/{path.name}"
     control = None if described else ControlPlane.of(deployment)
     if control is not None:
@@ -105,7 +106,7 @@ def init_command(
     seen = hosts if control is None else _look_around(control, hosts, given, admin_defaults_file)
     settings, unread = draft(seen, given)
     name = str(settings[0].value)
-    text = _file(path, source_file, _head(seen, deployment.environment), settings)
+    text = _file(path, source_file, _head(seen, environment), settings)
     _refuse_wrong(settings, source_file, text)
     if text is None:
         echo(f"{source_file} has the cluster {name} already: nothing is changed")
@@ -117,7 +118,7 @@ def init_command(
         )
     for one in unread if control else []:
         echo(f"not read: {one}")
-    _following(control, seen, deployment.environment, name, tag)
+    _following(control, seen, environment, name, tag)
 
 
 def _refuse_apart(seen: Seen) -> None:

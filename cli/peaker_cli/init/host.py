@@ -84,7 +84,7 @@ def program(admin_defaults_file: str = "") -> str:
     root = Path(peaker_host.__path__[0]).parent
     finder = ModuleFinder(path=[str(root)])
     finder.import_hook(_MODULE)
-    files = sorted(Path(one.__file__) for one in finder.modules.values() if one.__file__)
+    files = sorted(Path(one) for one in (vars(found)["__file__"] for found in finder.modules.values()) if one)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
     packed = base64.b64encode(lzma.compress(json.dumps(texts).encode())).decode()
     return _PROGRAM.format(packed=packed, module=_MODULE, admin_defaults_file=admin_defaults_file)
