@@ -23,7 +23,7 @@ from peaker_cli.printing import echo
 from peaker_contract.cluster import ClusterBlock
 from peaker_contract.field_types import PATTERN_WORDS, BrokenRules
 from peaker_contract.metrics import namespace
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG
+from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG
 
 EPILOG = (
     "Examples: peaker init --env prod --source i-0123456789abcdef0 --replica tag:Name=orders-replica; "

@@ -11,8 +11,8 @@ from peaker.domain.reading import Unknown
 
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.init.answers import Answers, Raw, tags_of
+from peaker_contract.names import CLUSTER_TAG, VOLUME_TAG
 from peaker_contract.storage_settings import GP3_IOPS, GP3_MIB_PER_S, GP3_MIB_PER_S_PER_IOPS
-from peaker_contract.tags import CLUSTER_TAG, VOLUME_TAG
 
 # Of the environment rather than of one cluster: they go into `defaults`.
 SHARED = ("security_group_ids", "instance_profile", "instance_role_arn", "subnets")

@@ -99,7 +99,7 @@ def data_paths(variables: Dict[str, str]) -> List[DataPath]:
 
 def data_mounts(client: MysqlClient) -> List[str]:
     """Returns the mount points of the filesystems that hold the server's files, that of the data directory first."""
-    mounts = read_mounts()
+    mounts = [one.point for one in read_mounts()]
     paths = [os.path.realpath(one.path) for one in data_paths(_variables(client))]
     return list(dict.fromkeys(_mount_of(path, mounts) for path in paths))
 

@@ -5,6 +5,7 @@ The module comes there by itself, with those that it imports, and changes nothin
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from dataclasses import replace
@@ -18,7 +19,6 @@ from peaker_host.machine.errors import HostError
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.replicate.source_login import source_binlog_expire_seconds
-from peaker_host.result_line import result_line
 
 SeenT = TypeVar("SeenT")
 _WINDOW_SECONDS = 10.0
@@ -41,7 +41,7 @@ def describe_base(
         try:
             return look()
         except (HostError, OSError) as error:
-            unknown[name] = str(error)
+            unknown[name] = str(error)[:500]
             return None
 
     server = seen("server", lambda: _server(client)) or {}
@@ -124,4 +124,4 @@ def main(admin_defaults_file: str) -> None:
         said: Dict[str, Any] = {**describe_base(settings, Processes()), "ok": True}
     except Exception as error:  # the top boundary: reported by name, never swallowed
         said = {"ok": False, "error": type(error).__name__, "message": str(error)}
-    print(result_line({"version": 1, "command": "describe_base", **said}), flush=True)
+    print(json.dumps({"version": 1, "command": "describe_base", **said}), flush=True)
