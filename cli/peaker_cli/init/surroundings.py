@@ -52,10 +52,9 @@ def _by_name(route53: Any, address: str) -> Mapping[str, Any] | None:
             record = one["Name"].rstrip(".").lower()
             if len(values) == 1 and record.split(".")[0].startswith("ip-"):
                 continue  # a host's own name
-            origin = f"has {address}"
-            if "SetIdentifier" not in one:
-                origin += "; delete that simple record before peaker register-base, which makes weighted ones"
-            return {"hosted_zone_id": zone_id, "record_name": record, "origin": origin}
+            ttl = {"ttl_seconds": one["TTL"]} if "SetIdentifier" in one and one.get("TTL", 30) != 30 else {}
+            origin = f"has {address}; its records of today go: simple ones before peaker register-base, others after it"
+            return {"hosted_zone_id": zone_id, "record_name": record, **ttl, "origin": origin}
     return None
 
 
