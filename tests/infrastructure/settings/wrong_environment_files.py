@@ -356,7 +356,7 @@ _CHAIN = "k0: &k0 [x]\n" + "".join(f"k{n}: &k{n} [*k{n - 1}]\n" for n in range(1
 WRONG_WHOLES = [
     WrongText("empty file", "", "", None, "is empty: remove it"),
     WrongText("comments only", "", "# nothing yet\n", None, "is empty: remove it"),
-    WrongText("three hyphens only", "", "---\n", None, "is empty: copy"),
+    WrongText("three hyphens only", "", "---\n", None, "is empty: remove it"),
     WrongText("list", "", "- environment: shop\n", 1, "must be a mapping of settings, `name: value` per line, got a list"),
     WrongText("word", "", "shop\n", 1, "must be a mapping of settings"),
     WrongText("JSON that is cut off", "", '{"environment": "shop"', None, "is not YAML: "),
