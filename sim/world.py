@@ -70,6 +70,19 @@ WRITES = frozenset({
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member", "ledger.begin_exit",
 })  # fmt: skip
 
+# What only reads, whichever port or adapter has it; of a parameter the last `write` counts.
+READS = frozenset({
+    "settings", "names", "instances_of_cluster", "instances_of_environment", "instances_of_run", "instance",
+    "ebs_promise", "image_keys", "image_devices", "platform", "capacity_reservations", "on_demand_instances",
+    "default_vcpus", "volumes_of_instance", "volumes_of_run", "volumes_of_environment", "volumes_of_type",
+    "snapshots_of_run", "snapshots_of_environment", "snapshots_of_volumes", "agent", "find", "outcome", "health",
+    "warming_health", "read_shares", "sha256", "download_url", "held", "current", "run", "steps",
+    "resources", "replicas", "snapshot_sets", "receipt", "load", "load_points", "published", "lag_seconds",
+    "reads_per_second", "why_not_usable", "past_steps", "that_began", "being_rolled_back", "quote", "read", "write",
+    "require_lease", "unfinished_runs", "member_token", "value", "points", "metric_points", "events",
+    "check_state", "issued", "report",
+})  # fmt: skip
+
 
 @cache
 def machines() -> dict[str, Any]:
@@ -227,35 +240,43 @@ class World:
     def _ports(self, clusters: tuple[ClusterSettings, ...]) -> Ports:
         self.clusters = others.Clusters(*clusters)
         self.readings = others.Readings()
-        zones = {subnet: zone for one in clusters for zone, subnet in one.subnets.items()}
-        table = MemoryTable(self.account, self.time)
         self.operators = others.Operators()
-        self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
-        self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
-        self.commands = HostileCommands(self.account, self.time, self.random)
-        self.endpoint = HostileEndpoint(self.account, self.time, self.random)
         real: dict[str, Any] = {
             "clusters": self.clusters,
-            "compute": self.compute,
-            "storage": self.storage,
-            "commands": self.commands,
-            "endpoint": self.endpoint,
             "package": others.Package(),
             "snapshot_blocks": others.Blocks(),
             "run_files": others.RunFiles(),
-            "lease": DynamoDbLease(table),
-            "ledger": DynamoDbLedger(table),
             "readings": self.readings,
-            "executions": StepFunctionsExecutions(StepFunctionsClient(self.workflows), PREFIX),  # type: ignore[arg-type]
             "volume_keys": others.VolumeKeys(),
             "past_runs": others.PastRuns(),
             "price_list": others.PriceList(),
             "stored_prices": others.StoredPrices(),
             "account_quotas": others.AccountQuotas(),
             "operators": self.operators,
+            **self._adapters(),
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}
         return Ports(ENVIRONMENT, others.FunctionClock(self.time, self.functions), **traced)
+
+    def _adapters(self) -> dict[str, Any]:
+        """The ports behind which AWS is."""
+        zones = {
+            subnet: zone for one in self.clusters.by_name.values() for zone, subnet in one.subnets.items()
+        }
+        table = MemoryTable(self.account, self.time)
+        self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
+        self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
+        self.commands = HostileCommands(self.account, self.time, self.random)
+        self.endpoint = HostileEndpoint(self.account, self.time, self.random)
+        return {
+            "compute": self.compute,
+            "storage": self.storage,
+            "commands": self.commands,
+            "endpoint": self.endpoint,
+            "lease": DynamoDbLease(table),
+            "ledger": DynamoDbLedger(table),
+            "executions": StepFunctionsExecutions(StepFunctionsClient(self.workflows), PREFIX),  # type: ignore[arg-type]
+        }
 
     def _serves(self, cluster: ClusterSettings) -> None:
         """A source and a base replica that has been there for long."""

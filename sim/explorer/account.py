@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
@@ -164,23 +164,14 @@ class Account:
     def _call(self, client: Any, operation: str, given: dict[str, Any]) -> Any:
         """The place through which every call of boto3 goes."""
         service = client.meta.service_model.service_name
-        retries = client.meta.config.retries or {}
-        send = partial(self._send, client, service, operation, given)
-        if service == "dynamodb" and operation in ("CreateTable",):
+        send: Callable[[], Any] = partial(self._send, client, service, operation, given)
+        if operation == "CreateTable":
             return send()
-        again = retries.get("total_max_attempts") != 1
-        return scheduled(access_of(service, operation, given), again, self._once(operation, given, send))
-
-    def _once(self, operation: str, given: Mapping[str, Any], send: Callable[[], Any]) -> Callable[[], Any]:
-        """boto3 gives every transaction a token: one that is sent again is the same."""
-        answers: list[Any] = []
-
-        def of_token() -> Any:
-            if not answers:
-                answers.append(send())
-            return answers[0]
-
-        return of_token if operation == "TransactWriteItems" else send
+        if operation == "TransactWriteItems":
+            # boto3 gives every transaction a token: one that is sent again is the same.
+            send = cache(send)
+        again = (client.meta.config.retries or {}).get("total_max_attempts") != 1
+        return scheduled(access_of(service, operation, given), again, send)
 
     def _send(self, client: Any, service: str, operation: str, given: dict[str, Any]) -> Any:
         if service == "stepfunctions":

@@ -73,28 +73,25 @@ def _endpoint() -> list[str]:
     return [*found, *(f"alarm {name}" for name in alarms)]
 
 
-def _rows() -> list[str]:
+def _items() -> list[dict[str, dict[str, str]]]:
+    """All items of the ledger's table, as DynamoDB writes them."""
     table = get_backend("dynamodb")[ACCOUNT][REGION].tables[TABLE]
+    return [one.to_json()["Attributes"] for items in table.items.values() for one in items.values()]
+
+
+def _rows() -> list[str]:
     return [
-        f"{pk} {sk} {'' if sk == 'receipt' else _attributes(item.to_json()['Attributes'])}"
-        for pk, items in table.items.items()
-        for sk, item in items.items()
-        for pk, sk in [(_text(pk), _text(sk))]
+        f"{one['pk']['S']} {one['sk']['S']} {'' if one['sk']['S'] == 'receipt' else _attributes(one)}"
+        for one in _items()
     ]
 
 
 def listed_runs(cluster: str) -> list[tuple[str, str]]:
     """The run ids of a cluster's list of runs, each with the outcome that stands there."""
-    table = get_backend("dynamodb")[ACCOUNT][REGION].tables[TABLE]
-    items = [item.to_json()["Attributes"] for pk in table.items for item in table.items[pk].values()]
-    of_cluster = [one for one in items if one["pk"]["S"] == f"cluster#{cluster}"]
+    of_cluster = [one for one in _items() if one["pk"]["S"] == f"cluster#{cluster}"]
     return [
         (one["run_id"]["S"], one["outcome"]["S"]) for one in of_cluster if one["sk"]["S"].startswith("run#")
     ]
-
-
-def _text(key: Any) -> str:
-    return str(getattr(key, "value", key))
 
 
 def _attributes(item: Mapping[str, Any]) -> str:

@@ -5,17 +5,19 @@ A strand stops before each of its calls to AWS, if the schedule says so, and han
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from botocore.exceptions import ReadTimeoutError
 
 from sim.explorer.accesses import Access
+from sim.workflows.functions import Strand
 
 ResultT = TypeVar("ResultT")
 # After the call is applied: the process ends, the answer is lost, or it is lost and the SDK sends the call again.
@@ -27,81 +29,63 @@ class Died(BaseException):
     """The process of a strand ended: no handler of the function sees it."""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """What happens at one call of a strand, by the call's number from 0."""
 
     call: int
     kind: FaultKind
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """A strand's turn: it runs until it is about to make the call of that number; with None, to its end."""
 
     strand: int
     until: int | None = None
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """A call to AWS that a strand made."""
 
     strand: int
     access: Access
 
 
-@dataclass
-class Outcome:
+class Outcome(NamedTuple):
     """How a strand ended: with a value, with an error's class name and text, or it died."""
 
     value: Any = None
     error: str = ""
     text: str = ""
 
-    @property
-    def told(self) -> tuple[Any, str]:
-        return self.value, self.error
-
 
 @dataclass
-class Strand:
-    """One of the functions that run side by side."""
+class _Function:
+    """One of the functions that run side by side, `until` it is about to make the call of that number."""
 
     number: int
     body: Callable[[], Any]
-    fault: Fault | None = None
-    outcome: Outcome | None = None
+    fault: Fault | None
+    outcome: Outcome = field(default_factory=Outcome)
     calls: int = 0
     until: int | None = None
-    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    back: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self._strand = Strand(self._work)
 
     def take_turn(self, until: int | None) -> None:
-        """Let it run; returns when it waits before the call `until`, or has ended."""
-        if self.outcome is not None:
-            return
+        """Let it run; returns when it waits, or has ended."""
         self.until = until
-        if self.thread is None:
-            self.thread = threading.Thread(target=self._run, daemon=True)
-            self.thread.start()
-        self.go.release()
-        self.back.acquire()
-
-    def _run(self) -> None:
-        self.go.acquire()
-        _LOCAL.strand = self
-        try:
-            self.outcome = outcome_of(self.body)
-        finally:
-            self.back.release()
+        if not self._strand.over:
+            self._strand.resume()
 
     def arrive(self) -> None:
-        """Called on the strand before each call to AWS."""
+        """Called on its strand before each call to AWS."""
         if self.until is not None and self.calls >= self.until:
-            self.back.release()
-            self.go.acquire()
+            self._strand.stand_still()
+
+    def _work(self) -> None:
+        _LOCAL.function = self
+        self.outcome = outcome_of(self.body)
 
 
 _LOCAL = threading.local()
@@ -119,24 +103,20 @@ def outcome_of(body: Callable[[], Any]) -> Outcome:
 
 
 def scheduled(access: Access, is_sent_again: bool, send: Callable[[], ResultT]) -> ResultT:
-    """Make a call to AWS on behalf of the strand that runs, when its turn comes."""
-    strand: Strand | None = getattr(_LOCAL, "strand", None)
-    if strand is None:
+    """Make a call to AWS on behalf of the function that runs, when its turn comes."""
+    function: _Function | None = getattr(_LOCAL, "function", None)
+    if function is None:
         return send()
-    strand.arrive()
-    number, strand.calls = strand.calls, strand.calls + 1
-    _MADE.append(Made(strand.number, access))
-    fault = strand.fault if strand.fault is not None and strand.fault.call == number else None
-    if fault is not None and fault.kind == "sends again" and is_sent_again:
-        try:
-            send()
-        except Exception:
-            return send()
-        return send()
+    function.arrive()
+    number, function.calls = function.calls, function.calls + 1
+    _MADE.append(Made(function.number, access))
+    kind = function.fault.kind if function.fault is not None and function.fault.call == number else None
+    if kind == "sends again" and is_sent_again:
+        outcome_of(send)
     answer = send()
-    if fault is not None and fault.kind == "dies":
+    if kind == "dies":
         raise Died
-    if fault is not None and fault.kind == "loses":
+    if kind == "loses":
         raise ReadTimeoutError(endpoint_url="https://explored")
     return answer
 
@@ -146,10 +126,10 @@ def run(
 ) -> tuple[list[Outcome], list[Made]]:
     """Run the functions by the schedule; the fault comes to the first. Returns outcomes and all calls in order."""
     _MADE.clear()
-    strands = [Strand(number, body, fault if number == 0 else None) for number, body in enumerate(bodies)]
-    for turn in (*turns, *(Turn(one.number) for one in strands)):
-        strands[turn.strand].take_turn(turn.until)
-    return [one.outcome for one in strands if one.outcome is not None], list(_MADE)
+    functions = [_Function(number, body, None if number else fault) for number, body in enumerate(bodies)]
+    for turn in (*turns, *(Turn(one.number) for one in functions)):
+        functions[turn.strand].take_turn(turn.until)
+    return [one.outcome for one in functions], list(_MADE)
 
 
 class GoesOn(BaseException):
@@ -160,13 +140,19 @@ def in_child(work: Callable[[], ResultT]) -> ResultT:
     """Do the work in a child of this process and return its result: nothing here changes."""
 
     def begin(answer: Callable[[bool, Any], None]) -> None:
-        try:
-            result: tuple[bool, Any] = (True, work())
-        except BaseException:
-            result = (False, traceback.format_exc())
-        answer(*result)
+        gc.disable()
+        answer_of(work, answer)
 
     return in_child_that_goes_on(begin)  # type: ignore[no-any-return]
+
+
+def answer_of(work: Callable[[], Any], answer: Callable[[bool, Any], None]) -> None:
+    """Answer with the result of the work, or with what went wrong."""
+    try:
+        result: tuple[bool, Any] = (True, work())
+    except BaseException:
+        result = (False, traceback.format_exc())
+    answer(*result)
 
 
 def in_child_that_goes_on(begin: Callable[[Callable[[bool, Any], None]], None]) -> Any:

@@ -21,28 +21,23 @@ from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
-from sim import others
 from sim.explorer.account import TABLE, Account, Hosts, instances, records
 from sim.workflows.step_functions import StepFunctionsClient
-from sim.world import ENVIRONMENT, PORTS, PREFIX, Traced, World, settings
+from sim.world import ENVIRONMENT, PREFIX, World
 
 
 class Commands:
     """How a scenario lets hosts answer: `fail` and `scripts` as `sim.ssm.HostileCommands` has them."""
 
     def __init__(self, hosts: Hosts) -> None:
-        self.scripts = _Scripts(hosts)
-
-    def fail(self, document: str, error: str) -> None:
-        self.scripts[document, None] = [{"ok": False, "error": error, "message": f"{error} on purpose"}]
-
-
-class _Scripts:
-    def __init__(self, hosts: Hosts) -> None:
+        self.scripts = self
         self._hosts = hosts
 
     def __setitem__(self, key: tuple[str, None], answers: list[Mapping[str, Any]]) -> None:
         self._hosts.answers[key[0]] = answers[0]
+
+    def fail(self, document: str, error: str) -> None:
+        self._hosts.answers[document] = {"ok": False, "error": error, "message": f"{error} on purpose"}
 
 
 class ExploredWorld(World):
@@ -75,36 +70,25 @@ class ExploredWorld(World):
 
     def _ports(self, clusters: tuple[ClusterSettings, ...]) -> Ports:
         self.aws.time = self.aws.hosts.time = self.time
+        return super()._ports(tuple(_deployed(self.aws.client, one) for one in clusters))
+
+    def _adapters(self) -> dict[str, Any]:
         client = self.aws.client
-        self.clusters = others.Clusters(*(_deployed(client, one) for one in clusters))
-        self.readings = others.Readings()
-        self.commands: Any = Commands(self.aws.hosts)
-        self.operators = others.Operators()
         ec2, ssm = client("ec2"), client("ssm")
         table = LedgerTable(client("dynamodb"), TABLE, pause=lambda _: None)
-        real: dict[str, Any] = {
-            "clusters": self.clusters,
-            "compute": Ec2Compute(ec2, ENVIRONMENT),
-            "storage": Ec2Storage(ec2, client("ec2", SINGLE_TRY_CONFIG), ENVIRONMENT),
+        self.commands: Any = Commands(self.aws.hosts)
+        self.compute: Any = Ec2Compute(ec2, ENVIRONMENT)
+        self.storage: Any = Ec2Storage(ec2, client("ec2", SINGLE_TRY_CONFIG), ENVIRONMENT)
+        self.endpoint: Any = read_endpoints(client)
+        return {
+            "compute": self.compute,
+            "storage": self.storage,
             "commands": SsmCommands(ssm, client("ssm", SINGLE_TRY_CONFIG), ENVIRONMENT),
-            "endpoint": read_endpoints(client),
-            "package": others.Package(),
-            "snapshot_blocks": others.Blocks(),
-            "run_files": others.RunFiles(),
+            "endpoint": self.endpoint,
             "lease": DynamoDbLease(table),
             "ledger": DynamoDbLedger(table),
-            "readings": self.readings,
             "executions": StepFunctionsExecutions(client("stepfunctions"), PREFIX),
-            "volume_keys": others.VolumeKeys(),
-            "past_runs": others.PastRuns(),
-            "price_list": others.PriceList(),
-            "stored_prices": others.StoredPrices(),
-            "account_quotas": others.AccountQuotas(),
-            "operators": self.operators,
         }
-        self.compute, self.storage, self.endpoint = real["compute"], real["storage"], real["endpoint"]
-        traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}
-        return Ports(ENVIRONMENT, others.FunctionClock(self.time, self.functions), **traced)
 
     def _serves(self, cluster: ClusterSettings) -> None:
         common = {CLUSTER_TAG: cluster.name, ENVIRONMENT_TAG: ENVIRONMENT}
@@ -144,11 +128,6 @@ _OPENED: list[Account] = []
 def tags_of(thing: Any) -> dict[str, str]:
     """The tags of something of moto's EC2."""
     return {tag["key"]: tag["value"] for tag in thing.get_tags()}
-
-
-def explored_settings(**changes: Any) -> ClusterSettings:
-    """The cluster `orders` as scenarios have it."""
-    return settings(**changes)
 
 
 def _deployed(client: Any, cluster: ClusterSettings) -> ClusterSettings:
