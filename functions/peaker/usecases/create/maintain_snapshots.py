@@ -79,9 +79,9 @@ def _attempted(look: Callable[[], str]) -> str:
 def _look(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
     settings = ports.clusters.settings(name)
     kept = ports.ledger.snapshot_sets(name)
-    begun = _begun(name, ours, kept)
+    begun = [*_left_open(ports, name, kept), *_begun(name, ours, kept)]
     if begun:
-        return _finish(ports, settings, begun[-1], kept)
+        return _finish(ports, settings, begun[-1], kept, ours)
     if kept:
         unwanted = None if settings.keep_snapshots else "keep_snapshots is false"
         return _prune(ports, ShortLeases(ports, name), name, ours, unwanted)
@@ -105,6 +105,18 @@ def _begun(cluster: str, ours: Sequence[Snapshot], kept: Sequence[SnapshotSet]) 
     return sorted(run for run in runs - {one.run_id for one in kept} if run.startswith(_FIRST))
 
 
+def _left_open(ports: Ports, cluster: str, kept: Sequence[SnapshotSet]) -> list[str]:
+    """The runs whose look died after the set was kept, or on an earlier day before any snapshot was there: today's
+    run goes on by its name."""
+    runs = [one.run_id for one in ports.ledger.unfinished_runs(cluster) if one.operation == FIRST_SNAPSHOTS]
+    today = _run_of_today(ports, cluster)
+    return [run for run in runs if run != today or run in {one.run_id for one in kept}]
+
+
+def _run_of_today(ports: Ports, cluster: str) -> str:
+    return f"{_FIRST}{cluster}-{ports.clock.now():%Y%m%d}"
+
+
 def _decide(ports: Ports, settings: ClusterSettings, kept: Sequence[SnapshotSet]) -> FirstSet:
     now = ports.clock.now()
     fleet = gather_fleet(ports, settings, with_volumes=True)
@@ -125,7 +137,7 @@ def _decide(ports: Ports, settings: ClusterSettings, kept: Sequence[SnapshotSet]
 def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
     """A call whose answer was lost is looked for by the run's tag, which is the same for all looks of a day (I10)."""
     now = ports.clock.now()
-    run_id = f"{_FIRST}{settings.name}-{now:%Y%m%d}"
+    run_id = _run_of_today(ports, settings.name)
     with ShortLeases(ports, settings.name).held(run_id, FIRST_SNAPSHOTS) as holder:
         request = ExecutionInput(
             cluster=settings.name, reason=decision.reason, trigger=Trigger(kind="schedule")
@@ -144,14 +156,25 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
     return f"{run_id} began: {decision.reason}"
 
 
-def _finish(ports: Ports, settings: ClusterSettings, run_id: str, kept: Sequence[SnapshotSet]) -> str:
+def _finish(
+    ports: Ports,
+    settings: ClusterSettings,
+    run_id: str,
+    kept: Sequence[SnapshotSet],
+    ours: Sequence[Snapshot],
+) -> str:
+    stays = [f"{run_id} stays for the first run's copy"]
     with ShortLeases(ports, settings.name).held(run_id, FIRST_SNAPSHOTS) as holder:
         outcome = ports.ledger.run(run_id).outcome
         if outcome != _AT_WORK:
             delete_snapshots(TearDown(ports, holder, settings, run_id), ports.ledger.resources(run_id))
             return f"{run_id}: {outcome}; EC2 still lists its snapshots"
+        if run_id in {one.run_id for one in kept}:
+            return _record(ports, settings, holder, "succeeded", stays)
         if kept:
             return _give_up(ports, settings, holder, f"{kept[-1].run_id} left a set of its own")
+        if run_id not in {one.tags.get(RUN_TAG) for one in ours}:
+            return _give_up(ports, settings, holder, f"no snapshot of {run_id} is there")
         try:
             # An answer that was lost: what the run was about to make gets its row's id.
             _do(ports, holder, "CreateSnapshots", create_snapshots)
@@ -162,7 +185,7 @@ def _finish(ports: Ports, settings: ClusterSettings, run_id: str, kept: Sequence
             return _give_up(ports, settings, holder, str(failed))
         run, rows = ports.ledger.run(run_id), ports.ledger.resources(run_id)
         keep_set(ports, holder, run, rows)
-        return _record(ports, settings, holder, "succeeded", [f"{run_id} stays for the first run's copy"])
+        return _record(ports, settings, holder, "succeeded", stays)
 
 
 def _give_up(ports: Ports, settings: ClusterSettings, holder: Holder, why: str) -> str:

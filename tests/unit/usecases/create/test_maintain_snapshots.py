@@ -167,6 +167,44 @@ def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again(
     assert ports.storage.snapshot_calls == 1
 
 
+class Died(BaseException):
+    """The function's process ended."""
+
+
+def dies(*_: Any, **__: Any) -> None:
+    raise Died
+
+
+def test_a_look_that_died_after_it_kept_the_set_is_finished_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ports = world()
+    looked(ports)
+    ports.storage.complete()
+    with monkeypatch.context() as death:
+        death.setattr(ports.ledger, "close_run", dies)
+        with pytest.raises(Died):
+            looked(ports)
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [FIRST]
+    assert looked(ports) == f"{FIRST} stays for the first run's copy"
+    assert (ports.ledger.run(FIRST).outcome, ports.ledger.unfinished_runs("orders")) == ("succeeded", [])
+    assert looked(ports) == "1 kept"
+
+
+def test_a_look_that_died_before_its_snapshots_is_closed_the_next_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ports = world()
+    with monkeypatch.context() as death:
+        death.setattr(ports.storage, "create_snapshots", dies)
+        with pytest.raises(Died):
+            looked(ports)
+    ports.clock.advance(days=1)
+    assert looked(ports) == f"no snapshot of {FIRST} is there"
+    assert (ports.ledger.run(FIRST).outcome, ports.ledger.unfinished_runs("orders")) == ("rolled_back", [])
+    assert " began: " in looked(ports)
+
+
 def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
     ports = world()
     looked(ports)
