@@ -21,8 +21,8 @@ from sim.explorer.steps import Explored, StepExplorer
 from sim.explorer.world import ExploredWorld
 
 SEED = 20261122
-# After a run's end: the schedules look at what is there, and a stopped run is rolled back.
-AFTER_SECONDS = 1800.0
+# After a run's end: each schedule looks twice at what is there, and a stopped run is rolled back.
+AFTER_SECONDS = 7300.0
 # What no situation of a run comes to; what they write is written by methods that are explored.
 BESIDE_RUNS: Mapping[str, str] = {
     "validate_request": "it writes nothing",

@@ -18,7 +18,7 @@ from bench.faults.interleavings import BESIDE_RUNS, SEED, explore, situations
 from bench.faults.situations import SITUATIONS
 from peaker_contract.catalogue import FUNCTIONS
 from sim.explorer.methods import INSIDE, ONE_CALL, explore_methods
-from sim.world import READS, SCHEDULES, SCHEDULES_OF_CLUSTERS
+from sim.world import READS, SCHEDULES_OF_CLUSTERS
 
 # The sample's steps make what has no ClientToken, write several rows, or take a replica away.
 SAMPLED = (
@@ -49,7 +49,7 @@ def test_every_method_of_an_adapter_beside_itself_and_its_rivals() -> None:
 
 def test_every_function_is_called_by_a_run_or_a_schedule_that_is_explored() -> None:
     called = {one.name for one in FUNCTIONS if one.steps}
-    assert {one.name for one in FUNCTIONS} - called <= {*SCHEDULES, *SCHEDULES_OF_CLUSTERS, *BESIDE_RUNS}
+    assert {one.name for one in FUNCTIONS} - called <= {*SCHEDULES_OF_CLUSTERS, *BESIDE_RUNS}
 
 
 def test_steps_twice_at_once_beside_the_sweep_dead_and_stopped() -> None:
