@@ -35,9 +35,9 @@ _TRIGGER = "trigger"
 # The p90 of a rate above its median. Paid: AWS promises 10 % in 99 % of cases. Default: "fluctuates", so half as long
 # again.
 _PAID_SPREAD, _DEFAULT_SPREAD = 0.06, 0.5
-# Fewer runs than ten show too little of how runs vary: as if the slowest of ten had taken a quarter longer than the
+# Fewer runs than ten show too little of how runs vary: as if the slowest of ten had taken 30 % longer than the
 # median. An assumption.
-_FEW_RUNS_VARY = 0.25
+_FEW_RUNS_VARY = 0.3
 # EC2 user guide, "Amazon EBS-optimized instance types": a burst lasts for 30 minutes, once a day.
 _BURST_SECONDS = 1800.0
 
