@@ -285,9 +285,10 @@ def test_an_unknown_cluster_is_named() -> None:
 
 
 def test_a_load_metric_that_is_a_utilisation_is_said_and_alarmed() -> None:
+    """The settings refuse such a name; a utilisation under another one comes to the forecast."""
     here = world(0.3)
     metric = orders().load_metric.model_copy(update={"name": "CPUUtilization"})
-    here.common = with_cluster(fake_ports(orders(load_metric=metric.model_dump())))
+    here.common = with_cluster(fake_ports(orders().model_copy(update={"load_metric": metric})))
     report = here.check()
     assert report.standing == "degraded"
     assert here.published.values["ForecastDegraded"] == 1
