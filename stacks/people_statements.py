@@ -2,7 +2,7 @@
 operate`.
 
     read     look: runs, receipts, plans of the past, load and forecast
-    operate  read; start and stop the workflows; look before the first run what would
+    operate  read; start and stop the workflows; pause and resume a cluster; look before the first run what would
              fail (doctor); prepare a base replica, register it; read and empty the dead-letter queues
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager
@@ -113,6 +113,7 @@ def _operate(names: Names) -> list[Statement]:
         *_records(names),
         *_dead_letters(names),
         *_allow_removal(names),
+        *_pause(names),
     ]
 
 
@@ -138,6 +139,22 @@ def _allow_removal(names: Names) -> list[Statement]:
             (stacks,),
             wildcard_reason="Each cluster of the environment has a stack, whose ARN ends in an id that AWS gives.",
         )
+    ]
+
+
+def _pause(names: Names) -> list[Statement]:
+    """The statements of `peaker pause` and `resume`."""
+    return [
+        Statement(
+            ("events:DisableRule", "events:EnableRule"),
+            (names.arn("events", f"rule/{names.prefix}-*"),),
+            wildcard_reason="Each cluster of the environment has rules of its own.",
+        ),
+        Statement(
+            ("cloudwatch:DisableAlarmActions", "cloudwatch:EnableAlarmActions"),
+            (names.arn("cloudwatch", f"alarm:{names.prefix}-*"),),
+            wildcard_reason="Each cluster of the environment has alarms of its own.",
+        ),
     ]
 
 

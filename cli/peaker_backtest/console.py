@@ -82,7 +82,7 @@ def _policies(report: BacktestReport) -> Table:
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=title)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left")
     for row in rows:

@@ -27,8 +27,15 @@ COMMANDS = {
     "plan": "runs.plan",
     "status": "status.command",
     "watch": "status.watch",
+    "why": "status.why",
     "runs": "runs.command",
     "receipt": "runs.receipt_command",
+    "scale-out": "verbs.start",
+    "scale-in": "verbs.start",
+    "retire": "verbs.start",
+    "abort": "verbs.abort",
+    "pause": "verbs.pause",
+    "resume": "verbs.pause",
     "month": "month.command",
     "iostat": "storage.iostat",
     "knee": "storage.knee",
@@ -37,6 +44,10 @@ COMMANDS = {
     "register-base": "base_replica.register_base",
     "allow-removal": "removal.command",
 }
+
+
+# Of `peaker` and of each command.
+HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class CommandsOnDemand(TyperGroup):
@@ -56,8 +67,8 @@ class CommandsOnDemand(TyperGroup):
             from peaker_cli.deployment import takes_deployment
 
             function = takes_deployment(function)
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(cmd_name, epilog=module.EPILOG)(function)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        alone.command(cmd_name, epilog=module.EPILOG, context_settings=HELP)(function)
         return get_command(alone)
 
 
@@ -65,6 +76,8 @@ app = typer.Typer(
     name="peaker",
     cls=CommandsOnDemand,
     no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings=HELP,
     pretty_exceptions_enable=False,
 )
 

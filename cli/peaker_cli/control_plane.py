@@ -127,11 +127,14 @@ class ControlPlane:
             )
         return arns[wanted]
 
-    def start(self, workflow: str, request: Mapping[str, Any]) -> str:
-        """Start a workflow as the console does; returns the execution's ARN."""
+    def start(self, workflow: str, request: Mapping[str, Any], name: str | None = None) -> str:
+        """Start a workflow as the console does; returns the execution's ARN.
+
+        While an execution of that name and request runs, another start of it is the same one.
+        """
         answer = self.client("stepfunctions").start_execution(
             stateMachineArn=self.state_machine_arn(workflow),
-            name=f"manual-{uuid.uuid4()}",
+            name=name or f"manual-{uuid.uuid4()}",
             input=json.dumps(dict(request)),
         )
         return str(answer["executionArn"])
@@ -146,6 +149,7 @@ class ControlPlane:
         limit_seconds: float,
         progress: Callable[[str], None] | None = None,
         poll_seconds: float = 1.0,
+        each_look: Callable[[], None] = lambda: None,
     ) -> Execution:
         """Follow an execution to its end, naming each state that it enters, and those of the members of its batch.
 
@@ -155,6 +159,7 @@ class ControlPlane:
         history = ExecutionHistory(execution_arn)
         stepfunctions = self.client("stepfunctions")
         while True:
+            each_look()
             execution = _look(stepfunctions, history, progress)
             if execution is not None and execution.ended and execution.is_whole:
                 return execution

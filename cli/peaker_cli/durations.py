@@ -1,8 +1,11 @@
-"""Durations for a person."""
+"""Durations and points in time for a person."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+
+import typer
+from peaker.domain.instants import from_iso, to_iso
 
 # A hundred years; what is longer is no duration of anything here.
 _LONGEST_SECONDS = 3.2e9
@@ -21,3 +24,20 @@ def duration(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {round(seconds) % 60:02d} s"
+
+
+def clock(at: datetime | str | None) -> str:
+    """`21 Nov 09:14 UTC`, the form of every time that a command shows; `?` where it is not known."""
+    if at is None:
+        return "?"
+    return f"{(from_iso(at) if isinstance(at, str) else at).astimezone(UTC):%d %b %H:%M} UTC"
+
+
+def instant_option(text: str, option: str) -> str:
+    """The time that was typed, as ISO 8601 in UTC. Raises BadParameter for what is none."""
+    try:
+        return to_iso(from_iso(text))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text[:60]!r} is not a time with its zone, such as 2026-11-27T06:00:00Z", param_hint=option
+        ) from error

@@ -6,15 +6,22 @@ in them are no markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import json
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.plain_text import plain
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
+OneOrAll = Annotated[
+    str | None, typer.Argument(metavar="[CLUSTER]", help="Without it: all clusters, the worst first.")
+]
 
 
 def echo(text: str, err: bool = False) -> None:
@@ -22,9 +29,43 @@ def echo(text: str, err: bool = False) -> None:
     typer.echo(plain(text), err=err)
 
 
+def echo_json(document: Any) -> None:
+    """A document as JSON on standard output."""
+    echo(json.dumps(document, indent=1, default=str))
+
+
 def console(stderr: bool = False) -> Console:
     """Returns the console for tables and panels."""
     return _PlainConsole(stderr=stderr, markup=False, emoji=False)
+
+
+def table_of(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]],
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    title: str | None = None,
+) -> Table:
+    """A table without a box; columns in `right` are set to the right, those in `whole` are never folded."""
+    table = Table(
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        title=title,
+        title_justify="left",
+        show_header=any(columns),
+    )
+    for name in columns:
+        side: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=side, overflow="fold", no_wrap=name in whole)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def facts_of(lines: Iterable[tuple[str, RenderableType]]) -> Table:
+    """A line for each fact: its name and what is known."""
+    return table_of(("", ""), ((Text(name, style="bold"), fact) for name, fact in lines))
 
 
 class _PlainConsole(Console):

@@ -6,7 +6,6 @@ prepare_base looks at the server and makes what is missing.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -29,7 +28,6 @@ from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
 from peaker.ports.hosts import CommandRunner, HostPackage
 from peaker.usecases.join.start_database import health_policy
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.aws_failures import reason
@@ -37,7 +35,7 @@ from peaker_cli.base_replica.register_base import why_not_base
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import console, echo
+from peaker_cli.printing import AsJson, console, echo, echo_json, table_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.names import VOLUME_TAG, named
@@ -97,7 +95,7 @@ def prepare_base_command(
             "that moment.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look whether base replica INSTANCE can be a donor of CLUSTER, and put there what Peaker needs.
 
@@ -117,7 +115,7 @@ def prepare_base_command(
     refused = [step for step in steps if step.state == "refused"]
     following = f"peaker register-base {cluster} {instance_id} --env {control.environment}"
     if as_json:
-        echo(json.dumps(_document(cluster, instance_id, steps, None if refused else following), indent=1))
+        echo_json(_document(cluster, instance_id, steps, None if refused else following))
     else:
         console().print(render_steps(steps))
         for line in remedies(steps):
@@ -231,12 +229,8 @@ def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequenc
 
 def render_steps(steps: Sequence[BaseStep]) -> RenderableType:
     """A line per step."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("step", "state", "detail"):
-        table.add_column(column, overflow="fold", no_wrap=column != "detail")
-    for step in steps:
-        table.add_row(step.name, Text(step.state, style=_MARKS[step.state]), Text(step.detail))
-    return table
+    rows = ((one.name, Text(one.state, style=_MARKS[one.state]), Text(one.detail)) for one in steps)
+    return table_of(("step", "state", "detail"), rows, whole=("step", "state"))
 
 
 def remedies(steps: Sequence[BaseStep]) -> list[str]:

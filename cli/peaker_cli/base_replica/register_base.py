@@ -15,7 +15,7 @@ from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import echo
+from peaker_cli.printing import AsJson, echo, echo_json
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.names import (
@@ -34,6 +34,7 @@ def register_base_command(
     cluster: str,
     instance_id: Annotated[str, typer.Argument(metavar="INSTANCE")],
     deployment: DeploymentOptions,
+    as_json: AsJson = False,
 ) -> None:
     """Put base replica INSTANCE behind CLUSTER's read endpoint, as one of the proven; once per base replica."""
     control = ControlPlane.of(deployment)
@@ -44,6 +45,9 @@ def register_base_command(
         register_base(router, settings, instance)
     except PeakerError as error:
         raise ControlPlaneError(reason(error)) from error
+    if as_json:
+        echo_json({"cluster": cluster, "instance_id": instance_id, "registered": True})
+        return
     echo(f"{instance_id} is behind the read endpoint of {cluster}; it gets reads once it is found healthy")
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.inventory import Instance, Volume
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
@@ -29,12 +26,12 @@ from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_hosts
 from peaker_cli.doctor.metrics import look_at_metrics
 from peaker_cli.doctor.network import look_at_network
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import console, echo
+from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, table_of
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import ROLE_TAG
 
-EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor orders --env prod --json"
+EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor --env prod --json"
 _STYLES = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.REFUSE: "red", Verdict.UNKNOWN: "magenta"}
 # Replicas that count against max_replicas (domain/planning/plan.py); parked ones are stopped.
 _COUNTED = ("pending", "running")
@@ -54,9 +51,14 @@ class Diagnosis:
         """Returns the findings that would end the first run."""
         return [one for one in self.findings if one.verdict is Verdict.REFUSE]
 
+    @property
+    def counts(self) -> Counter[str]:
+        """Returns how many findings have each verdict."""
+        return Counter(one.verdict.value for one in self.findings)
+
     def document(self) -> dict[str, Any]:
         """Returns the document of --json."""
-        counts = Counter(one.verdict.value for one in self.findings)
+        counts = self.counts
         return {
             "cluster": self.cluster,
             "environment": self.environment,
@@ -68,29 +70,32 @@ class Diagnosis:
 
 
 def doctor_command(
-    cluster: str,
     deployment: DeploymentOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    cluster: OneOrAll = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say what the first run of CLUSTER would fail on: account, network, hosts, read endpoint, metrics.
 
     Each line is pass, warn, refuse, or unknown where AWS would not tell; status 1 when one is refused.
-    Nothing is changed.
+    Nothing is changed. Without CLUSTER all of them, the worst first.
     """
     control = ControlPlane.of(deployment)
-    settings = StatusReader(control).settings(cluster)
-    diagnosis = diagnose(control, settings)
+    reader = StatusReader(control)
+    found = sorted(
+        (diagnose(control, reader.settings(name)) for name in reader.deployed(cluster)),
+        key=lambda one: (-len(one.refused), -one.counts["warn"], -one.counts["unknown"]),
+    )
     if as_json:
-        echo(json.dumps(diagnosis.document(), indent=1))
+        documents = [one.document() for one in found]
+        echo_json(documents if cluster is None else documents[0])
     else:
-        console().print(render(diagnosis))
-        for line in remedies(diagnosis.findings):
-            echo(line)
-    if diagnosis.refused:
-        named = ", ".join(f"{one.area}: {one.check}" for one in diagnosis.refused)
-        raise ControlPlaneError(f"a run of {cluster} would fail: {len(diagnosis.refused)} refused ({named})")
-    if not as_json:
-        echo(_verdict_line(diagnosis))
+        for one in found:
+            echo(verdict_line(one))
+            console().print(render(one))
+            for line in remedies(one.findings):
+                echo(line)
+    if refused := [one for one in found if one.refused]:
+        raise ControlPlaneError("; ".join(map(verdict_line, refused)))
 
 
 def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
@@ -122,13 +127,11 @@ def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
 
 def render(diagnosis: Diagnosis) -> RenderableType:
     """A line per finding."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("area", "check", "verdict", "detail"):
-        table.add_column(column, overflow="fold", no_wrap=column in ("area", "verdict"))
-    for one in diagnosis.findings:
-        verdict = Text(one.verdict.value, style=_STYLES[one.verdict])
-        table.add_row(one.area, one.check, verdict, Text(one.detail))
-    return table
+    rows = (
+        (one.area, one.check, Text(one.verdict.value, style=_STYLES[one.verdict]), Text(one.detail))
+        for one in diagnosis.findings
+    )
+    return table_of(("area", "check", "verdict", "detail"), rows, whole=("area", "verdict"))
 
 
 def remedies(findings: Sequence[Finding]) -> list[str]:
@@ -138,8 +141,12 @@ def remedies(findings: Sequence[Finding]) -> list[str]:
     return [f"\n{one.area}: {one.check}: {one.remedy}" for one in wrong if one.remedy]
 
 
-def _verdict_line(diagnosis: Diagnosis) -> str:
-    counts = diagnosis.document()["counts"]
+def verdict_line(diagnosis: Diagnosis) -> str:
+    """The first line: whether a run would fail, and on what."""
+    if diagnosis.refused:
+        named = ", ".join(f"{one.area}: {one.check}" for one in diagnosis.refused)
+        return f"a run of {diagnosis.cluster} would fail: {len(diagnosis.refused)} refused ({named})"
+    counts = diagnosis.counts
     others = ", ".join(f"{counts[name]} {name}" for name in ("warn", "unknown") if counts[name])
     told = f" ({others})" if others else ""
     return f"nothing found that a run of {diagnosis.cluster} would fail on{told}; what it would build: peaker plan"

@@ -30,6 +30,8 @@ class BaseReplica:
 class Month:
     """A month holds the inputs of a bill. `until` is the month's end, or now while it lasts.
 
+    `checked_since` is Peaker's first look at the cluster, None where it is not known.
+
     `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second; a point of
     `load` is of `load_period_seconds`.
     """
@@ -44,11 +46,12 @@ class Month:
     capacity: float
     per_second: float = 1.0
     load_period_seconds: float = 300.0
+    checked_since: datetime | None = None
 
     @property
-    def hours(self) -> float:
-        """Hours of the month so far."""
-        return max(0.0, seconds_between(self.start, self.until) / 3600)
+    def compared_from(self) -> datetime:
+        """Returns the time from which replicas that are always on would have run in Peaker's place."""
+        return max(self.start, self.checked_since or self.start)
 
     @property
     def load_from(self) -> datetime | None:
@@ -183,15 +186,16 @@ def _why_not_idle(month: Month) -> str | None:
 
 
 def _always_on(month: Month, served: Sequence[Stretch]) -> dict[str, Any]:
-    """Returns the bill of as many replicas as the highest peak had, all month long, at their mean price;
-    rates and snapshots left out.
+    """Returns the bill of as many replicas as the highest peak had, from Peaker's first look on, at their mean
+    price; rates and snapshots left out.
     """
     marks = sorted({max(one.since, month.start) for one in served})
     most = max((len(month.running(at)) for at in marks), default=0)
     prices = [one.hourly for one in served if one.hourly is not None]
     hourly = sum(prices) / len(prices) if prices else None
-    usd = 0.0 if most == 0 else _times(hourly, most * month.hours)
-    return {"peak_replicas": most, "usd": _cents(usd)}
+    hours = max(0.0, seconds_between(month.compared_from, month.until) / 3600)
+    usd = 0.0 if most == 0 else _times(hourly, most * hours)
+    return {"peak_replicas": most, "usd": _cents(usd), "from": to_iso(month.compared_from)}
 
 
 def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:

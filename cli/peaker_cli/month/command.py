@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 from datetime import UTC, datetime
@@ -12,8 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
@@ -21,61 +18,62 @@ from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.month.bill import Month, bill
 from peaker_cli.month.gather import read_month
-from peaker_cli.month.rows import PEAK_HEAD, peak_rows, summary_rows, unknown_rows
-from peaker_cli.printing import console, echo
+from peaker_cli.month.rows import PEAK_HEAD, headline, peak_rows, summary_rows, unknown_rows
+from peaker_cli.printing import AsJson, OneOrAll, console, echo_json, table_of
+from peaker_cli.status.gather import StatusReader
 
 EPILOG = (
-    "Examples: peaker month orders --env prod; peaker month orders --month 2026-11 --html november.html; "
+    "Examples: peaker month --env prod; peaker month orders --month 2026-11 --html november.html; "
     "peaker month orders --json | jq .total_usd"
 )
 _MONTH = re.compile(r"^(20[0-9]{2})-(0[1-9]|1[0-2])$")
 
 
 def month_command(
-    cluster: str,
     deployment: DeploymentOptions,
+    cluster: OneOrAll = None,
     month: Annotated[
         str | None,
         typer.Option(help="Which month, in UTC; without it the one that lasts.", metavar="YYYY-MM"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
     html_path: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures here.")] = None,
 ) -> None:
-    """Show what CLUSTER cost in a month: base, peak, parked and idle, beside what always-on would have cost."""
+    """Show what CLUSTER cost in a month: base, peak, parked and idle, beside what always-on would have cost.
+
+    Without CLUSTER all of them, the dearest first.
+    """
+    if cluster is None and html_path is not None:
+        raise typer.BadParameter("a page is of one cluster: give CLUSTER", param_hint="--html")
     start, end = _span(month, datetime.now(UTC)) if month else (None, None)
     _check_page(html_path)
     control = ControlPlane.of(deployment)
     if start is None or end is None:
         start, end = _span(f"{control.clock.now():%Y-%m}", control.clock.now())
     with console(stderr=True).status("reading ...") as status:
-        read = read_month(control, cluster, start, end, lambda what: status.update(f"reading {what} ..."))
-    document = bill(read)
+        months = [
+            read_month(control, name, start, end, lambda what: status.update(f"reading {what} ..."))
+            for name in StatusReader(control).deployed(cluster)
+        ]
+    documents = sorted(map(bill, months), key=lambda one: -(one["total_usd"] or 0.0))
     if html_path is not None:
-        _write(read, document, html_path)
+        _write(months[0], documents[0], html_path)
     if as_json:
-        echo(json.dumps(document, indent=1))
-    else:
+        echo_json(documents if cluster is None else documents[0])
+        return
+    for document in documents:
         console().print(render(document))
 
 
 def render(document: dict[str, Any]) -> RenderableType:
     """Returns the month for a person."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, side in (("", "left"), ("replica-hours", "right"), ("USD", "right")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for row in summary_rows(document):
-        table.add_row(*row)
-    peaks = Table(box=None, pad_edge=False, header_style="bold")
-    for column in PEAK_HEAD:
-        peaks.add_column(column, overflow="fold")
-    for peak in peak_rows(document):
-        peaks.add_row(*peak)
+    sums = table_of(("", "replica-hours", "USD"), summary_rows(document), right=("replica-hours", "USD"))
+    peaks = table_of(PEAK_HEAD, peak_rows(document), right=PEAK_HEAD[3:6], whole=PEAK_HEAD[:1])
     cheaper = [
         Text(f"cheaper: {one['setting']}: ${one['usd']:.2f}; {one['why']}") for one in document["cheaper"]
     ]
-    title = f"{document['cluster']}, {document['from'][:16]} to {document['until'][:16]}"
     unknown = [Text(one) for one in unknown_rows(document)]
-    return Panel(Group(table, *unknown, Text(), peaks, *cheaper), title=title, padding=(0, 1))
+    return Group(Text(headline(document), style="bold"), sums, *unknown, Text(), peaks, *cheaper)
 
 
 def _span(text: str, now: datetime) -> tuple[datetime, datetime]:

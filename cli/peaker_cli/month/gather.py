@@ -61,6 +61,7 @@ def read_month(
             for at, value in zip(load.times_seconds, load.values, strict=True)
         ],
         load_period_seconds=load.period_seconds,
+        checked_since=reader.first_check(cluster),
         capacity=settings.capacity_per_replica,
         per_second=1 / settings.load_metric.period_seconds
         if settings.load_metric.statistic == "Sum"

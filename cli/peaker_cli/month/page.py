@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.dates import ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
+from peaker_cli.durations import clock
 from peaker_cli.month.bill import Month
 from peaker_cli.month.rows import PEAK_HEAD, as_usd, peak_rows, summary_rows, unknown_rows
 
@@ -43,7 +44,7 @@ def render_page(month: Month, document: dict[str, Any]) -> str:
     cheaper = [(one["setting"], as_usd(one["usd"]), one["why"]) for one in document["cheaper"]]
     parts = [
         f"<h1>{html.escape(title)}</h1>",
-        f'<p class="note">{document["from"]} to {document["until"]}</p>',
+        f'<p class="note">{clock(document["from"])} to {clock(document["until"])}</p>',
         _table(("", "replica-hours", "USD"), summary_rows(document)),
         *(f'<p class="note">{html.escape(one)}</p>' for one in unknown_rows(document)),
         "<h2>When what ran</h2>",

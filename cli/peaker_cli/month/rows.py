@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from peaker_cli.durations import clock
+
 _HOUR_SECONDS = 3600
-PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD per 1,000 queries", "how")
+PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD/1,000", "how")
+
+
+def headline(document: dict[str, Any]) -> str:
+    """Whose month, what it cost, and what it saved against replicas that are always on."""
+    span = f"{clock(document['from'])} to {clock(document['until'])}"
+    paid, always, base = document["total_usd"], document["always_on"]["usd"], document["base"]["usd"]
+    head = f"{document['cluster']}, {span}: {as_usd(paid)} in all"
+    if paid is None or always is None or base is None or not document["always_on"]["peak_replicas"]:
+        return head
+    saved = base + always - paid
+    return f"{head}, {as_usd(abs(saved))} {'less' if saved >= 0 else 'more'} than with the peak always on"
 
 
 def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -19,7 +32,11 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("of these above what the instance carries", "", as_usd(document["mismatch_usd"])),
         ("parked", _hours(document["parked"]["replica_hours"]), as_usd(document["parked"]["usd"])),
         ("in all", "", as_usd(document["total_usd"])),
-        (f"instead {always['peak_replicas']} peak replicas always on", "", as_usd(always["usd"])),
+        (
+            f"instead {always['peak_replicas']} always on since {clock(always['from'])}",
+            "",
+            as_usd(always["usd"]),
+        ),
     ]
 
 
@@ -39,8 +56,8 @@ def peak_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
             one["replica"],
-            one["since"][:16],
-            (one["until"] or "runs")[:16],
+            clock(one["since"]),
+            clock(one["until"]) if one["until"] else "runs",
             f"{one['hours']:.2f}",
             as_usd(one["usd"]),
             as_usd(one["usd_per_thousand_queries"], 6),

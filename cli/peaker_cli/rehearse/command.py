@@ -14,6 +14,7 @@ from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from rich.table import Table
 
+from peaker_cli.asking import Yes, agree
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
@@ -45,7 +46,7 @@ def rehearse_command(
     ] = 5.0,
     gib: Annotated[int, typer.Option(min=1, max=200, help="Size of the volumes that are filled, GiB.")] = 20,
     remove: Annotated[bool, typer.Option("--remove", help="Only remove what an earlier one left.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     out: Annotated[
         Path | None, typer.Option(help="File of the figures.", show_default="rehearsal-ENV-CLUSTER.json")
     ] = None,
@@ -77,8 +78,7 @@ def rehearse_command(
         )
     told = f"about ${cost.value:.2f}" if isinstance(cost, Known) else f"an unknown amount ({cost.why})"
     question = f"{_HOURS:g} hours at most, {told}, everything removed by {end_of(name)} at the latest. Begin?"
-    if not yes and not typer.confirm(question, err=True):
-        raise typer.Exit(1)
+    agree(question, yes)
     begin, rows = control.clock.now(), [Row(**one) for one in earlier.get("rows", [])]
     try:
         rehearse(ground, rows, file, _echo_progress)

@@ -13,16 +13,15 @@ from peaker.adapters.ec2.compute import Ec2Compute
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import echo
+from peaker_cli.printing import AsJson, echo, echo_json
 from peaker_cli.removal.judgement import RemovalSight, why_not_removed
-from peaker_contract.names import FAMILY, cluster_stack, of_cluster
+from peaker_cli.status.gather import StatusReader
+from peaker_contract.names import FAMILY, STARTING_RULES, cluster_stack, of_cluster
 
 EPILOG = "Example: peaker allow-removal orders --env prod"
-# What EventBridge starts for a cluster; the others only look.
-STARTING_RULES = ("replica-shortage", "replica-surplus", "scheduled-check")
 
 
-def allow_removal_command(cluster: str, deployment: DeploymentOptions) -> None:
+def allow_removal_command(cluster: str, deployment: DeploymentOptions, as_json: AsJson = False) -> None:
     """Let CLUSTER's stack be removed, where no replica that Peaker made is left, no run is at work and none may begin.
 
     It lifts the stack's protection and removes nothing. The next deployment protects it again.
@@ -34,10 +33,12 @@ def allow_removal_command(cluster: str, deployment: DeploymentOptions) -> None:
     if reasons:
         raise ControlPlaneError(f"{stack} stays protected: {'; '.join(reasons)}")
     cloudformation.update_termination_protection(StackName=stack, EnableTerminationProtection=False)
-    selected = f"{FAMILY}-{control.environment}/{cluster}"
+    destroy = f"npx cdk destroy -c env={control.environment} --exclusively '{FAMILY}-{control.environment}/{cluster}'"
+    if as_json:
+        echo_json({"stack": stack, "next": destroy})
+        return
     echo(
-        f"{stack} may be removed: no replica that Peaker made is left, and no run begins by itself. Now: "
-        f"npx cdk destroy -c env={control.environment} --exclusively '{selected}'"
+        f"{stack} may be removed: no replica that Peaker made is left, and no run begins by itself. Now: {destroy}"
     )
 
 
@@ -70,10 +71,4 @@ def look(control: ControlPlane, cluster: str) -> RemovalSight:
 def _starting_rules(control: ControlPlane, cluster: str) -> list[str]:
     """Those that are enabled; a stack whose creation failed has none."""
     wanted = {of_cluster(control.environment, cluster, one) for one in STARTING_RULES}
-    pages = (
-        control.client("events")
-        .get_paginator("list_rules")
-        .paginate(NamePrefix=of_cluster(control.environment, cluster, ""))
-    )
-    rules = [rule for page in pages for rule in page["Rules"]]
-    return sorted(str(one["Name"]) for one in rules if one["Name"] in wanted and one["State"] != "DISABLED")
+    return [name for name, is_on in StatusReader(control).rules(cluster).items() if is_on and name in wanted]

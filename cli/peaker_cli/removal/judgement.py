@@ -53,7 +53,7 @@ def why_not_removed(sight: RemovalSight) -> tuple[str, ...]:
         "retire them (docs/runbooks/retire-replica-now.md)": left,
         f"at work: {_some(sorted(at_work))}: wait until it has ended (peaker status)": at_work,
         f"a run may begin by {_some(sight.starting_rules)}: "
-        "pause (docs/runbooks/stop-everything.md)": sight.starting_rules,
+        f"peaker pause {sight.cluster} (docs/runbooks/stop-everything.md)": sight.starting_rules,
     }
     return tuple(text for text, found in reasons.items() if found)
 

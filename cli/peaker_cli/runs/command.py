@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,19 +16,21 @@ from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunReplica, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
-from rich.console import RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import duration
-from peaker_cli.printing import console, echo
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, table_of
+from peaker_cli.runs.named_run import named_run
 from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.run_at_work import RunAtWork, ended_execution, is_worked_on
 from peaker_contract.cluster import ClusterSettings
 
-EPILOG = "Examples: peaker runs orders --env prod; peaker runs orders --limit 5 --json"
+EPILOG = "Examples: peaker runs --env prod; peaker runs orders last; peaker runs orders --limit 5 --json"
 AT_WORK = "running"
 LEFT = "left"
 
@@ -53,19 +54,29 @@ class RunLine:
 
 
 def runs_command(
-    cluster: str,
     deployment: DeploymentOptions,
+    cluster: OneOrAll = None,
+    run: Annotated[
+        str | None, typer.Argument(help="One run: its id, the id's last characters, or last.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the runs of CLUSTER, newest first: state, step, duration, dollars."""
+    """List the runs of CLUSTER, newest first: state, step, duration, dollars. Status 1 where RUN is none of them."""
     control = ControlPlane.of(deployment)
     reader = StatusReader(control)
-    lines = read_runs(reader, control, cluster, limit)
+    names = reader.deployed(cluster)
+    lines = [one for name in names for one in read_runs(reader, control, name, limit)]
+    lines = sorted(lines, key=lambda one: one.started_at, reverse=True)[:limit]
+    if run is not None:
+        wanted = named_run(control, names, run)
+        lines = [one for one in lines if one.run_id == wanted]
+        if not lines:
+            raise ControlPlaneError(f"no run {wanted!r} among the newest {limit}; --limit looks further back")
     if as_json:
-        echo(json.dumps(as_document(lines), indent=1))
+        echo_json(as_document(lines))
     elif not lines:
-        echo(f"no run of {cluster} yet; a plan changes nothing and is no run")
+        echo(f"no run of {' or '.join(names)} yet; a plan changes nothing and is no run")
     else:
         console().print(render_runs(lines))
 
@@ -79,23 +90,19 @@ def read_runs(reader: StatusReader, control: ControlPlane, cluster: str, limit: 
 
 
 def render_runs(lines: Sequence[RunLine]) -> RenderableType:
-    """A table, the newest first."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("run", "operation", "started", "state", "step"):
-        table.add_column(column, overflow="fold")
-    table.add_column("took", justify="right")
-    table.add_column("USD", justify="right")
-    for one in lines:
-        table.add_row(
+    """A table, the newest first; an id tells what was done and when. Then the step at work, or that failed."""
+    rows = (
+        (
             one.run_id,
-            one.operation,
-            f"{one.started_at:%d %b %H:%M:%S}",
             one.state.replace("_", " "),
-            one.step,
             duration(one.seconds),
-            "unknown" if isinstance(one.usd, Unknown) else f"{one.usd.value:.4f}",
+            "unknown" if isinstance(one.usd, Unknown) else f"{one.usd.value:.2f}",
         )
-    return table
+        for one in lines
+    )
+    table = table_of(("run", "state", "took", "USD"), rows, right=("took", "USD"), whole=("run", "took"))
+    steps = [Text(f"{one.run_id}: {one.step}") for one in lines if one.step]
+    return Group(table, *steps)
 
 
 def _open(rows: Sequence[dict[str, Any]]) -> bool:

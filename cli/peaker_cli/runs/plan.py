@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 from peaker.domain.decoding import understood
-from peaker.domain.instants import from_iso, to_iso
 from rich.console import Group, RenderableType
-from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
-from peaker_cli.durations import duration
+from peaker_cli.durations import clock, duration, instant_option
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import console, echo
+from peaker_cli.printing import AsJson, console, echo_json, facts_of
 from peaker_cli.runs.plan_tables import deadline_line, render_checks, render_options
 
 PLAN_LIMIT_SECONDS = 180
@@ -39,36 +35,40 @@ def plan_command(
             metavar="TIME",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched.
+    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched. Status 1 when refused.
 
     The page compares a return and a build, at the default and at the paid initialization rate, by time and price, and
     checks the settings with numbers.
     """
-    wanted = {} if ready_by is None else {"ready_by": _instant(ready_by)}
+    wanted = {} if ready_by is None else {"ready_by": instant_option(ready_by, "--ready-by")}
     control = ControlPlane.of(deployment)
-    execution = control.wait(
-        control.start("scale_out", {"cluster": cluster, "mode": "plan", **wanted}), PLAN_LIMIT_SECONDS
-    )
+    plan = planned(control, "scale_out", {"cluster": cluster, **wanted})
+    if as_json:
+        echo_json(plan)
+    else:
+        console().print(plan_panel(plan))
+    if refused := refused_text(plan):
+        raise ControlPlaneError(f"refused: {refused}")
+
+
+def planned(control: ControlPlane, operation: str, request: Mapping[str, Any]) -> Any:
+    """The workflow's plan for this request; nothing is touched. Raises ControlPlaneError where there is none."""
+    execution = control.wait(control.start(operation, {**request, "mode": "plan"}), PLAN_LIMIT_SECONDS)
     if execution.failure is not None:
         raise ControlPlaneError(execution.failure_text)
     if execution.is_refused:
         raise ControlPlaneError(f"{execution.output.get('error')}: {execution.output.get('reason')}")
-    if as_json:
-        echo(json.dumps(execution.output, indent=1))
-    else:
-        console().print(plan_panel(execution.output))
+    return execution.output
 
 
-def _instant(text: str) -> str:
-    try:
-        return to_iso(from_iso(text))
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{text[:60]!r} is not a time with its zone, such as 2026-11-27T06:00:00Z",
-            param_hint="--ready-by",
-        ) from error
+def refused_text(plan: Mapping[str, Any]) -> str:
+    """Why a run by this plan would change nothing; empty where it would."""
+    with understood(ControlPlaneError, "the plan (--json prints it as it is)"):
+        if "refusals" in plan:
+            return "; ".join(f"{one['code']}: {one['reason']}" for one in plan["refusals"])
+        return "" if plan["replicas"] else str(plan["text"])
 
 
 def plan_panel(plan: Any) -> RenderableType:
@@ -78,69 +78,47 @@ def plan_panel(plan: Any) -> RenderableType:
 
 
 def render_plan(plan: dict[str, Any]) -> RenderableType:
-    """The output of a plan-mode execution as a panel."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    """The output of a plan-mode execution for a person: refused or not, then what and why."""
+    lines: list[tuple[str, RenderableType]] = []
     price, lead = plan["price"], plan["lead_time"]
     members = plan.get("members") or [{**plan, "number": 1}]
-    for member in members:
-        if _returns(member):
-            table.add_row(*_back(member, members))
-    for member in members:
-        if not _returns(member):
-            zone = ", ".join(member["zones"][:1])
-            table.add_row("build", f"1 x {plan['instance_type']} in {zone}{_ready(member, members)}")
-    table.add_row(
-        "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
-    )
-    table.add_row("donor", _donor(plan))
+    for member in sorted(members, key=_returns, reverse=True):
+        zone = ", ".join(member["zones"][:1])
+        build = ("build", f"1 x {plan['instance_type']} in {zone}{_ready(member, members)}")
+        lines.append(_back(member, members) if _returns(member) else build)
+    fleet = f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
+    lines.append(("fleet", fleet))
+    lines.append(("donor", _donor(plan)))
     for volume in plan["volumes"]:
-        table.add_row(f"volume {volume['name']}", _volume(volume, plan.get("method")))
-    table.add_row("lead time", _lead_time(lead) if lead else "unknown")
+        lines.append((f"volume {volume['name']}", _volume(volume, plan.get("method"))))
+    lines.append(("lead time", _lead_time(lead) if lead else "unknown"))
     if lead:
-        table.add_row("", ", ".join(_longest_parts(lead)))
-    table.add_row("ready at", plan["ready_at"] or "unknown")
-    table.add_row("price", _price(price))
+        lines.append(("", ", ".join(_longest_parts(lead))))
+    lines.append(("ready at", clock(plan["ready_at"])))
+    lines.append(("price", _price(price)))
     if len(members) > 1:
-        table.add_row("batch", _batch(plan))
-    table.add_row("", f"by {price['source']}")
+        lines.append(("batch", _batch(plan)))
+    lines.append(("", f"by {price['source']}"))
     if price.get("snapshots_gib"):
-        table.add_row("snapshots", _snapshots(price))
+        lines.append(("snapshots", _snapshots(price)))
     choice = plan.get("choice")
     if choice and choice["ready_by"]:
-        table.add_row("deadline", deadline_line(choice))
+        lines.append(("deadline", deadline_line(choice)))
     elif plan.get("method"):
-        table.add_row("way", _way(plan["method"]))
+        lines.append(("way", _way(plan["method"])))
     for note in plan.get("notes", ()):
-        table.add_row("note", note)
+        lines.append(("note", note))
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
     lifted = [Text(f"passes a limit, {one}", style="yellow") for one in plan.get("lifted", ())]
     verdict = Text(_verdict(members), style="green")
-    parts: list[RenderableType] = [table]
+    stands = refusals or [*lifted, verdict]
+    head = Text.assemble((f"plan for {plan['cluster']}", "bold"), f" of {clock(plan['planned_at'])}")
+    parts: list[RenderableType] = [head, *stands, Text(), facts_of(lines)]
     if choice:
         parts += [Text(), render_options(choice, plan["planned_at"])]
     if plan.get("checks"):
         parts += [Text(), render_checks(plan["checks"])]
-    if plan.get("calls"):
-        parts += [Text(), _calls(plan["calls"])]
-    return Panel(
-        Group(*parts, Text(), *(refusals or [*lifted, verdict])),
-        title=f"plan for {plan['cluster']}",
-        padding=(0, 1),
-    )
-
-
-def _calls(calls: list[dict[str, Any]]) -> Table:
-    table = Table(
-        title="what it changes on AWS", title_justify="left", box=None, pad_edge=False, header_style="bold"
-    )
-    for name in ("call", "times", "undone by", "steps"):
-        table.add_column(name, overflow="fold", justify="right" if name == "times" else "left")
-    for one in calls:
-        times = "as needed" if one["times"] is None else str(one["times"])
-        table.add_row(one["action"], times, one["undone_by"] or "-", ", ".join(one["states"]))
-    return table
+    return Group(*parts)
 
 
 def _donor(plan: dict[str, Any]) -> str:
@@ -167,7 +145,7 @@ def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
     if len(members) == 1:
         return ""
     late = (member.get("choice") or {}).get("in_time") is False
-    return f", serves at {member['ready_at'] or 'an unknown time'}{', after the deadline' if late else ''}"
+    return f", serves at {clock(member['ready_at'])}{', after the deadline' if late else ''}"
 
 
 def _batch(plan: dict[str, Any]) -> str:

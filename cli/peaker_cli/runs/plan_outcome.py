@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from peaker_cli.durations import duration
+from peaker_cli.printing import table_of
 
 
 def outcome_tables(receipt: dict[str, Any]) -> Iterator[Table]:
@@ -20,28 +21,17 @@ def outcome_tables(receipt: dict[str, Any]) -> Iterator[Table]:
 
 
 def _table(title: str, outcome: dict[str, Any]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    table.add_column("part")
-    for name in ("planned", "in 9 of 10 cases", "took", "plan off by"):
-        table.add_column(name, justify="right")
-    for one in outcome["parts"]:
-        _row(table, str(one["part"]).replace("_", " "), one)
+    parts = [(str(one["part"]).replace("_", " "), one) for one in outcome["parts"]]
     between = {"planned_seconds": None, "took_seconds": outcome["between_steps_seconds"]}
-    _row(table, "between steps", between)
-    table.add_section()
-    _row(table, "plan to serving", outcome)
-    return table
+    rows = [*parts, ("between steps", between), ("plan to serving", outcome)]
+    columns = ("part", "planned", "in 9 of 10 cases", "took", "plan off by")
+    return table_of(columns, (_row(*row) for row in rows), right=columns[1:], title=title)
 
 
-def _row(table: Table, name: str, figures: dict[str, Any]) -> None:
+def _row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
     planned, took = figures["planned_seconds"], figures["took_seconds"]
-    table.add_row(
-        name,
-        duration(planned),
-        duration(figures.get("planned_p90_seconds")),
-        duration(took),
-        _off(planned, took),
-    )
+    slow = figures.get("planned_p90_seconds")
+    return name, duration(planned), duration(slow), duration(took), _off(planned, took)
 
 
 def _off(planned: float | None, took: float | None) -> str:

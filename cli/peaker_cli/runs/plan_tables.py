@@ -8,32 +8,30 @@ from typing import Any
 
 from peaker.domain.instants import from_iso
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.durations import duration
+from peaker_cli.durations import clock, duration
+from peaker_cli.printing import table_of
 
 _VERDICT_STYLES = {"pass": "green", "warn": "yellow", "refuse": "red", "unknown": "magenta"}
 
 
 def render_options(choice: Mapping[str, Any], planned_at: str) -> RenderableType:
     """A line per option: its median and p90, by when 9 of 10 are ready, dollars until it serves."""
-    table = Table(box=None, pad_edge=False, header_style="bold", title="options", title_justify="left")
-    for column in ("option", "", "median", "p90", "ready by", "USD", ""):
-        right = column in ("median", "p90", "USD")
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
-    for index, one in enumerate(choice["options"]):
-        ready = from_iso(planned_at) + timedelta(seconds=one["p90_seconds"])
-        table.add_row(
+    rows = (
+        (
             option_name(one),
             Text("taken", style="bold green") if index == choice["index"] else "",
             duration(one["p50_seconds"]),
             duration(one["p90_seconds"]),
-            f"{ready:%d %b %H:%M}",
+            clock(from_iso(planned_at) + timedelta(seconds=one["p90_seconds"])),
             "unknown" if one["usd"] is None else f"{one['usd']:.2f}",
             Text(f"not now: {one['why_not']}" if one["why_not"] else "", style="dim"),
         )
-    return table
+        for index, one in enumerate(choice["options"])
+    )
+    columns = ("option", "", "median", "p90", "ready by", "USD", "")
+    return table_of(columns, rows, right=("median", "p90", "USD"), title="options")
 
 
 def option_name(option: Mapping[str, Any]) -> str:
@@ -47,16 +45,17 @@ def option_name(option: Mapping[str, Any]) -> str:
 def deadline_line(choice: Mapping[str, Any]) -> str:
     """Whether the deadline is met, and why by this option."""
     made = "is met" if choice["in_time"] else "is NOT met"
-    return f"{choice['ready_by']} {made}: {choice['reason']}"
+    return f"{clock(choice['ready_by'])} {made}: {choice['reason']}"
 
 
 def render_checks(checks: Sequence[Mapping[str, Any]]) -> RenderableType:
     """A line per check with its numbers, and its remedy below."""
-    table = Table(box=None, pad_edge=False, show_header=False, title="checks", title_justify="left")
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for one in checks:
-        told = one["detail"] + (f"\n-> {one['remedy']}" if one["remedy"] else "")
-        table.add_row(Text(one["verdict"], style=_VERDICT_STYLES[one["verdict"]]), one["name"], Text(told))
-    return table
+    rows = (
+        (
+            Text(one["verdict"], style=_VERDICT_STYLES[one["verdict"]]),
+            one["name"],
+            Text(one["detail"] + (f"\n-> {one['remedy']}" if one["remedy"] else "")),
+        )
+        for one in checks
+    )
+    return table_of(("", "", ""), rows, title="checks")

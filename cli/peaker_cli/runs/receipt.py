@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.durations import duration
+from peaker_cli.durations import clock, duration
+from peaker_cli.printing import table_of
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 from peaker_contract.catalogue import serving_state
@@ -21,13 +20,13 @@ _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 def render_receipt(
     receipt: dict[str, Any], real_seconds_per_cloud_second: float | None = None
 ) -> RenderableType:
-    """A receipt as a panel. With a scaled clock, real durations stand beside the cloud's."""
+    """A receipt for a person. With a scaled clock, real durations stand beside the cloud's."""
     style = _OUTCOME_STYLE.get(receipt["outcome"], "red")
     head = Text.assemble(
         (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (receipt["outcome"], f"bold {style}"),
         f"   {receipt['run_id']}\n",
         f"why: {receipt['reason'] or 'started by hand'}\n",
-        f"from {_clock(receipt['started_at'])} to {_clock(receipt['finished_at'])}, ",
+        f"from {clock(receipt['started_at'])} to {clock(receipt['finished_at'])}, ",
         _both(receipt["seconds"], real_seconds_per_cloud_second),
     )  # fmt: skip
     parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
@@ -54,23 +53,21 @@ def render_receipt(
         parts.append(
             Text(f"failed at {failure['failed_step']}: {failure['error']}\n{failure['cause']}", style="red")
         )
-    return Panel(Group(*parts), title="receipt", border_style=style, padding=(0, 1))
+    return Group(*parts)
 
 
 def _steps(receipt: dict[str, Any], real: float | None) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("start")
-    table.add_column("step")
-    table.add_column("took" if real is None else "took (real)", justify="right")
-    table.add_column("numbers", overflow="fold")
-    for step in receipt["steps"]:
-        table.add_row(
-            _clock(step["started_at"]),
+    took = "took" if real is None else "took (real)"
+    rows = (
+        (
+            clock(step["started_at"]),
             str(step["step"]),
             _both(step["seconds"], real),
             Text(_numbers(_short_of_proof(step))),
         )
-    return table
+        for step in receipt["steps"]
+    )
+    return table_of(("start", "step", took, "numbers"), rows, right=(took,), whole=("start", "step", took))
 
 
 def _resources(receipt: dict[str, Any]) -> Text:
@@ -85,7 +82,7 @@ def _members(receipt: dict[str, Any]) -> list[str]:
     return [
         f"member {one['number']}: {_how(one)}"
         + (f", {one['instance_id']}" if one["instance_id"] else "")
-        + (f", serves since {_clock(one['serving_at'])}" if one["serving_at"] else "")
+        + (f", serves since {clock(one['serving_at'])}" if one["serving_at"] else "")
         + (f": {one['failure']}" if one["failure"] else "")
         + ("" if one["run_id"] == receipt["run_id"] else f" ({one['run_id']})")
         for one in _several(receipt)
@@ -171,7 +168,7 @@ def _standing(receipt: dict[str, Any]) -> str:
         return ""
     line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
     if replica.get("parked_until"):
-        line += f", until {_clock(replica['parked_until'])} ({replica['until_reason']})"
+        line += f", until {clock(replica['parked_until'])} ({replica['until_reason']})"
     ramp: dict[str, Any] = next(
         (one["numbers"] for one in receipt["steps"] if one["step"] == serving_state()), {}
     )
@@ -188,13 +185,13 @@ def _lead(receipt: dict[str, Any]) -> str:
     lead = receipt.get("forecast_lead")
     if not lead:
         return ""
-    line = f"forecast lead: alarm at {_clock(lead['alarm_at'])}"
+    line = f"forecast lead: alarm at {clock(lead['alarm_at'])}"
     if lead["serving_at"]:
         line += (
-            f", serving at {_clock(lead['serving_at'])} ({duration(lead['seconds_alarm_to_serving'])} later)"
+            f", serving at {clock(lead['serving_at'])} ({duration(lead['seconds_alarm_to_serving'])} later)"
         )
     if lead["load_crossed_at"]:
-        line += f", load over capacity at {_clock(lead['load_crossed_at'])}"
+        line += f", load over capacity at {clock(lead['load_crossed_at'])}"
     return line
 
 
@@ -249,7 +246,3 @@ def _both(seconds: float | None, real: float | None) -> str:
     if real is None or seconds is None:
         return duration(seconds)
     return f"{duration(seconds)} ({seconds * real:.1f} s)"
-
-
-def _clock(iso: str) -> str:
-    return datetime.fromisoformat(iso).strftime("%d %b %H:%M")

@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from peaker.domain.decoding import understood
-from peaker.domain.reading import Unknown
-from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import RunRow
 from rich.console import RenderableType
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.durations import clock
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import console, echo
-from peaker_cli.runs.command import RunLine, open_line
+from peaker_cli.printing import AsJson, console, echo, echo_json
+from peaker_cli.runs.command import LEFT, RunLine, open_line
+from peaker_cli.runs.named_run import is_whole, named_run
 from peaker_cli.runs.receipt import render_receipt
 from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
-from peaker_cli.status.rendering import ended_line, progress_line
-from peaker_cli.status.run_at_work import run_status
 from peaker_contract.errors import LedgerInconsistent
 
-EPILOG = "Example: peaker receipt scale-out-orders-20261121T014000-9f3a --env prod"
-
-
-@dataclass(frozen=True)
-class Unfinished:
-    """A run that has no receipt yet: its line of `peaker runs`, what it is doing, and how its execution ended."""
-
-    run: RunLine
-    progress: RunProgress | Unknown
-    ended: str | None
+EPILOG = "Examples: peaker receipt last --env prod; peaker receipt scale-out-orders-20261121T014000-9f3a"
 
 
 def receipt_command(
-    run_id: str,
+    run: Annotated[str, typer.Argument(help="Its id, the id's last characters, or last.")],
     deployment: DeploymentOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a run's receipt: each step, its minutes and numbers, what was made, what it cost."""
     control = ControlPlane.of(deployment)
+    reader = StatusReader(control)
+    run_id = run if is_whole(run) else named_run(control, reader.clusters(), run)
     receipt = control.find_receipt(run_id)
     if receipt is not None:
         if as_json:
-            echo(json.dumps(receipt, indent=1, default=str))
+            echo_json(receipt)
         else:
             console().print(receipt_panel(receipt))
         return
-    unfinished = read_unfinished(StatusReader(control), control, run_id)
+    row = _run(reader, control, run_id)
+    at_work, settings = reader.at_work(row.cluster), reader.settings(row.cluster)
+    line = open_line(row, reader.ledger.steps(run_id), settings, at_work, control.clock.now())
     if as_json:
-        echo(json.dumps(as_document(unfinished), indent=1))
+        echo_json(as_document(line))
     else:
-        echo(unfinished_text(unfinished, control))
+        echo(unfinished_text(line))
 
 
 def receipt_panel(receipt: dict[str, Any]) -> RenderableType:
@@ -64,31 +55,11 @@ def receipt_panel(receipt: dict[str, Any]) -> RenderableType:
         return render_receipt(receipt)
 
 
-def read_unfinished(reader: StatusReader, control: ControlPlane, run_id: str) -> Unfinished:
-    """Raises ControlPlaneError for a run that the ledger does not know."""
-    run = _run(reader, control, run_id)
-    settings = reader.settings(run.cluster)
-    steps = reader.ledger.steps(run_id)
-    at_work = reader.at_work(run.cluster)
-    now = control.clock.now()
-    line = open_line(run, steps, settings, at_work, now)
-    if at_work is not None and at_work.lease.run_id == run_id:
-        status = run_status(at_work, settings, now)
-        return Unfinished(line, status.progress, ended_line(status, status.ended) if status.ended else None)
-    return Unfinished(line, run_progress(steps, settings, now), None)
-
-
-def unfinished_text(unfinished: Unfinished, control: ControlPlane) -> str:
+def unfinished_text(run: RunLine) -> str:
     """Answers a person who asks for the receipt too early."""
-    run = unfinished.run
-    now = control.clock.now()
-    head = f"{run.run_id} has no receipt yet: {run.state} since {run.started_at:%d %b %H:%M:%S} UTC"
-    if unfinished.ended:
-        return f"{head}\n{unfinished.ended}"
-    doing = f"{progress_line(unfinished.progress, now)}"
-    if run.state == "running":
-        return f"{head}\n{doing}"
-    return f"{head}\nlast seen in {doing}; it no longer holds its cluster's lease, sweep_orphans ends it"
+    head = f"{run.run_id} has no receipt yet: {run.state} since {clock(run.started_at)}"
+    left = "; nobody works on it, sweep_orphans ends it" if run.state == LEFT else ""
+    return f"{head}, in {run.step or 'no step yet'}{left}"
 
 
 def _run(reader: StatusReader, control: ControlPlane, run_id: str) -> RunRow:

@@ -22,6 +22,7 @@ from peaker_contract.names import of_cluster
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3
+NOT_IN_LEDGER = "not in the ledger"
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,16 @@ class Alarm:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """The newest run that has ended; `failure` is the step and the cause of one that failed."""
+    """The newest run that has ended; `failure` is the step and the cause of one that failed or was refused.
+
+    `refused_by_limits`: a person's start may pass what refused it, max_replicas or the budget.
+    """
 
     run_id: str
     outcome: str
     ended_at: datetime
     failure: str = ""
+    refused_by_limits: bool = False
 
 
 @dataclass(frozen=True)
@@ -258,7 +263,7 @@ def _state(replica: Replica) -> str:
     if replica.is_base:
         return replica.instance.state
     if replica.ledger_row is None:
-        return f"{replica.instance.state}, not in the ledger"
+        return f"{replica.instance.state}, {NOT_IN_LEDGER}"
     return replica.ledger_row.state.value
 
 

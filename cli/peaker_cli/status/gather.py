@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.instants import from_iso
+from peaker.domain.planning.plan_refusals import LIMITS
 from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
@@ -38,6 +39,7 @@ from peaker_cli.status.document import Alarm, EndedRun, Facts
 from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
+from peaker_contract.metrics import Metric
 from peaker_contract.names import of_cluster, prefix
 
 FoundT = TypeVar("FoundT")
@@ -56,6 +58,13 @@ class StatusReader:
     def clusters(self) -> list[str]:
         """The environment's clusters, sorted. Raises PeakerError."""
         return self._directory.names()
+
+    def deployed(self, cluster: str | None) -> list[str]:
+        """That cluster, or all. Raises UnknownCluster for a wrong name, ControlPlaneError where there are none."""
+        names = self.clusters() if cluster is None else [self.settings(cluster).name]
+        if not names:
+            raise ControlPlaneError(self._control.not_deployed("no cluster"))
+        return names
 
     def settings(self, cluster: str) -> ClusterSettings:
         """Raises UnknownCluster, naming those that exist, and ControlPlaneError where there are none."""
@@ -80,14 +89,31 @@ class StatusReader:
             read_shares=_known(lambda: self._endpoint.read_shares(settings)),
             lags=self._lags(settings, fleet),
             at_work=at_work,
-            report=_known(lambda: self._records.report(cluster)),
-            load=_reading(lambda: self._readings.load(settings, now)),
+            report=_known(lambda: self.newest_report(cluster)),
+            load=self.load(settings, now),
             alarms=_known(lambda: self._alarms(cluster)),
             last_run=_known(lambda: self._last_run(cluster)),
             paused_rules=_known(lambda: self._paused_rules(cluster)),
             snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
             prices=self.prices(settings),
         )
+
+    def newest_report(self, cluster: str) -> dict[str, Any] | None:
+        """Returns the report of the newest check, None before the first one. Raises PeakerError."""
+        return self._records.report(cluster)
+
+    def published(self, settings: ClusterSettings, metric: Metric, at: datetime) -> Reading:
+        """Returns the newest figure of the checks before that time."""
+        return _reading(lambda: self._readings.published(settings, metric, at))
+
+    def load(self, settings: ClusterSettings, at: datetime) -> Reading:
+        """Returns the load as it was measured at that time."""
+        return _reading(lambda: self._readings.load(settings, at))
+
+    def first_check(self, cluster: str) -> datetime | None:
+        """Returns the time of the cluster's first check, None before it. Raises PeakerError."""
+        seconds = self._records.check_state(cluster).first_check_seconds
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
     def fleet(self, settings: ClusterSettings) -> FleetState | Unknown:
         """The cluster's replicas, without their volumes."""
@@ -172,18 +198,24 @@ class StatusReader:
             if owner_of(str(one["AlarmName"]), self._control.environment, names) in (None, cluster)
         )
 
-    def _paused_rules(self, cluster: str) -> tuple[str, ...]:
-        """The cluster's rules of EventBridge that somebody disabled."""
+    def rules(self, cluster: str) -> dict[str, bool]:
+        """Returns the cluster's rules of EventBridge by name, and whether each is enabled. Raises ClientError."""
         pages = (
             self._client("events")
             .get_paginator("list_rules")
             .paginate(NamePrefix=of_cluster(self._control.environment, cluster, ""))
         )
-        clusters = self.clusters()
-        off = (str(one["Name"]) for page in pages for one in page["Rules"] if one["State"] == "DISABLED")
-        return tuple(
-            sorted(name for name in off if owner_of(name, self._control.environment, clusters) == cluster)
-        )
+        # A cluster whose deployment failed has no settings.
+        clusters = [*self.clusters(), cluster]
+        found = {str(one["Name"]): one["State"] != "DISABLED" for page in pages for one in page["Rules"]}
+        return {
+            name: is_on
+            for name, is_on in sorted(found.items())
+            if owner_of(name, self._control.environment, clusters) == cluster
+        }
+
+    def _paused_rules(self, cluster: str) -> tuple[str, ...]:
+        return tuple(name for name, is_on in self.rules(cluster).items() if not is_on)
 
     def _last_run(self, cluster: str) -> EndedRun | None:
         """The newest of the last runs that has ended, with its failure out of the receipt."""
@@ -192,8 +224,14 @@ class StatusReader:
             if not ended_at or str(row["operation"]) not in ("scale_out", "scale_in"):
                 continue
             receipt = self.ledger.receipt(str(row["run_id"])) or {}
-            failure = _failure(receipt.get("failure"))
-            return EndedRun(str(row["run_id"]), str(row["outcome"]), from_iso(str(ended_at)), failure)
+            refusals = (receipt.get("plan") or {}).get("refusals") or ()
+            return EndedRun(
+                str(row["run_id"]),
+                str(row["outcome"]),
+                from_iso(str(ended_at)),
+                _failure(receipt.get("failure")),
+                bool(refusals) and all(one["code"] in LIMITS for one in refusals),
+            )
         return None
 
     def _client(self, service: str) -> Any:

@@ -6,13 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Known, Unknown
 
-from peaker_cli.durations import duration
-from peaker_cli.status.document import Alarm, ClusterStatus, EndedRun, ReplicaStatus
-from peaker_contract.names import of_cluster
+from peaker_cli.durations import clock, duration
+from peaker_cli.status.document import (
+    NOT_IN_LEDGER,
+    Alarm,
+    ClusterStatus,
+    DecisionStatus,
+    EndedRun,
+    ReplicaStatus,
+    as_document,
+)
+from peaker_cli.status.run_at_work import RunStatus
+from peaker_cli.status.run_lines import run_line
+from peaker_contract.names import failed_invocations, of_cluster, operator_topic, undelivered
 
 # The outcomes of a run that a person should hear of, until a later run ends well, or for a day.
 _HEARD_OF_FOR_SECONDS = 86_400.0
@@ -21,6 +32,13 @@ _FAILED_OUTCOMES = {
     "undo_incomplete": "failed, and its undo is not complete",
     "partly": "brought only a part of what it was to bring",
 }
+
+
+_THROTTLED = ("Throttl", "RequestLimitExceeded", "TooManyRequests")
+_READ_QUEUE = (
+    'aws sqs receive-message --message-attribute-names All --queue-url "$(aws sqs get-queue-url '
+    '--queue-name {} --query QueueUrl --output text)"'
+)
 
 
 class Word(StrEnum):
@@ -77,7 +95,13 @@ def verdict(status: ClusterStatus) -> Verdict:
     """Names the cluster's troubles from its status, the worst first."""
     found = sorted(_troubles(status), key=lambda one: -_RANK[one.word])
     word = found[0].word if found else Word.OK
-    return Verdict(word, tuple(found), last_run_line(status.last_run, status.at))
+    at_work = f"{run_line(status.run, status.at)}; " if isinstance(status.run, RunStatus) else ""
+    return Verdict(word, tuple(found), at_work + last_run_line(status.last_run, status.at))
+
+
+def status_document(status: ClusterStatus) -> dict[str, Any]:
+    """The document of --json: the verdict, then the facts."""
+    return {"verdict": as_document(verdict(status)), **as_document(status)}
 
 
 def worst_first(statuses: Sequence[ClusterStatus]) -> list[ClusterStatus]:
@@ -105,7 +129,10 @@ def _troubles(status: ClusterStatus) -> Iterator[Trouble]:
 
 
 def _of_replicas(status: ClusterStatus) -> Iterator[Trouble]:
-    """Too few replicas serve, or one that readers are sent to does not answer."""
+    """Too few replicas serve, one that readers are sent to does not answer, or a host is not what its tags say."""
+    doctor = f"peaker doctor {status.cluster}"
+    if isinstance(status.source, Unknown) and not isinstance(status.replicas, Unknown):
+        yield Trouble(Word.FAILED, f"the source is unknown: {status.source.why}", "workflow-failed", doctor)
     if isinstance(status.replicas, Unknown):
         return
     may_serve = [one for one in status.replicas if one.serves is not False]
@@ -113,11 +140,17 @@ def _of_replicas(status: ClusterStatus) -> Iterator[Trouble]:
     if len(may_serve) < least:
         sentence = f"{len(may_serve)} of at least {least} replicas serve"
         runbook = "replica-shortage" if may_serve else "empty-read-endpoint"
-        yield Trouble(Word.SHORT, sentence, runbook, f"peaker doctor {status.cluster}")
+        yield Trouble(Word.SHORT, sentence, runbook, doctor)
     for one in status.replicas:
         if _is_sick(one):
             sentence = f"{one.instance_id} does not serve, the read endpoint says {one.endpoint}"
-            yield Trouble(Word.FAILED, sentence, "empty-read-endpoint", f"peaker doctor {status.cluster}")
+            retire = f"peaker retire {status.cluster} {one.instance_id}"
+            yield Trouble(
+                Word.FAILED, sentence, "empty-read-endpoint", doctor if one.role == "base" else retire
+            )
+        elif one.state == f"running, {NOT_IN_LEDGER}" and status.run is None:
+            sentence = f"{one.instance_id} has the tags of a peak replica, and no run made it"
+            yield Trouble(Word.FAILED, sentence, "undo-incomplete", doctor)
 
 
 def _is_sick(one: ReplicaStatus) -> bool:
@@ -133,33 +166,50 @@ def _of_load(status: ClusterStatus) -> Iterator[Trouble]:
     shortage = next(
         (one for one in _alarms(status) if one.name.endswith(f"{cluster}-replica-shortage")), None
     )
-    since = f" since {shortage.since:%H:%M} UTC" if shortage and shortage.since else ""
-    line = f"peaker plan {cluster}"
+    since = f" since {clock(shortage.since)}" if shortage and shortage.since else ""
+    why, line = _remedy(status)
     load, most = capacity.load, capacity.capacity
     if isinstance(load, Known) and isinstance(most, Known) and load.value > most.value:
         over = f"the load {load.value:,.0f} is {load.value - most.value:,.0f} above the capacity of {most.value:,.0f}"
-        yield Trouble(Word.SHORT, over + since, "replica-shortage", line)
+        yield Trouble(Word.SHORT, over + since + why, "replica-shortage", line)
     elif isinstance(capacity.required, Known) and isinstance(capacity.serving, Known) and status.run is None:
         missing = capacity.required.value - capacity.serving.value
         acts = not isinstance(status.decision, Unknown) and status.decision.action == "scale_out"
         if missing >= 1 and acts:
-            of = f"{missing:.0f} of {capacity.required.value:.0f} replicas"
-            yield Trouble(
-                Word.SHORT, f"{of} are missing{since}, and no run builds them", "replica-shortage", line
-            )
+            of = f"{missing:.0f} of {capacity.required.value:.0f} replicas are missing{since}, and no run builds them"
+            yield Trouble(Word.SHORT, of + why, "replica-shortage", line)
+
+
+def _remedy(status: ClusterStatus) -> tuple[str, str]:
+    """What has been tried against a shortage, and the line to type: wait for the build, pass the limit, or build."""
+    run, last, cluster = status.run, status.last_run, status.cluster
+    if isinstance(run, RunStatus) and run.operation == "scale_out" and run.ended is None:
+        return f"; {run.run_id} builds", f"peaker watch {cluster}"
+    if isinstance(status.decision, DecisionStatus) and status.decision.observing:
+        return f"; Peaker only observes: {status.decision.observing}", f"peaker plan {cluster}"
+    if isinstance(last, EndedRun) and last.outcome == "refused":
+        passing = f"peaker scale-out {cluster} --above-limits --reason TEXT"
+        return f"; {last.run_id} was refused: {last.failure}", (
+            passing if last.refused_by_limits else f"peaker plan {cluster}"
+        )
+    return "", f"peaker scale-out {cluster}"
 
 
 def _of_runs(status: ClusterStatus) -> Iterator[Trouble]:
     """A run whose execution ended, an undo at work, a lease that another start waits for, a run that failed."""
     run, cluster = status.run, status.cluster
-    if run is not None and not isinstance(run, Unknown) and run.ended is not None:
+    if isinstance(run, RunStatus) and run.ended is not None:
         line = f"peaker watch {cluster}" if run.undone_by_roll_back else f"peaker receipt {run.run_id}"
         what = "roll_back undoes it" if run.undone_by_roll_back else "roll_back has not begun"
         word = Word.WAITING if run.undone_by_roll_back else Word.FAILED
         yield Trouble(word, f"{run.run_id}: {run.ended.text}; {what}", "abort-run", line)
+    elif isinstance(run, RunStatus) and isinstance(run.execution, Unknown):
+        held = f"{run.run_id} holds the lease until {clock(run.lease_until)}"
+        sentence = f"{held}, and its execution is unknown: {run.execution.why}"
+        yield Trouble(Word.WAITING, sentence, "abort-run", f"peaker watch {cluster}")
     elif status.addition is not None:
         waits = status.addition
-        sentence = f"an addition waits since {waits.since:%H:%M} UTC for the lease of {waits.lease_of}"
+        sentence = f"an addition waits since {clock(waits.since)} for the lease of {waits.lease_of}"
         yield Trouble(Word.WAITING, sentence, "replica-shortage", f"peaker watch {cluster}")
     last = status.last_run
     if last is None or isinstance(last, Unknown):
@@ -176,14 +226,17 @@ def _of_runs(status: ClusterStatus) -> Iterator[Trouble]:
 def _of_forecast(status: ClusterStatus) -> Iterator[Trouble]:
     """The check that decides is late or missing, or rests on a load that is too old, or cannot be met."""
     decision, cluster = status.decision, status.cluster
+    paused = () if isinstance(status.paused_rules, Unknown) else status.paused_rules
+    is_off = of_cluster(status.environment, cluster, "forecast") in paused
+    line, why = (
+        (f"peaker resume {cluster}", ", its rule is disabled") if is_off else (f"peaker doctor {cluster}", "")
+    )
     if isinstance(decision, Unknown):
-        yield Trouble(
-            Word.FAILED, f"no forecast: {decision.why}", "forecast-stale", f"peaker doctor {cluster}"
-        )
+        yield Trouble(Word.FAILED, f"no forecast: {decision.why}{why}", "forecast-stale", line)
         return
     if decision.overdue:
-        sentence = f"no forecast for {_age(decision.at, status.at)}"
-        yield Trouble(Word.FAILED, sentence, "forecast-stale", f"peaker doctor {cluster}")
+        sentence = f"no forecast for {_age(decision.at, status.at)}{why}"
+        yield Trouble(Word.FAILED, sentence, "forecast-stale", line)
     elif decision.outcome == "alarm":
         yield Trouble(Word.FAILED, decision.reason, "rules-cannot-be-met", f"peaker plan {cluster}")
     elif isinstance(status.capacity.load, Unknown):
@@ -200,7 +253,7 @@ def _of_rules(status: ClusterStatus) -> Iterator[Trouble]:
         return
     if status.paused_rules:
         names = ", ".join(status.paused_rules)
-        line = f"aws events enable-rule --name {status.paused_rules[0]}"
+        line = f"peaker resume {status.cluster}"
         yield Trouble(Word.PAUSED, f"disabled by hand: {names}", "stop-everything", line)
 
 
@@ -211,9 +264,23 @@ def _of_alarms(status: ClusterStatus) -> Iterator[Trouble]:
     ]
     for alarm in _alarms(status):
         if alarm.name not in starting:
-            since = f" since {alarm.since:%d %b %H:%M} UTC" if alarm.since else ""
-            yield Trouble(Word.FAILED, f"alarm {alarm.name}{since}", alarm.runbook or "empty-read-endpoint",
-                          f"peaker runs {status.cluster}")  # fmt: skip
+            since = f" since {clock(alarm.since)}" if alarm.since else ""
+            queue = _dead_letters(alarm, status.environment)
+            lies = f": a message lies in {queue}" if queue else ""
+            line = _READ_QUEUE.format(queue) if queue else f"peaker runs {status.cluster}"
+            runbook = alarm.runbook or "empty-read-endpoint"
+            yield Trouble(Word.FAILED, f"alarm {alarm.name}{since}{lies}", runbook, line)
+
+
+def _dead_letters(alarm: Alarm, environment: str) -> str | None:
+    """Returns the queue whose messages an alarm is about."""
+    shared = {
+        "invocation-failed": failed_invocations(environment),
+        "page-not-delivered": undelivered(operator_topic(environment)),
+    }
+    if alarm.runbook == "event-not-delivered":
+        return undelivered(alarm.name.removesuffix("-event-not-delivered"))
+    return shared.get(alarm.runbook)
 
 
 def _of_what_is_unknown(status: ClusterStatus) -> Iterator[Trouble]:
@@ -227,9 +294,10 @@ def _of_what_is_unknown(status: ClusterStatus) -> Iterator[Trouble]:
         why = {one.serves.why for one in status.replicas if isinstance(one.serves, Unknown)}
         unknown += [("who serves", reason) for reason in sorted(why)]
     for name, reason in unknown:
-        yield Trouble(
-            Word.UNKNOWN, f"{name} unknown: {reason}", "invocation-failed", f"peaker doctor {status.cluster}"
-        )
+        # A throttled call is answered a moment later; for any other the doctor names what is missing.
+        verb = "watch" if any(word in reason for word in _THROTTLED) else "doctor"
+        line = f"peaker {verb} {status.cluster}"
+        yield Trouble(Word.UNKNOWN, f"{name} unknown: {reason}", "invocation-failed", line)
 
 
 def _alarms(status: ClusterStatus) -> Sequence[Alarm]:

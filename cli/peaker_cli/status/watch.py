@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -15,11 +16,12 @@ from rich.text import Text
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
-from peaker_cli.printing import console, echo
-from peaker_cli.status.command import ClusterOrAll, read_statuses
+from peaker_cli.printing import AsJson, OneOrAll, console, echo
+from peaker_cli.status.command import read_statuses
 from peaker_cli.status.document import ClusterStatus
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.rendering import render_overview, render_status, status_line
+from peaker_cli.status.verdict import status_document
 from peaker_contract.errors import PeakerError
 
 EPILOG = "Examples: peaker watch orders --env prod; peaker watch --env prod --every 30 >>watch.log"
@@ -27,21 +29,21 @@ EPILOG = "Examples: peaker watch orders --env prod; peaker watch --env prod --ev
 
 def watch_command(
     deployment: DeploymentOptions,
-    cluster: ClusterOrAll = None,
+    cluster: OneOrAll = None,
     every: Annotated[float, typer.Option(min=1.0, help="Seconds between two looks.")] = 5.0,
+    as_json: AsJson = False,
 ) -> None:
     """Show the status of CLUSTER live until Ctrl-C; where the output is no terminal, append a line per look."""
-    control = ControlPlane.of(deployment)
-    reader = StatusReader(control)
+    reader = StatusReader(ControlPlane.of(deployment))
 
     def look() -> list[ClusterStatus]:
-        return read_statuses(reader, control, cluster)
+        return read_statuses(reader, cluster)
 
     try:
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() and not as_json:
             _live(look, cluster is not None, every)
         else:
-            _append(look, every)
+            _append(look, every, as_json)
     except KeyboardInterrupt:
         return
 
@@ -62,11 +64,11 @@ def _live(look: Callable[[], list[ClusterStatus]], one: bool, every: float) -> N
         live.stop()
 
 
-def _append(look: Callable[[], list[ClusterStatus]], every: float) -> None:
+def _append(look: Callable[[], list[ClusterStatus]], every: float, as_json: bool) -> None:
     statuses = look()
     while True:
         for status in statuses:
-            echo(status_line(status))
+            echo(json.dumps(status_document(status)) if as_json else status_line(status))
         time.sleep(every)
         try:
             statuses = look()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -21,11 +20,12 @@ from peaker.domain.storage.io_findings import (
     since_boot_left_out,
 )
 from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.failures import say
-from peaker_cli.printing import console, echo
+from peaker_cli.printing import AsJson, console, echo_json, table_of
 from peaker_cli.storage.promises import parse_instance, parse_volumes
 
 EPILOG = (
@@ -62,7 +62,7 @@ def iostat_command(
     keep_first: Annotated[
         bool, typer.Option("--keep-first", help="Keep the first report: the input is of iostat -y.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what limits each device (IOPS, bandwidth, queue, neighbours, instance, application), and why.
 
@@ -86,7 +86,7 @@ def iostat_command(
         say(f"{_called(source)}: {note}")
     diagnoses = [one for one in diagnose(kept, limits) if not device or one.device in device]
     if as_json:
-        echo(json.dumps({"reports": len(kept), "devices": [_document(one) for one in diagnoses]}, indent=1))
+        echo_json({"reports": len(kept), "devices": [_document(one) for one in diagnoses]})
     else:
         _show(diagnoses, left_out=len(reports) - len(kept), kept=len(kept))
 
@@ -169,19 +169,18 @@ def style_of(verdict: Verdict) -> str:
 
 def phase_table(diagnosis: DeviceDiagnosis) -> Table:
     """Phases of one device: what limits, why, and the medians behind it."""
-    table = Table(
-        title=f"{diagnosis.device}: {diagnosis.headline}", title_justify="left", box=None, pad_edge=False
-    )
-    for name in ("reports", "verdict", "req/s", "KiB", "aqu-sz", "await ms", "%util", "why"):
-        table.add_column(name, justify="left" if name in ("verdict", "why") else "right", overflow="fold")
+    rows: list[tuple[RenderableType, ...]] = []
     for phase in diagnosis.phases:
         words = str(phase.verdict) + "".join(f", {other}" for other in phase.also)
         span = str(phase.first_report)
         if phase.last_report != phase.first_report:
             span += f"-{phase.last_report}"
         numbers = _row_numbers(phase.evidence)
-        table.add_row(span, Text(words, style=style_of(phase.verdict)), *numbers, phase.finding.reason)
-    return table
+        rows.append((span, Text(words, style=style_of(phase.verdict)), *numbers, phase.finding.reason))
+    figures = ("req/s", "KiB", "aqu-sz", "await ms", "%util")
+    title = f"{diagnosis.device}: {diagnosis.headline}"
+    columns = ("reports", "verdict", *figures, "why")
+    return table_of(columns, rows, right=("reports", *figures), title=title)
 
 
 def _row_numbers(evidence: Mapping[str, float]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.failures import say
-from peaker_cli.printing import console, echo
+from peaker_cli.printing import AsJson, console, echo_json, table_of
 from peaker_cli.storage.block_device import why_not_measurable
 from peaker_cli.storage.iostat import style_of
 from peaker_cli.storage.promises import parse_instance, parse_volumes
@@ -69,7 +68,7 @@ def knee_command(
     even_if_busy: Annotated[
         bool, typer.Option("--even-if-busy", help="Measure although others use the device.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Raise the concurrency of random 16 KiB reads until await crosses 20 and 50 ms and r/s stops growing.
 
@@ -105,7 +104,7 @@ def knee_command(
     if plot is not None:
         _plot(result, plot)
     if as_json:
-        echo(json.dumps({**result, **_judged(findings, comparison)}, indent=1))
+        echo_json({**result, **_judged(findings, comparison)})
     else:
         _show(console(), result, diagnosis, findings, comparison)
 
@@ -243,21 +242,9 @@ def _show(
 
 def _step_table(result: dict[str, Any], diagnosis: DeviceDiagnosis) -> Table:
     title = f"{result['path']} ({result['device']}): 16 KiB reads"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in (
-        "concurrency",
-        "r/s",
-        "w/s",
-        "MiB/s",
-        "await ms",
-        "iostat r_await",
-        "aqu-sz",
-        "%util",
-        "verdict",
-    ):
-        table.add_column(name, justify="left" if name == "verdict" else "right")
-    for step, judged in zip(result["steps"], diagnosis.reports, strict=True):
-        table.add_row(
+    figures = ("concurrency", "r/s", "w/s", "MiB/s", "await ms", "iostat r_await", "aqu-sz", "%util")
+    rows = (
+        (
             str(step["concurrency"]),
             f"{step['reads_per_s']:,.1f}",
             f"{step['writes_per_s']:,.1f}",
@@ -268,4 +255,6 @@ def _step_table(result: dict[str, Any], diagnosis: DeviceDiagnosis) -> Table:
             f"{step['util_percent']:.0f}",
             "" if judged.verdict is Verdict.APPLICATION_LIMITED else str(judged.verdict),
         )
-    return table
+        for step, judged in zip(result["steps"], diagnosis.reports, strict=True)
+    )
+    return table_of((*figures, "verdict"), rows, right=figures, title=title)

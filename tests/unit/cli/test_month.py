@@ -135,7 +135,9 @@ def test_a_peak_has_its_price_per_thousand_queries() -> None:
 def test_always_on_is_the_most_that_ran_at_one_time_all_month() -> None:
     other = receipt("scale_out", 1, 2, run_id="run-2", replica={"instance_id": "i-2", "built_by": "run-2"})
     found = bill(month(receipt("scale_out", 1, 1), other))
-    assert found["always_on"] == {"peak_replicas": 2, "usd": 2 * 720.0}
+    assert (found["always_on"]["peak_replicas"], found["always_on"]["usd"]) == (2, 2 * 720.0)
+    half = bill(month(receipt("scale_out", 1, 1), other, checked_since=START + timedelta(hours=360)))
+    assert half["always_on"] == {"peak_replicas": 2, "usd": 2 * 360.0, "from": "2026-11-16T00:00:00.000Z"}
 
 
 def test_what_the_instance_cannot_carry_is_wasted_by_the_hour_and_a_cheaper_setting_says_so() -> None:

@@ -14,8 +14,8 @@ from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run import run_id
 from peaker.domain.runs.run_execution import RunExecution
 from peaker_cli.runs.command import open_line
-from peaker_cli.status.rendering import run_line
 from peaker_cli.status.run_at_work import RunAtWork, run_status
+from peaker_cli.status.run_lines import run_line
 
 from tests.support.builders import orders
 from tests.support.fakes import NOON

@@ -127,7 +127,7 @@ class TestAdditionThatWaits:
         since = NOON - timedelta(minutes=9)
         alarm = Alarm("peaker-local-orders-replica-shortage", since, "1.0 > 0")
         facts = gathered(at_work=removal(NOON - timedelta(minutes=10)), alarms=(alarm,))
-        assert "an addition, since 21 Nov 11:51:00, for the lease of scale_in scale-in-orders-1" in shown(
+        assert "an addition, since 21 Nov 11:51 UTC, for the lease of scale_in scale-in-orders-1" in shown(
             facts
         )
         of_check = cluster_status(gathered(at_work=removal(NOON - timedelta(minutes=10)))).addition

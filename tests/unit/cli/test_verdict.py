@@ -40,14 +40,32 @@ OVER_BUDGET = {
 }
 FAILED_RUN = EndedRun("scale-out-orders-7", "rolled_back", NOON - timedelta(minutes=12),
                       "StartDatabase: ImageUnfit: mysql has uid 27, the donor's 112")  # fmt: skip
+OVER_LIMIT = EndedRun("scale-out-orders-9", "refused", NOON - timedelta(minutes=4),
+                      "PlanScaleOut: ScaleOutRefused: budget: 12.10 of 10.00 USD an hour", True)  # fmt: skip
+STRANGER = fleet_with(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=None))
+SOURCELESS = replace(BOTH, source=Unknown("two have its tag"))
 WELL = EndedRun("scale-out-orders-8", "succeeded", NOON - timedelta(hours=3))
 SHARED = Alarm("peaker-local-scale_out-workflow-failed", NOON, "1.0 >= 1.0", "workflow-failed")
-DEAD = Alarm("peaker-local-orders-scheduled-check-not-delivered", NOON, "1.0 >= 1.0", "event-not-delivered")
+DEAD_QUEUE = "peaker-local-orders-scheduled-check-undelivered"
+DEAD = Alarm(
+    "peaker-local-orders-scheduled-check-event-not-delivered", NOON, "1.0 >= 1.0", "event-not-delivered"
+)
 RULE = "peaker-local-orders-replica-shortage"
 
 
 def quiet(**changes: Any) -> Any:
     return cluster_status(gathered(**{"fleet": BOTH, "report": QUIET, "last_run": WELL, **changes}))
+
+
+def holds() -> RunAtWork:
+    """A lease whose holder no execution began."""
+    return replace(removal(NOON - timedelta(minutes=1)), execution=Unknown("no execution began it"))
+
+
+def builds() -> RunAtWork:
+    """A scale_out at work."""
+    found = removal(NOON - timedelta(minutes=10))
+    return replace(found, lease=replace(found.lease, run_id="scale-out-orders-9", operation="scale_out"))
 
 
 def ended(by_roll_back: bool) -> RunAtWork:
@@ -74,28 +92,48 @@ def test_a_cluster_without_trouble_is_ok_and_names_its_last_run() -> None:
         ({"at_work": ended(by_roll_back=True)}, Word.WAITING, "roll_back undoes it", "abort-run",
          "peaker watch orders"),
         ({"paused_rules": (RULE,)}, Word.PAUSED, f"disabled by hand: {RULE}", "stop-everything",
-         f"aws events enable-rule --name {RULE}"),
+         "peaker resume orders"),
         ({"load": Known(190.0, NOON)}, Word.SHORT, "the load 190 is 30 above the capacity of 160", "replica-shortage",
-         "peaker plan orders"),
+         "peaker scale-out orders"),
         ({"report": MISSING}, Word.SHORT, "1 of 3 replicas are missing, and no run builds them", "replica-shortage",
-         "peaker plan orders"),
+         "peaker scale-out orders"),
         ({"fleet": NONE_SERVES}, Word.SHORT, "0 of at least 1 replicas serve", "empty-read-endpoint",
          "peaker doctor orders"),
-        ({"alarms": (DEAD,)}, Word.FAILED, DEAD.name, "event-not-delivered", "peaker runs orders"),
+        ({"alarms": (DEAD,)}, Word.FAILED, f"a message lies in {DEAD_QUEUE}", "event-not-delivered",
+         f'aws sqs receive-message --message-attribute-names All --queue-url "$(aws sqs get-queue-url '
+         f'--queue-name {DEAD_QUEUE} --query QueueUrl --output text)"'),
         ({"alarms": (SHARED,)}, Word.FAILED, SHARED.name, "workflow-failed", "peaker runs orders"),
         ({"load": Unknown("no point for 20 min")}, Word.FAILED, "the load is unknown: no point for 20 min",
          "forecast-degraded", "peaker doctor orders"),
         ({"alarms": Unknown("cloudwatch:DescribeAlarms: Throttling")}, Word.UNKNOWN, "Throttling", "invocation-failed",
-         "peaker doctor orders"),
+         "peaker watch orders"),
         ({"fleet": UNHEARD}, Word.UNKNOWN, "who serves unknown: elbv2:DescribeTargetHealth: Throttling",
+         "invocation-failed", "peaker watch orders"),
+        ({"alarms": Unknown("cloudwatch:DescribeAlarms: AccessDenied")}, Word.UNKNOWN, "AccessDenied",
          "invocation-failed", "peaker doctor orders"),
         ({"at_work": removal(NOON - timedelta(minutes=10)), "report": REPORT}, Word.WAITING,
          "for the lease of scale_in scale-in-orders-1", "replica-shortage", "peaker watch orders"),
         ({"fleet": SICK, "load": Known(60.0, NOON)}, Word.FAILED, f"{PEAK} does not serve", "empty-read-endpoint",
-         "peaker doctor orders"),
+         f"peaker retire orders {PEAK}"),
         ({"report": None}, Word.FAILED, "no forecast: forecast_load has not run yet", "forecast-stale",
          "peaker doctor orders"),
         ({"report": LATE}, Word.FAILED, "no forecast for 2 h 00 min", "forecast-stale", "peaker doctor orders"),
+        ({"report": LATE, "paused_rules": ("peaker-local-orders-forecast",)}, Word.FAILED, "its rule is disabled",
+         "forecast-stale", "peaker resume orders"),
+        ({"report": MISSING, "last_run": OVER_LIMIT}, Word.SHORT, "was refused: PlanScaleOut: ScaleOutRefused: budget",
+         "replica-shortage", "peaker scale-out orders --above-limits --reason TEXT"),
+        ({"report": MISSING, "last_run": replace(OVER_LIMIT, refused_by_limits=False)}, Word.SHORT, "was refused",
+         "replica-shortage", "peaker plan orders"),
+        ({"report": {**MISSING, "observing": True, "observation": "mode observe"}}, Word.SHORT,
+         "Peaker only observes: mode observe", "replica-shortage", "peaker plan orders"),
+        ({"load": Known(190.0, NOON), "at_work": builds()}, Word.SHORT, "scale-out-orders-9 builds", "replica-shortage",
+         "peaker watch orders"),
+        ({"at_work": holds()}, Word.WAITING, "scale-in-orders-1 holds the lease until 21 Nov 18:00 UTC", "abort-run",
+         "peaker watch orders"),
+        ({"fleet": STRANGER}, Word.FAILED, f"{PEAK} has the tags of a peak replica, and no run made it",
+         "undo-incomplete", "peaker doctor orders"),
+        ({"fleet": SOURCELESS}, Word.FAILED, "the source is unknown: two have its tag", "workflow-failed",
+         "peaker doctor orders"),
         ({"report": OVER_BUDGET}, Word.FAILED, "a third would cost 12.10 of 10.00 USD/h", "rules-cannot-be-met",
          "peaker plan orders"),
     ],

@@ -17,7 +17,14 @@ from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.forecasting.forecaster import LATE_SECONDS
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.needed_replicas import DecisionInputs, Need, Outlook, load_text, need_of
+from peaker.domain.planning.needed_replicas import (
+    DecisionInputs,
+    FleetCounts,
+    Need,
+    Outlook,
+    load_text,
+    need_of,
+)
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES, ScalingPolicy, keep_seconds, replicas_for
 from peaker.domain.planning.taken_reads import Uncovered, kept_for_reads, uncovered_load
 
@@ -148,12 +155,13 @@ def _scale_in(outlook: Outlook, need: Need, state: CheckState, low_checks: int) 
     inputs, policy = outlook.inputs, outlook.policy
     serving = inputs.fleet.serving or 0
     if serving <= policy.min_replicas:
-        return _none(Outcome.HOLD, f"{serving} replicas serve, as needed by {need.by}", need, state)
+        return _none(Outcome.HOLD, f"{_serving_text(inputs.fleet)}, as needed by {need.by}", need, state)
     if objection := _objection(outlook, state):
         return _none(Outcome.HOLD, f"no scale-in: {objection}", need, state)
     keep, why = max(_keep(outlook, need), kept_for_reads(inputs.fleet, need), key=lambda one: one[0])
     if serving <= keep:
-        return _none(Outcome.HOLD, f"{serving} replicas serve, as needed by {why}", need, state)
+        needed = f"as needed by {why}" if keep == serving else f"and none may go: {keep} are kept ({why})"
+        return _none(Outcome.HOLD, f"{_serving_text(inputs.fleet)}, {needed}", need, state)
     checks_needed = policy.low_checks_needed
     if outlook.is_reactive:
         checks_needed = _patient_checks(outlook)
@@ -172,6 +180,13 @@ def _scale_in(outlook: Outlook, need: Need, state: CheckState, low_checks: int) 
     return _decision(
         Action.SCALE_IN, Outcome.ACT, reason, need, replace(state, low_checks=left), surplus=surplus
     )
+
+
+def _serving_text(fleet: FleetCounts) -> str:
+    """Says how many serve, and how many are on their way: a load may need both."""
+    serve = "1 replica serves" if fleet.serving == 1 else f"{fleet.serving or 0} replicas serve"
+    built = "1 is being built" if fleet.building == 1 else f"{fleet.building} are being built"
+    return f"{serve} and {built}" if fleet.building else serve
 
 
 def _patient_checks(outlook: Outlook) -> int:

@@ -132,6 +132,12 @@ def test_replicas_being_built_count_as_coming() -> None:
     assert check(known_now(), rising).shortage == 1
 
 
+def test_a_load_that_those_who_serve_cannot_take_alone_is_not_said_to_be_theirs() -> None:
+    """One serves at 100 each and one is being built: the load of 150 takes both."""
+    at_work = check(known_now(load=150.0, serving=1, building=1), forecast(150.0))
+    assert at_work.reason == "1 replica serves and 1 is being built, as needed by the load of 150 now"
+
+
 def test_the_ceiling_limits_the_shortage_and_says_so() -> None:
     decision = check(known_now(load=150.0), forecast(900.0))
     assert (decision.required, decision.shortage) == (6, 4)

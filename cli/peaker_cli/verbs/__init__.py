@@ -1,0 +1,1 @@
+"""`peaker scale-out`, `scale-in`, `retire`, `abort`, `pause` and `resume`: each shows what it will do, asks, acts."""

@@ -1,0 +1,156 @@
+"""A verb starts its workflow once, asks before it acts, and takes a run by the end of its name."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any, cast
+
+import pytest
+import typer
+from botocore.exceptions import ClientError
+from peaker_cli.asking import agree
+from peaker_cli.control_plane import ControlPlane, Execution
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.runs.named_run import named_run
+from peaker_cli.runs.plan import refused_text
+from peaker_cli.verbs.start import checked, start_once
+
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:peaker-prod-scale_out"
+ORDER = {"cluster": "orders"}
+REFUSED = {"outcome": "refused", "error": "LeaseHeld", "reason": "another run is at work"}
+
+
+class Workflows:
+    """Step Functions as it takes names: the same name again is the same execution while it runs, else refused."""
+
+    def __init__(self) -> None:
+        self.executions: dict[str, Execution] = {}
+
+    def start(self, workflow: str, request: Any, name: str) -> str:
+        arn = f"{MACHINE.replace(':stateMachine:', ':execution:')}:{name}"
+        if arn in self.executions and self.executions[arn].ended:
+            raise ClientError({"Error": {"Code": "ExecutionAlreadyExists"}}, "StartExecution")
+        self.executions[arn] = Execution(arn, "RUNNING", None, None)
+        return arn
+
+    def state_machine_arn(self, workflow: str) -> str:
+        return MACHINE
+
+    def describe(self, arn: str) -> Execution:
+        return self.executions[arn]
+
+    def end(self, arn: str, status: str, output: Any = None) -> None:
+        failure = ("ScaleOutRolledBack", "AttachVolumes: Throttled") if status == "FAILED" else None
+        self.executions[arn] = Execution(arn, status, output, failure)
+
+
+def begun(workflows: Workflows, *seen: str, **order: Any) -> str:
+    return start_once(cast(ControlPlane, workflows), "scale_out", {**ORDER, **order}, list(seen))
+
+
+def test_the_same_order_twice_is_one_execution_also_when_it_has_ended_meanwhile() -> None:
+    workflows = Workflows()
+    first = begun(workflows, "scale-out-orders-1")
+    assert begun(workflows, "scale-out-orders-1") == first
+    workflows.end(first, "SUCCEEDED", {})
+    assert begun(workflows, "scale-out-orders-1") == first
+
+
+def test_another_order_and_the_same_one_after_another_run_are_executions_of_their_own() -> None:
+    workflows = Workflows()
+    made = {
+        begun(workflows, "scale-out-orders-1"),
+        begun(workflows, "scale-out-orders-2"),
+        begun(workflows, "scale-out-orders-1", count=2),
+    }
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize(("status", "output"), [("SUCCEEDED", REFUSED), ("FAILED", None)])
+def test_an_order_that_left_no_run_may_be_given_again(status: str, output: Any) -> None:
+    workflows = Workflows()
+    first = begun(workflows)
+    workflows.end(first, status, output)
+    assert begun(workflows) == f"{first.removesuffix('-1')}-2"
+
+
+def test_where_nobody_can_be_asked_the_line_to_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/peaker", "scale-out", "orders", "--reason", "the sale"])
+    with pytest.raises(
+        ControlPlaneError, match=r"nothing was done.*peaker scale-out orders --reason 'the sale' --yes"
+    ):
+        agree("Start?", yes=False)
+    agree("Start?", yes=True)
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "typed"),
+    [
+        ("scale_out", {"cluster": "Orders!"}, "CLUSTER"),
+        ("scale_out", {"cluster": "orders", "count": 0}, "--count"),
+        ("scale_out", {"cluster": "orders", "above_limits": True}, "--reason"),
+        ("scale_out", {"cluster": "orders", "reason": "a\x1bb"}, "--reason"),
+        ("scale_in", {"cluster": "orders", "replica": "i-12"}, "INSTANCE"),
+    ],
+)
+def test_a_wrong_input_names_what_was_typed_wrongly(
+    operation: Any, given: dict[str, Any], typed: str
+) -> None:
+    with pytest.raises(typer.BadParameter) as refused:
+        checked(operation, **given)
+    assert refused.value.param_hint == typed
+
+
+def test_the_input_has_what_was_given_and_nothing_else() -> None:
+    assert checked("scale_out", cluster="orders", count=None, above_limits=False, reason=None) == ORDER
+
+
+def test_a_plan_that_would_change_nothing_says_why() -> None:
+    refusals = [{"code": "budget", "reason": "12.10 of 10.00 USD an hour"}]
+    assert refused_text({"refusals": refusals}) == "budget: 12.10 of 10.00 USD an hour"
+    assert refused_text({"refusals": []}) == ""
+    assert refused_text({"replicas": [], "text": "would take none away: no peak replica"}) == (
+        "would take none away: no peak replica"
+    )
+    assert refused_text({"replicas": ["i-1"], "text": "would park i-1"}) == ""
+
+
+class Runs:
+    """The ledger's index of two clusters."""
+
+    IDS = ("scale-out-orders-20261121T014000-aaaaaaaaaa", "scale-in-orders-20261121T054000-bbbbbbbbba")
+
+    def runs(self, cluster: str, limit: int) -> list[dict[str, Any]]:
+        ids = [*self.IDS, f"{self.IDS[1]}-2"] if cluster == "orders" else []
+        return [{"run_id": one, "sk": f"run#{one.split('-')[3]}#{one}"} for one in ids][::-1][:limit]
+
+
+@pytest.mark.parametrize(("text", "meant"), [("last", 1), ("aaa", 0), ("bbbba", 1), (Runs.IDS[0], 0)])
+def test_a_run_is_named_by_its_end_or_as_the_last_one(text: str, meant: int) -> None:
+    assert named_run(cast(ControlPlane, Runs()), ["carts", "orders"], text) == Runs.IDS[meant]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("zzz", "no run of orders ends in 'zzz'"), ("", "no run of orders"), ("a", "is the end of")],
+)
+def test_a_name_that_no_run_or_more_than_one_has_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ControlPlaneError, match=said):
+        named_run(cast(ControlPlane, Runs()), ["orders"], text)
+
+
+def test_a_run_at_work_that_has_no_row_yet_is_the_last_one() -> None:
+    assert (
+        named_run(cast(ControlPlane, Runs()), ["orders"], "last", ["scale-out-orders-x"])
+        == "scale-out-orders-x"
+    )
+
+
+def test_the_order_is_what_the_console_takes() -> None:
+    assert json.loads(json.dumps(checked("scale_in", cluster="orders", replica="i-0123456789abcdef0"))) == {
+        "cluster": "orders",
+        "replica": "i-0123456789abcdef0",
+    }
