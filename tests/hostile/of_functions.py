@@ -32,7 +32,8 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunPart, StepRow
 from peaker.domain.runs.run import ExecutionRequest, StoppedExecution
 from peaker.domain.storage import storage_judgement
-from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
+from peaker.domain.storage.iostat_columns import IostatFormatError
+from peaker.domain.storage.iostat_text import read_iostat
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 from peaker.domain.storage.set_manifest import stacks_of
 from peaker.ports.bundle import ForecastPorts

@@ -1,4 +1,4 @@
-"""`peaker iostat` names the limit of each device, from the output of iostat -x."""
+"""`peaker iostat` names the limit of each device, from the output of iostat -x of any version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from peaker.domain.storage.io_findings import (
     Verdict,
     since_boot_left_out,
 )
-from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
+from peaker.domain.storage.iostat_columns import IostatFormatError
+from peaker.domain.storage.iostat_text import read_iostat
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -66,8 +67,8 @@ def iostat_command(
 ) -> None:
     """Say what limits each device (IOPS, bandwidth, queue, neighbours, instance, application), and why.
 
-    Reads text with its headings, of old and new versions, and JSON. %util is shown and decides nothing; svctm is used
-    where the input has it.
+    Reads the text of old and new versions, also cut out with grep or copied from a page or mail, and JSON. %util is
+    shown and decides nothing; svctm is used where the input has it.
     """
     limits = Limits(volumes=parse_volumes(volume or ()), instance=parse_instance(instance))
     try:

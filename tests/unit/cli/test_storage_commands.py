@@ -98,19 +98,6 @@ def test_iostat_judges_the_device_that_is_whole_beside_one_that_lacks_columns() 
     assert (alone.exit_code, alone.stdout) == (1, "")
 
 
-@pytest.mark.parametrize(
-    "mailed",
-    [
-        "> Device r/s rkB/s aqu-sz\n> sda 1.0 2.0 0.5\n",
-        "Device r/s w/s rkB/s\nwkB/s await aqu-sz\nsda 1.0 2.0 3.0\n4.0 5.0 0.5\n",
-    ],
-)
-def test_iostat_says_of_lines_that_mail_changed_that_they_are_not_as_printed(mailed: str) -> None:
-    result = run(app, ["iostat", "-"], input=mailed)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "as printed" in result.stderr
-
-
 def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> None:
     path = tmp_path / "night.txt"
     path.write_text("Device r/s w/s rkB/s wkB/s aqu-sz\nsda 1 2 3 4\n")

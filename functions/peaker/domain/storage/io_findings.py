@@ -31,6 +31,7 @@ class DeviceLoad:
     merged_writes_per_s: float | None = None
     svctm_ms: float | None = None
     util_percent: float | None = None
+    line: int | None = None
 
     @property
     def mib_per_s(self) -> float:

@@ -1,57 +1,46 @@
-"""Reads what `iostat -x` prints, text with its headings or JSON, and names the line of what it cannot read.
+"""Reads what `iostat -x` printed: sysstat 7 to 12, text and JSON, whole or cut out of a page or with grep.
 
-Columns of sysstat 7 to 12 are known: amounts in sectors, kB or MB; waits of all requests or of reads and writes. So are
-`-h`, `-s`, `-t`, `-N` and `-z`, decimal commas, and rows that were cut out with grep below one heading.
+What mail does to it is taken back: quote marks, `# ` before every line, quoted-printable, lines that were wrapped.
+JSON that sysstat did not close, or that has a lone comma, is read as far as its reports are whole; amounts that it gave
+in sectors are halved, and a row that lacks columns leaves its device unknown in that report: `notes` says both.
+
+Understood beside the plain form: sectors, kB and MB columns; headings whose columns have run into each other
+(`wrqm/sr/sw/s`); heading and rows on one line; rows without any heading, whose layout follows from their number
+of columns and whose unit follows from request size times rate; decimal commas; `-h`, `-s`, `-t`, `-N`, `-z`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import quopri
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from peaker.domain.decoding import MISFITS
-from peaker.domain.storage.io_findings import CpuShares, DeviceLoad, IostatReport
+from peaker.domain.storage.io_findings import CpuShares, IostatReport
+from peaker.domain.storage.iostat_columns import (
+    Columns,
+    IostatFormatError,
+    Row,
+    device_load,
+    guess_columns,
+    heading_position,
+    is_column,
+    is_number,
+    number_in,
+    sectors_as_kib,
+    split_columns,
+)
 
-Row = dict[str, float | None]
-
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?[kKMGTP%]?|nan|inf)")
-_KIB_OF_SUFFIX = {"k": 1.0, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
-_KIB_OF_UNIT = {"sec": 0.5, "kB": 1.0, "MB": 1024.0}
-_LONGEST_REASON = 500
-
-
-class IostatFormatError(ValueError):
-    """The input is not the output of `iostat -x`. Carries the line (counted from 1) where that showed."""
-
-    def __init__(self, line: int, message: str) -> None:
-        self.line = line
-        self.message = message if len(message) <= _LONGEST_REASON else f"{message[:_LONGEST_REASON]}..."
-        super().__init__(f"line {line}: {self.message}")
-
-
-@dataclass(frozen=True)
-class IostatText:
-    """The complete reports of an input, the damage that ended them, and what is unknown or was corrected by device."""
-
-    reports: tuple[IostatReport, ...]
-    damage: IostatFormatError | None = None
-    notes: tuple[str, ...] = ()
-
-
-def read_iostat(text: str) -> IostatText:
-    """Reads the reports in the order printed, numbered from 1; of a damaged text those before the damage.
-
-    Raises IostatFormatError when there is not one complete report.
-    """
-    found = _read_json(text) if text.lstrip()[:1] == "{" else _TextReader().read(text)
-    if not found.reports:
-        nothing = "no report of iostat -x in the input, with its lines as printed (run: iostat -x -y 5 12)"
-        raise found.damage or IostatFormatError(max(1, len(text.splitlines())), nothing)
-    return found
+_STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
+_NEXT_ENTRY = re.compile(r"[\s,]*\{")
+_QUOTED = re.compile(r"(?:>+[ \t]?)+")
+_TOO_SHORT_FOR_A_ROW = 4
+_SECTORS = "amounts came in sectors (sysstat 12.1.2 to 12.2.0) and are taken from rate x request size"
 
 
 @dataclass
@@ -60,60 +49,114 @@ class _Draft:
 
     rows: dict[str, Row] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
-    headings: set[tuple[str, ...]] = field(default_factory=set)
+    headings: set[Columns] = field(default_factory=set)
     cpu: CpuShares | None = None
     first_of_run: bool = False
+    ended: bool = False
 
-    def report(self, number: int, notes: dict[str, str]) -> IostatReport:
-        """A device that lacks columns is left out and noted. Raises IostatFormatError when all are."""
-        loads, lacks = [], None
-        for name, row in self.rows.items():
-            if _has_sectors_as_kib(row):
-                notes[name] = f"amounts of {name} came in sectors under the name of KiB and were halved"
-                row |= {key: value / 2 for key, value in row.items() if "kB/s" in key and value}
+
+@dataclass(frozen=True)
+class IostatText:
+    """The complete reports of an input, and what is wrong with the rest of it, if something is."""
+
+    reports: tuple[IostatReport, ...]
+    damage: IostatFormatError | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Reports:
+    """The reports that were made so far, the rows that none could be made of, and what was mended."""
+
+    made: list[IostatReport] = field(default_factory=list)
+    misfits: list[IostatFormatError] = field(default_factory=list)
+    mended: Counter[str] = field(default_factory=Counter)
+
+    def add(self, draft: _Draft) -> None:
+        loads = []
+        for name, row in draft.rows.items():
             try:
-                loads.append(_device_load(name, row, self.lines.get(name, 1)))
+                loads.append(device_load(name, row, draft.lines.get(name)))
             except IostatFormatError as error:
-                lacks = lacks or error
-                notes[name] = (
-                    f"{error.message.split(':')[0]}: unknown in such reports, the last one is {number}"
-                )
-        if lacks is not None and not loads:
-            raise lacks
-        return IostatReport(number, tuple(loads), self.cpu, self.first_of_run)
+                self.misfits.append(error)
+        self.made.append(IostatReport(len(self.made) + 1, tuple(loads), draft.cpu, draft.first_of_run))
+
+    def as_text(self, damage: IostatFormatError | None) -> IostatText:
+        """Where no row at all is whole, the input is of something else, and the first misfit says so."""
+        if self.misfits and not any(report.devices for report in self.made):
+            return IostatText((), self.misfits[0])
+        unknown = Counter(one.message.split(":")[0] for one in self.misfits)
+        of = len(self.made)
+        notes = [f"{what}: unknown in {count} of {of} reports" for what, count in unknown.items()]
+        notes += [f"{what}, in {count} of {of} reports" for what, count in self.mended.items() if count]
+        return IostatText(tuple(self.made), damage, tuple(notes))
+
+
+def parse_iostat(text: str) -> tuple[IostatReport, ...]:
+    """All reports in the order printed, numbered from 1. Raises IostatFormatError; never returns nothing."""
+    found = read_iostat(text)
+    if found.damage is not None:
+        raise found.damage
+    return found.reports
+
+
+def read_iostat(text: str) -> IostatText:
+    """The reports before the first damage: a file that was cut or overwritten keeps what it had up to there.
+
+    Raises IostatFormatError when there is not one complete report; never returns nothing.
+    """
+    found = _read_json(text) if text.lstrip()[:1] == "{" else _TextReader().read(text)
+    if not found.reports and found.damage is not None:
+        raise found.damage
+    if not found.reports:
+        raise IostatFormatError(
+            max(1, len(text.splitlines())), "no report of iostat -x in the input (run: iostat -x -y 5 12)"
+        )
+    return found
 
 
 class _TextReader:
     """Goes through the lines once and cuts them into reports."""
 
     def __init__(self) -> None:
-        self._columns: tuple[str, ...] = ()
+        self._columns: Columns = ()
         self._name_last = False
-        self._cpu_columns: tuple[str, ...] = ()
+        self._cpu_columns: Columns = ()
         self._draft = _Draft(first_of_run=True)
-        self._reports: list[IostatReport] = []
-        self._notes: dict[str, str] = {}
+        self._drafts: list[_Draft] = []
 
     def read(self, text: str) -> IostatText:
         """Stops at the first line that is damaged; the report that it is in is not complete."""
-        lines = text.splitlines()
+        damage: IostatFormatError | None = None
+        lines = _as_printed(text.splitlines())
         try:
-            for line, content in enumerate(lines, 1):
-                self._read_line(line, content.split())
-            if self._is_cut(text):
-                raise IostatFormatError(len(lines), "the input ends inside a report (was it cut?)")
-            self._close()
+            for line, tokens in _unwrapped(lines):
+                self._read_line(line, tokens)
         except IostatFormatError as error:
-            return IostatText(tuple(self._reports), error, tuple(self._notes.values()))
-        return IostatText(tuple(self._reports), None, tuple(self._notes.values()))
+            damage = error
+        if damage is None and self._is_cut(text, lines):
+            damage = IostatFormatError(len(lines), "the input ends inside a report (was it cut?)")
+        if damage is None or self._draft.ended:
+            self._close()
+        reports = _Reports()
+        for draft in self._drafts:
+            reports.add(draft)
+        return reports.as_text(damage)
 
-    def _is_cut(self, text: str) -> bool:
-        """iostat ends each report with an empty line; without it, one with fewer devices than before is cut."""
-        if not self._reports or text.endswith(("\n\n", "\n\r\n")):
+    def _is_cut(self, text: str, lines: Sequence[str]) -> bool:
+        """iostat ends each report with an empty line; without it, what is less than the report before is cut."""
+        if not self._drafts or text.endswith(("\n\n", "\n\r\n")):
             return False
-        return self._draft.rows.keys() < {load.device for load in self._reports[-1].devices}
+        last, before = self._draft.rows, self._drafts[-1].rows
+        if last and last.keys() < before.keys():
+            return True
+        name, *numbers = lines[-1].split() or [""]
+        unfinished = bool(name) and name not in last and any(one.startswith(name) for one in before)
+        return not text.endswith("\n") and unfinished and all(map(is_number, numbers))
 
     def _read_line(self, line: int, tokens: list[str]) -> None:
+        if not tokens:
+            self._draft.ended = bool(self._draft.rows)
         if not tokens or tokens[0].startswith("#"):
             return
         if tokens[0] == "Linux":
@@ -122,91 +165,164 @@ class _TextReader:
             self._columns = ()
         elif tokens[0] == "avg-cpu:":
             self._cpu_columns = tuple(token.lstrip("%") for token in tokens[1:])
-        elif self._cpu_columns and len(tokens) == len(self._cpu_columns) and all(map(_is_number, tokens)):
+        elif self._cpu_columns and len(tokens) == len(self._cpu_columns) and all(map(is_number, tokens)):
             self._read_cpu(tokens)
-        elif _is_heading(tokens):
-            self._read_heading(line, tokens)
-        elif self._columns:
+        elif (at := heading_position(tokens)) is not None:
+            self._read_heading(line, tokens, at)
+        else:
             self._read_row(line, tokens)
 
     def _read_cpu(self, tokens: Sequence[str]) -> None:
         if self._draft.rows:
             self._close()
-        named = zip(self._cpu_columns, tokens, strict=True)
-        self._draft.cpu = _cpu({name: _number_in(name, token) or 0.0 for name, token in named})
+        shares = {
+            name: number_in(name, token) or 0.0 for name, token in zip(self._cpu_columns, tokens, strict=True)
+        }
+        self._draft.cpu = _cpu(shares)
         self._cpu_columns = ()
 
-    def _read_heading(self, line: int, tokens: list[str]) -> None:
-        self._name_last = tokens[-1] == "Device"
-        self._columns = tuple(tokens[:-1] if self._name_last else tokens[1:])
+    def _read_heading(self, line: int, tokens: list[str], at: int) -> None:
+        self._name_last = at == len(tokens) - 1 and at > 0
+        following = tokens[:at] if self._name_last else tokens[at + 1 :]
+        numbers = [index for index, token in enumerate(following) if is_number(token)]
+        end = numbers[0] - 1 if numbers else len(following)
+        self._columns = tuple(name for token in following[:end] for name in split_columns(token))
         if not {"kB_read/s", "MB_read/s", "Blk_read/s"}.isdisjoint(self._columns):
-            self._close()
             raise IostatFormatError(
                 line, "iostat ran without -x: no waiting times, no queue (run: iostat -x)"
             )
         if self._columns in self._draft.headings:
             self._close()
         self._draft.headings.add(self._columns)
+        width = len(self._columns) + 1
+        rest = following[end:]
+        for start in range(0, len(rest), width):
+            if not self._row_follows(rest[start : start + width]):
+                break
+            self._read_row(line, rest[start : start + width])
+
+    def _row_follows(self, tokens: Sequence[str]) -> bool:
+        """Tells whether a row follows: on a line shared with a heading, prose may follow the rows."""
+        return len(tokens) > 1 and not is_number(tokens[0]) and is_number(tokens[1])
 
     def _read_row(self, line: int, tokens: list[str]) -> None:
         name, numbers = (tokens[-1], tokens[:-1]) if self._name_last else (tokens[0], tokens[1:])
-        if _is_number(name) or not numbers or not all(map(_is_number, numbers)):
+        if is_number(name) or len(numbers) < _TOO_SHORT_FOR_A_ROW or not all(map(is_number, numbers)):
             return
-        if len(self._columns) != len(numbers):
+        columns = self._columns or guess_columns(line, name, numbers)
+        if len(columns) != len(numbers):
             raise IostatFormatError(
                 line,
-                f"the row of {name} has {len(numbers)} numbers, its heading names {len(self._columns)} columns",
+                f"the row of {name} has {len(numbers)} numbers, its heading names {len(columns)} columns",
             )
-        named = zip(self._columns, numbers, strict=True)
-        values = {column: _number_in(column, token) for column, token in named}
+        values = {column: number_in(column, token) for column, token in zip(columns, numbers, strict=True)}
         known = self._draft.rows.get(name)
         if known is not None and not known.keys().isdisjoint(values):
             self._close()
             self._draft.headings.add(self._columns)
         self._draft.rows.setdefault(name, {}).update(values)
         self._draft.lines.setdefault(name, line)
+        self._draft.ended = False
 
     def _close(self) -> None:
         if self._draft.rows:
-            self._reports.append(self._draft.report(len(self._reports) + 1, self._notes))
+            self._drafts.append(self._draft)
             self._draft = _Draft()
 
 
-def _is_heading(tokens: Sequence[str]) -> bool:
-    named = tokens[0].rstrip(":") == "Device" or tokens[-1] == "Device"
-    return named and any(token.endswith("/s") for token in tokens)
+def _as_printed(lines: list[str]) -> list[str]:
+    """The lines without what mail put around them; each stays under its number."""
+    text = [line for line in lines if line.strip()]
+    if text and all(line.startswith("#") for line in text):
+        lines = [line.lstrip("#").removeprefix(" ") for line in lines]
+    if any(line.startswith(">") for line in text):
+        lines = [_QUOTED.sub("", line, count=1) if line.startswith(">") else line for line in lines]
+    if any(line.endswith("=") for line in text):
+        lines = _decoded(lines)
+    return lines
 
 
-def _is_number(token: str) -> bool:
-    return _NUMBER.fullmatch(token) is not None
+def _decoded(lines: Sequence[str]) -> list[str]:
+    """Quoted-printable: a line that ends with `=` goes on in the next one, which is left empty as a comment."""
+    plain: list[str] = []
+    open_from: int | None = None
+    for line in lines:
+        goes_on, body = line.endswith("="), line.removesuffix("=")
+        decoded = quopri.decodestring(body.encode("utf-8", "replace")).decode("utf-8", "replace")
+        if open_from is None:
+            plain.append(decoded)
+        else:
+            plain[open_from] += decoded
+            plain.append("#")
+        open_from = (len(plain) - 1 if open_from is None else open_from) if goes_on else None
+    return plain
 
 
-def _number_in(column: str, token: str) -> float | None:
-    """A printed number; `-h` adds units, which stand for KiB whatever the column is called. None for nan."""
-    suffix = token[-1]
-    value = float(token.rstrip("kKMGTP%").replace(",", "."))
-    if not math.isfinite(value):
-        return None
-    if suffix in _KIB_OF_SUFFIX:
-        return value * _KIB_OF_SUFFIX[suffix] / (1024.0 if "MB/s" in column else 1.0)
-    return value
+def _unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The words of each line with its number; headings and rows that were wrapped are joined."""
+    held, width = (1, list[str]()), 0
+    for line, content in enumerate(lines, 1):
+        tokens = [token for token in content.split() if token != "|"]
+        if tokens and _goes_on(held[1], tokens, width):
+            held[1].extend(tokens)
+        else:
+            yield held
+            held = (line, tokens)
+        if held[1] and heading_position(held[1]) == 0:
+            width = sum(len(split_columns(token)) for token in held[1][1:])
+    yield held
+
+
+def _goes_on(before: Sequence[str], tokens: Sequence[str], width: int) -> bool:
+    """Tells whether a line is the rest of the one before: names after a heading's, or the numbers that a row lacks."""
+    if not before:
+        return False
+    if heading_position(before) == 0:
+        return all(map(is_column, [*before[1:], *tokens]))
+    numbers = before[1:]
+    if is_number(before[0]) or not all(map(is_number, [*numbers, *tokens])):
+        return False
+    return len(numbers) < width and len(numbers) + len(tokens) <= width
 
 
 def _read_json(text: str) -> IostatText:
-    reports: list[IostatReport] = []
-    notes: dict[str, str] = {}
     try:
-        for host in json.loads(text)["sysstat"]["hosts"]:
-            for index, entry in enumerate(host["statistics"]):
-                reports.append(_json_draft(index == 0, entry).report(len(reports) + 1, notes))
+        hosts = json.loads(text)["sysstat"]["hosts"]
+        entries = [(index == 0, entry) for host in hosts for index, entry in enumerate(host["statistics"])]
     except json.JSONDecodeError as error:
-        raise IostatFormatError(error.lineno, f"not JSON: {error.msg} (was iostat killed?)") from error
-    except IostatFormatError:
-        raise
+        damage = IostatFormatError(error.lineno, f"not JSON: {error.msg} (was iostat killed?)")
+        return _json_reports(_complete_entries(text), damage)
     except MISFITS as error:
-        wrong = f"report {len(reports) + 1} of the document is not of iostat -x -o JSON: {error!r}"
-        raise IostatFormatError(1, wrong) from error
-    return IostatText(tuple(reports), None, tuple(notes.values()))
+        raise IostatFormatError(1, f"JSON, but not of iostat -x -o JSON: {error!r}") from error
+    return _json_reports(entries, None)
+
+
+def _complete_entries(text: str) -> Iterator[tuple[bool, Any]]:
+    """The reports of a document that is cut or damaged, as far as each is whole; with each, whether it is the first."""
+    decoder = json.JSONDecoder()
+    for start in _STATISTICS.finditer(text):
+        at, first = start.end(), True
+        while (begin := _NEXT_ENTRY.match(text, at)) is not None:
+            try:
+                entry, at = decoder.raw_decode(text, begin.end() - 1)
+            except (ValueError, RecursionError):
+                return
+            yield first, entry
+            first = False
+
+
+def _json_reports(entries: Iterable[tuple[bool, Any]], damage: IostatFormatError | None) -> IostatText:
+    reports = _Reports()
+    try:
+        for first, entry in entries:
+            draft = _json_draft(first, entry)
+            mended = [sectors_as_kib(row) for row in draft.rows.values()]
+            reports.mended[_SECTORS] += any(mended)
+            reports.add(draft)
+    except MISFITS as error:
+        wrong = f"report {len(reports.made) + 1} of the document is not of iostat -x -o JSON: {error!r}"
+        damage = IostatFormatError(1, wrong)
+    return reports.as_text(damage)
 
 
 def _json_draft(first: bool, entry: Mapping[str, Any]) -> _Draft:
@@ -214,8 +330,8 @@ def _json_draft(first: bool, entry: Mapping[str, Any]) -> _Draft:
     if "avg-cpu" in entry:
         draft.cpu = _cpu({name: float(value) for name, value in entry["avg-cpu"].items()})
     for disk in entry.get("disk", ()):
-        columns = (key for key in disk if key != "disk_device")
-        draft.rows[str(disk["disk_device"])] = {_json_column(key): _json_value(disk[key]) for key in columns}
+        name = str(disk["disk_device"])
+        draft.rows[name] = {_json_column(key): _json_value(disk[key]) for key in disk if key != "disk_device"}
     return draft
 
 
@@ -231,70 +347,3 @@ def _json_value(value: Any) -> float | None:
 
 def _cpu(shares: Mapping[str, float]) -> CpuShares:
     return CpuShares(iowait=shares.get("iowait", 0.0), idle=shares.get("idle", 0.0))
-
-
-def _device_load(name: str, row: Row, line: int) -> DeviceLoad:
-    """One device's row in common units. Raises IostatFormatError when it lacks rate, amount or queue."""
-    queue = row.get("aqu-sz", row.get("avgqu-sz"))
-    reads, writes = row.get("r/s"), row.get("w/s")
-    requests = row.get("tps") if reads is None or writes is None else reads + writes
-    kib = _kib_per_s(row)
-    if queue is None or requests is None or kib is None:
-        missing = (
-            "queue (aqu-sz)" if queue is None else "rate (r/s, w/s)" if requests is None else "amount (rkB/s)"
-        )
-        raise IostatFormatError(
-            line, f"the row of {name} has no {missing}: is it of iostat -x, its lines whole as printed?"
-        )
-    completed = requests > 0
-    return DeviceLoad(
-        device=name,
-        requests_per_s=requests,
-        kib_per_s=kib,
-        queue=queue,
-        await_ms=_await_ms(row) if completed else None,
-        request_kib=_request_kib(row, requests, kib) if completed else None,
-        reads_per_s=reads,
-        writes_per_s=writes,
-        read_await_ms=row.get("r_await") if reads else None,
-        write_await_ms=row.get("w_await") if writes else None,
-        merged_writes_per_s=row.get("wrqm/s"),
-        svctm_ms=row.get("svctm") if completed else None,
-        util_percent=row.get("%util"),
-    )
-
-
-def _has_sectors_as_kib(row: Row) -> bool:
-    """Tells the JSON of sysstat 12.1.2 to 12.2.0 by the rate times the mean size of reads or writes (sysstat#264)."""
-    for way in ("r", "w"):
-        rate, size, kib = row.get(f"{way}/s"), row.get(f"{way}areq-sz"), row.get(f"{way}kB/s")
-        if rate and size and kib:
-            return math.isclose(kib, 2 * rate * size, rel_tol=0.05)
-    return False
-
-
-def _await_ms(row: Row) -> float | None:
-    """The mean over all requests: printed by old versions, weighted from reads and writes for new ones."""
-    if row.get("await") is not None:
-        return row["await"]
-    reads, writes = row.get("r/s") or 0.0, row.get("w/s") or 0.0
-    read_await, write_await = row.get("r_await"), row.get("w_await")
-    if reads + writes <= 0 or read_await is None or write_await is None:
-        return None
-    return (reads * read_await + writes * write_await) / (reads + writes)
-
-
-def _request_kib(row: Row, requests: float, kib: float) -> float:
-    """Printed in sectors by old versions; more exact than amount by rate when MB/s are rounded."""
-    sectors = row.get("avgrq-sz")
-    return kib / requests if sectors is None else sectors / 2
-
-
-def _kib_per_s(row: Row) -> float | None:
-    for unit, kib in _KIB_OF_UNIT.items():
-        read, written, both = row.get(f"r{unit}/s"), row.get(f"w{unit}/s"), row.get(f"{unit}/s")
-        if read is not None and written is not None:
-            return (read + written) * kib
-        if both is not None:
-            return both * kib
-    return None

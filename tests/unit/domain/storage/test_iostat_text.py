@@ -1,4 +1,4 @@
-"""Every form in which iostat -x prints."""
+"""Every form in which iostat -x prints, and what people do to it before they paste it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import pytest
 from iostat_fixtures import NAMES, recorded
 from peaker.domain.storage.io_findings import DeviceLoad, since_boot_left_out
-from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
+from peaker.domain.storage.iostat_columns import IostatFormatError
+from peaker.domain.storage.iostat_text import parse_iostat
 
 OLD_SECTORS = """\
 Linux 2.6.18 (db1)  11/21/2009
@@ -57,7 +58,7 @@ PRETTY = """\
 
 
 def only(text: str) -> DeviceLoad:
-    (report,) = read_iostat(text).reports
+    (report,) = parse_iostat(text)
     (load,) = report.devices
     return load
 
@@ -79,13 +80,36 @@ def test_rows_cut_out_with_grep_are_told_apart_by_the_device_that_comes_again(
     assert all({load.device for load in report.devices} == devices for report in found)
 
 
-def test_amounts_in_megabytes_and_sizes_in_sectors() -> None:
+def test_rows_without_any_heading_are_known_by_their_columns() -> None:
+    load = recorded("local-disk-all-tests-5s")[2].device("sda1")
+    assert load is not None
+    assert (load.reads_per_s, load.writes_per_s) == (14267.40, 0.40)
+    assert (load.queue, load.await_ms, load.svctm_ms, load.util_percent) == (0.64, 0.05, 0.05, 64.32)
+    assert load.kib_per_s == pytest.approx((456108.80 + 4.80) / 2)
+
+
+def test_heading_and_rows_on_one_line_followed_by_a_bar() -> None:
+    (report,) = recorded("ebs-mixed-one-line")
+    assert [load.device for load in report.devices] == ["sdb", "sdc", "sda1", "sdg"]
+    load = report.device("sdg")
+    assert load is not None
+    assert (load.reads_per_s, load.writes_per_s, load.queue, load.await_ms) == (160.0, 13.0, 2.52, 14.81)
+    assert load.request_kib == pytest.approx(9.72 / 2)
+
+
+def test_column_names_that_ran_into_each_other_and_megabytes() -> None:
     (report,) = recorded("ebs-piops-2000-50-threads")
     load = report.device("xvdl")
     assert load is not None
     assert (load.reads_per_s, load.writes_per_s, load.queue, load.await_ms) == (1498.5, 0.0, 86.17, 57.05)
     assert load.mib_per_s == pytest.approx(36.63)
     assert load.request_kib == pytest.approx(50.06 / 2)
+
+
+def test_prose_around_a_pasted_heading_is_passed_over() -> None:
+    pasted = "20 threads: Device: rrqm/s wrqm/sr/sw/s rMB/s wMB/s avgrq-sz avgqu-sz await svctm %util xvdk 0.00 0.00"
+    pasted += " 1059.50 0.00 26.37 0.00 50.98 55.39 51.97 0.94 100.00 We see 55 requests"
+    assert only(pasted).queue == 55.39
 
 
 def test_sysstat_10_has_both_the_mean_wait_and_its_parts() -> None:
@@ -105,8 +129,28 @@ def test_svctm_is_there_only_where_it_was_printed() -> None:
     assert only(SYSSTAT_12_6).svctm_ms is None
 
 
+@pytest.mark.parametrize("text", [OLD_SECTORS.splitlines()[6], SYSSTAT_10, SYSSTAT_12_0, SYSSTAT_12_6])
+def test_without_its_heading_a_row_reads_the_same(text: str) -> None:
+    row = text.splitlines()[-1]
+    with_heading = only(text if text != row else f"{OLD_SECTORS.splitlines()[5]}\n{row}")
+    without = only(row)
+    assert (without.kib_per_s, without.await_ms, without.queue) == (
+        with_heading.kib_per_s,
+        with_heading.await_ms,
+        with_heading.queue,
+    )
+
+
+@pytest.mark.parametrize(("amount", "unit_kib"), [("3200.00", 0.5), ("1600.00", 1.0), ("1.56", 1024.0)])
+def test_the_unit_of_a_row_without_heading_follows_from_request_size_times_rate(
+    amount: str, unit_kib: float
+) -> None:
+    load = only(f"sda 0.00 0.00 100.00 0.00 {amount} 0.00 32.00 1.00 10.00 9.90 99.00")
+    assert load.kib_per_s == pytest.approx(float(amount) * unit_kib)
+
+
 def test_pretty_output_with_units_and_the_name_at_the_end_is_one_report() -> None:
-    (report,) = read_iostat(PRETTY).reports
+    (report,) = parse_iostat(PRETTY)
     load = report.device("vda")
     assert load is not None
     assert load.kib_per_s == pytest.approx(1.6 * 1024 + 800)
@@ -156,68 +200,37 @@ def test_json_says_the_same_as_text() -> None:
 
 
 def test_processors_belong_to_the_report_that_follows_them() -> None:
-    first, second = read_iostat(OLD_SECTORS).reports
+    first, second = parse_iostat(OLD_SECTORS)
     assert first.cpu is not None
     assert second.cpu is not None
     assert (first.cpu.iowait, first.cpu.idle, second.cpu.idle) == (13.0, 79.5, 80.0)
 
 
 def test_the_mean_since_boot_is_left_out_of_every_run_that_goes_on() -> None:
-    two_runs = read_iostat(OLD_SECTORS + OLD_SECTORS).reports
+    two_runs = parse_iostat(OLD_SECTORS + OLD_SECTORS)
     assert [report.number for report in since_boot_left_out(two_runs)] == [2, 4]
-    assert len(since_boot_left_out(read_iostat(SYSSTAT_10).reports)) == 1
+    assert len(since_boot_left_out(parse_iostat(SYSSTAT_10))) == 1
 
 
 def test_where_nothing_completed_there_is_no_mean_wait() -> None:
-    heading = OLD_SECTORS.splitlines()[5]
-    load = only(f"{heading}\nsda1 0.00 0.00 0.00 0.00 0.00 0.00 0.00 7.00 0.00 0.00 100.00")
+    load = only("sda1 0.00 0.00 0.00 0.00 0.00 0.00 0.00 7.00 0.00 0.00 100.00")
     assert (load.await_ms, load.request_kib, load.svctm_ms, load.queue) == (None, None, None, 7.0)
-
-
-HEADING = (
-    "Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz aqu-sz %util"
-)
-ROW = "{} 100.00 1600.00 0.00 0.00 1.00 16.00 10.00 160.00 0.00 0.00 2.00 16.00 0.12 10.00"
-REPORT = f"{HEADING}\n{ROW.format('nvme0n1')}\n{ROW.format('nvme1n1')}\n\n"
-WITHOUT_X = "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\n"
-
-
-@pytest.mark.parametrize(
-    ("behind", "said"),
-    [
-        (REPORT[: REPORT.index("nvme1n1")], "ends inside a report"),
-        (REPORT[: REPORT.index("nvme1n1") + 55], "its heading names 14 columns"),
-        (REPORT.replace("0.12", ""), "13 numbers"),
-        (WITHOUT_X, "ran without -x"),
-    ],
-    ids=["cut between rows", "cut in a row", "overwritten", "another tool"],
-)
-def test_reports_before_the_damage_are_kept_and_the_damage_is_named(behind: str, said: str) -> None:
-    found = read_iostat(REPORT + REPORT + behind)
-    assert len(found.reports) == 2
-    assert found.damage is not None
-    assert said in found.damage.message
-    assert read_iostat(REPORT + REPORT).damage is None
 
 
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
         ("", 1, "no report"),
-        ("the disk is slow since Tuesday\n\n", 2, "no report"),
-        (ROW.format("sda"), 1, "no report"),
-        (HEADING + "\n", 1, "no report"),
+        ("nothing of the kind\n\n", 2, "no report"),
         (SYSSTAT_10 + "sdb 0.00 0.00 1.00 1.00\n", 3, "4 numbers, its heading names 13"),
-        (WITHOUT_X + "sda 1 2 3 4 5", 1, "without -x"),
+        ("Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1 2 3 4 5", 1, "without -x"),
+        ("sda 1 2 3 4 5", 1, "no version of iostat -x prints 5 numbers"),
         ("Device r/s w/s rkB/s wkB/s %util\nsda 1 2 3 4 5", 2, "no queue"),
         ('{"sysstat": {"hosts": [\n{"statistics": [', 2, "not JSON"),
         ('{"load": 1}', 1, "not of iostat"),
-        ('{"sysstat": {"hosts": null}}', 1, "not of iostat"),
-        ('{"sysstat": {"hosts": [{"statistics": [{"avg-cpu": "busy"}]}]}}', 1, "report 1 of the document"),
-        ('{"sysstat": {"hosts": [{"statistics": [{"disk": [{"disk_device": "sda"}]}]}]}}', 1, "no queue"),
     ],
 )
 def test_input_that_is_not_iostat_is_named_with_its_line(text: str, line: int, said: str) -> None:
     with pytest.raises(IostatFormatError, match=said) as raised:
-        read_iostat(text)
+        parse_iostat(text)
     assert raised.value.line == line
