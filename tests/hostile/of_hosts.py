@@ -455,7 +455,7 @@ def _databases() -> Iterator[EntryPoint]:
         ), LOGIN,
     )  # fmt: skip
     yield of(
-        "binary log retention", lambda case: replication.source_binlog_expire_seconds(settings, answering(case), server(case)), {"json": FACTS, "rows": [{**STATUS, **LOGIN["rows"][0]}]},
+        "binary log retention", lambda case: source_login.source_binlog_expire_seconds(settings, answering(case), server(case)), {"json": FACTS, "rows": [{**STATUS, **LOGIN["rows"][0]}]},
     )  # fmt: skip
     yield of("data paths", _paths, VARIABLES)
     yield of("where variables come from", lambda case: identity._places(server(case), "mysql", ["server_id"]), {"rows": [{"VARIABLE_NAME": "a", "VARIABLE_SOURCE": "b", "VARIABLE_PATH": "c"}]})  # fmt: skip
