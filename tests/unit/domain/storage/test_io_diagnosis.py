@@ -95,10 +95,10 @@ def test_50_threads_get_no_more_from_a_2000_iops_volume_than_20() -> None:
 
 
 def test_a_volume_with_small_reads_at_15_ms_is_at_its_edge() -> None:
-    found = diagnosed("ebs-mixed", "sdg").reports[0]
+    found = diagnosed("ebs-mixed-one-line", "sdg").reports[0]
     assert found.verdict is Verdict.IOPS_LIMITED
     assert "at its edge" in found.findings[0].reason
-    assert diagnosed("ebs-mixed", "sda1").headline is Verdict.IDLE
+    assert diagnosed("ebs-mixed-one-line", "sda1").headline is Verdict.IDLE
 
 
 def test_a_small_file_in_the_host_s_memory_is_read_as_fast_as_asked() -> None:
