@@ -92,9 +92,9 @@ def copied(host: Host) -> Iterator[Server]:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
+def host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Host]:
     with ExitStack() as volumes:
-        yield Host(tmp_path, volumes)
+        yield Host(tmp_path, volumes, capsys)
 
 
 def test_what_the_catch_up_evicted_is_loaded_again_before_readers_come(host: Host) -> None:
