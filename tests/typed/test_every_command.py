@@ -19,7 +19,7 @@ RUN_BY: dict[str, str] = {
     r"scripts/setup (deploy|local)$": SETUP,
     r"scripts/synth (prod|local)$": "tests/infrastructure/test_synth.py",
     r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
-    r"peaker init --env prod": "tests/cli/test_init.py",
+    r"peaker init --env prod": "tests/deployed/test_init.py",
     r"peaker watch orders": WATCH,
     r"peaker allow-removal orders": "tests/deployed/test_deploy_product.py",
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
