@@ -21,6 +21,7 @@ RUN_BY: dict[str, str] = {
     r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
     r"peaker init --env prod": "tests/deployed/test_init.py",
     r"peaker watch orders": WATCH,
+    r"peaker rehearse orders": "tests/cli/test_rehearse.py",
     r"peaker allow-removal orders": "tests/deployed/test_deploy_product.py",
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
     r"peaker --install-completion$": "tests/installation/test_wheel.py",
