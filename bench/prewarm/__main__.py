@@ -12,6 +12,7 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -89,6 +90,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     if os.geteuid() != 0:
         parser.error("volumes and hosts need root")
+    # Told to end, it gives back its devices and mounts.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # Other work on the machine would be measured too.
     os.nice(NICENESS)
     console = Console(width=130)

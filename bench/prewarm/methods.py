@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -49,6 +50,8 @@ class EngineHost:
     ) -> None:
         """Each volume belongs in a folder of `mount_points`, volume0 and on; nothing is mounted here."""
         self.root = STATE / f"host-{volumes[0].volume_id}"
+        # A run that was killed left its own.
+        shutil.rmtree(self.root, ignore_errors=True)
         (self.root / "by-id").mkdir(parents=True)
         self._settings = {"state_dir": str(self.root / "state"), "by_id_dir": str(self.root / "by-id")}
         self.configure()
