@@ -22,7 +22,8 @@ from peaker_contract.metrics import Metric
 from sim.world import World, by_name, settings
 
 PLANS = 1000
-AN_HOUR = 3600.0
+# The slowest look, at the kept snapshots, comes once an hour.
+TWO_HOURLY_LOOKS = 2 * 3600.0
 LOOKED_AT = 300.0
 LONGEST_RUN = 8 * 3600.0
 
@@ -74,7 +75,7 @@ def _run(world: World, seed: int, events: tuple[Event, ...]) -> Outcome:
         world.run_for(LOOKED_AT)
         passed += LOOKED_AT
         findings = _findings(world)
-        if (passed >= 3 * LOOKED_AT and not findings) or passed >= AN_HOUR:
+        if (passed >= 3 * LOOKED_AT and not findings) or passed >= TWO_HOURLY_LOOKS:
             return Outcome(seed, events, tuple(findings), happening.longest_until_free())
 
 
