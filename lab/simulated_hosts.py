@@ -133,7 +133,7 @@ NO_PACKAGE = RunResult(
     "python3: can't open file '/opt/peaker/current/peaker_host.pyz': [Errno 2] No such file or directory\n",
 )
 # What a rehearsal's scripts print: MiB a second of whole reads, milliseconds of a page's.
-ON_A_DEVICE = {"preadv(disk, [block]": "118.5", "preadv(disk, [page]": "0.6"}
+ON_A_DEVICE = {"preadv(disk, [space]": "118.5", "preadv(disk, [page]": "0.6"}
 # These need no package of Peaker's on the host.
 _WITHOUT_PACKAGE = ("report_work", "describe_base")
 MIB = 1024 * 1024

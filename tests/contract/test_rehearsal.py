@@ -14,9 +14,17 @@ from peaker.domain.prices.price_table import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Unknown
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.rehearse.command import estimated_usd, read_figures, rehearse, table_of
-from peaker_cli.rehearse.ground import REHEARSAL_TAG, Ground, begun_before, end_of, rehearsal_name
+from peaker_cli.rehearse.clean_up import leftovers, remove
+from peaker_cli.rehearse.command import (
+    estimated_usd,
+    read_figures,
+    rehearse,
+    rehearse_or_remove,
+    rows_of,
+    table_of,
+)
 from peaker_cli.rehearse.probes import Row, probes
+from peaker_cli.rehearse.resources import REHEARSAL_TAG, Resources, begun_before, end_of, rehearsal_name
 from rich.console import Console
 
 from cloud_rig.resources import ResourceCloud
@@ -52,10 +60,10 @@ def of_a_paid_rate() -> ClusterSettings:
 
 
 @pytest.fixture
-def ground(cloud_of_it: ResourceCloud) -> Iterator[Ground]:
+def resources(cloud_of_it: ResourceCloud) -> Iterator[Resources]:
     clock = AwsClock()
     now = clock.listen(cloud_of_it.cloud.client("ec2")).describe_volumes() and clock.now()
-    found = Ground(
+    found = Resources(
         rehearsal_name("orders", now),
         of_a_paid_rate(),
         1,
@@ -64,13 +72,13 @@ def ground(cloud_of_it: ResourceCloud) -> Iterator[Ground]:
         lambda seconds: cloud_of_it.cloud.clock.sleep(0.5 * seconds),
     )
     yield found
-    assert found.remove() == []
+    assert remove(found) == []
 
 
-def test_every_figure_is_measured_and_nothing_is_left(ground: Ground, tmp_path: Path) -> None:
+def test_every_figure_is_measured_and_nothing_is_left(resources: Resources, tmp_path: Path) -> None:
     rows: list[Row] = []
-    rehearse(ground, rows, tmp_path / "figures.json")
-    assert [one.name for one in rows] == [one.name for one in probes(ground)]
+    rehearse(resources, rows, tmp_path / "figures.json")
+    assert [one.name for one in rows] == [one.name for one in probes(resources)]
     by_name = {one.name: one for one in rows}
     assert by_name["default initialization"].judgement == "as assumed"
     assert (by_name["warm read of 16 KiB"].measured, by_name["warm read of 16 KiB"].judgement) == (
@@ -78,15 +86,15 @@ def test_every_figure_is_measured_and_nothing_is_left(ground: Ground, tmp_path: 
         "no assumption",
     )
     assert "initialization at 200 MiB/s" in by_name
-    assert ground.leftovers() != []
-    assert ground.remove() == []
-    assert ground.client("elbv2").describe_target_groups()["TargetGroups"] == []
+    assert leftovers(resources) != []
+    assert remove(resources) == []
+    assert resources.client("elbv2").describe_target_groups()["TargetGroups"] == []
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert [one["name"] for one in figures["rows"]] == [one.name for one in rows]
 
 
 def test_a_rehearsal_that_is_killed_before_each_figure_and_in_its_waits_makes_nothing_twice(
-    ground: Ground, tmp_path: Path
+    resources: Resources, tmp_path: Path
 ) -> None:
     file, begun, waited = tmp_path / "figures.json", set[int](), set[int]()
 
@@ -100,48 +108,46 @@ def test_a_rehearsal_that_is_killed_before_each_figure_and_in_its_waits_makes_no
 
     def wait(seconds: float) -> None:
         dies_the_first_time(waited)
-        ground.sleep(seconds)
+        resources.sleep(seconds)
 
-    mortal = replace(ground, sleep=wait)
-    count = len(list(probes(ground)))
+    mortal = replace(resources, sleep=wait)
+    count = len(list(probes(resources)))
     while len(rows_so_far()) < count:
         with suppress(Killed):
             rehearse(mortal, rows_so_far(), file, lambda _: dies_the_first_time(begun))
     assert begun == set(range(count))
     assert waited != set()
-    wanted = [{"Name": f"tag:{REHEARSAL_TAG}", "Values": [ground.rehearsal]}]
-    groups = ground.client("ec2").describe_instances(Filters=wanted)["Reservations"]
+    wanted = [{"Name": f"tag:{REHEARSAL_TAG}", "Values": [resources.rehearsal]}]
+    groups = resources.client("ec2").describe_instances(Filters=wanted)["Reservations"]
     assert sum(len(group["Instances"]) for group in groups) == 1
-    assert len(ground.client("ec2").describe_volumes(Filters=wanted)["Volumes"]) == 3
-    assert len(ground.client("ec2").describe_snapshots(Filters=wanted)["Snapshots"]) == 1
+    assert len(resources.client("ec2").describe_volumes(Filters=wanted)["Volumes"]) == 3
+    assert len(resources.client("ec2").describe_snapshots(Filters=wanted)["Snapshots"]) == 1
 
 
-def test_without_its_file_it_is_found_by_its_tags(ground: Ground) -> None:
-    assert begun_before(ground.client("ec2"), "orders") is None
-    ground.volume("filled")
-    assert begun_before(ground.client("ec2"), "orders") == ground.rehearsal
-    assert begun_before(ground.client("ec2"), "order") is None
+def test_without_its_file_it_is_found_by_its_tags(resources: Resources) -> None:
+    assert begun_before(resources.client("ec2"), "orders") is None
+    resources.volume("filled")
+    assert begun_before(resources.client("ec2"), "orders") == resources.rehearsal
+    assert begun_before(resources.client("ec2"), "order") is None
 
 
 def test_a_host_that_cannot_run_a_probe_is_named_with_its_last_words(
-    ground: Ground, cloud_of_it: ResourceCloud
+    resources: Resources, cloud_of_it: ResourceCloud
 ) -> None:
     cloud_of_it.plane.hosts.responder = lambda *_: RunResult(1, "", "python3: command not found")  # type: ignore[attr-defined]
     try:
-        ground.instance()
-        ground.seconds_until("the agent", ground.agent_is_online)
+        resources.instance()
+        resources.seconds_until("the agent", resources.agent_is_online)
         with pytest.raises(
             ControlPlaneError, match=r"i-\w+ could not run the probe: python3: command not found"
         ):
-            ground.run("python3")
+            resources.run("python3")
     finally:
         cloud_of_it.plane.hosts.responder = host_says  # type: ignore[attr-defined]
 
 
-def test_a_rehearsal_has_an_end_of_its_own(ground: Ground, tmp_path: Path) -> None:
-    old = Ground(
-        "orders-260101000000", ground.settings, 1, ground.client_of, ground.now, ground.sleep, ground.clients
-    )
+def test_a_rehearsal_has_an_end_of_its_own(resources: Resources, tmp_path: Path) -> None:
+    old = replace(resources, rehearsal="orders-260101000000")
     assert end_of(old.rehearsal) == "2026-01-01T06:00+00:00"
     with pytest.raises(ControlPlaneError, match="begin anew"):
         rehearse(old, [], tmp_path / "figures.json")
@@ -167,3 +173,47 @@ def test_the_table_fits_eighty_columns() -> None:
     console.print(table_of([Row("volume from creation until attached", "MiB/s", 125.0, 118.512)]))
     (_, line) = console.export_text().splitlines()
     assert line.endswith("as assumed")
+
+
+def test_a_probe_that_fails_leaves_nothing_running(
+    resources: Resources, cloud_of_it: ResourceCloud, tmp_path: Path
+) -> None:
+    """The image has no python3: the person reads that, and pays for no instance that nobody knows of."""
+    cloud_of_it.plane.hosts.responder = lambda *_: RunResult(1, "", "python3: command not found")  # type: ignore[attr-defined]
+    try:
+        with pytest.raises(ControlPlaneError, match="python3: command not found"):
+            rehearse_or_remove(resources, [], tmp_path / "figures.json")
+    finally:
+        cloud_of_it.plane.hosts.responder = host_says  # type: ignore[attr-defined]
+    assert leftovers(resources) == []
+    assert read_figures(tmp_path / "figures.json") == {}, "the next one begins anew"
+
+
+def test_the_load_balancer_asks_at_the_port_that_the_security_groups_let_in(resources: Resources) -> None:
+    endpoint = {**resources.settings.read_endpoint.model_dump(), "health_port": 9311}
+    other = replace(resources, settings=orders(read_endpoint=endpoint, instance_profile=None))
+    group = other.target_group()
+    (found,) = resources.client("elbv2").describe_target_groups(TargetGroupArns=[group])["TargetGroups"]
+    assert (found["Port"], found["HealthCheckPort"]) == (9311, "traffic-port")
+
+
+def test_what_was_begun_before_is_no_measurement(resources: Resources, tmp_path: Path) -> None:
+    """A take-up finds the snapshot done: a moment would be a rate of thousands."""
+    rows: list[Row] = []
+
+    def die(text: str) -> None:
+        if "snapshot" in text:
+            raise Killed
+
+    with pytest.raises(Killed):
+        rehearse(resources, rows, tmp_path / "figures.json", die)
+    resources.snapshot()
+    resources.seconds_until("the snapshot", lambda: resources.snapshot_state() == "completed")
+    rehearse(resources, rows, tmp_path / "figures.json")
+    (taken_up,) = [one for one in rows if one.name.startswith("snapshot")]
+    assert (taken_up.measured, taken_up.judgement) == (None, "unknown")
+
+
+def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ControlPlaneError, match="has no rows of a rehearsal"):
+        rows_of({"rows": [{"name": "x", "speed": 3}]}, tmp_path / "figures.json")

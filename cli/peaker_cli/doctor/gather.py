@@ -24,7 +24,7 @@ from peaker_cli.doctor.finding import absent, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
 from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts
 from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet
-from peaker_cli.similar_metrics import similar_metrics
+from peaker_cli.doctor.similar_metrics import similar_metrics
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 from peaker_contract.names import named, of_cluster

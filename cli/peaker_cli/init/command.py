@@ -20,6 +20,7 @@ from peaker_cli.init.draft import Given, Seen, Setting, cluster_name, draft, reg
 from peaker_cli.init.file import known, new_file, with_cluster
 from peaker_cli.init.host import describe_host
 from peaker_cli.printing import echo
+from peaker_cli.whole_file import write_whole
 from peaker_contract.cluster import ClusterBlock
 from peaker_contract.field_types import PATTERN_WORDS, BrokenRules
 from peaker_contract.metrics import namespace
@@ -111,7 +112,7 @@ def init_command(
     if text is None:
         echo(f"{source_file} has the cluster {name} already: nothing is changed")
     else:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
         guessed = [one.name for one in settings if one.guessed]
         echo(
             f"{source_file}: cluster {name}; guessed, see the comments there: {', '.join(guessed) or 'nothing'}"

@@ -20,9 +20,11 @@ from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
-from peaker_cli.rehearse.ground import Ground, begun_before, end_of, rehearsal_name
-from peaker_cli.rehearse.probes import Probe, Row, probes
+from peaker_cli.rehearse.clean_up import remove
+from peaker_cli.rehearse.probes import Row, probes
+from peaker_cli.rehearse.resources import LASTS_HOURS, Resources, begun_before, end_of, rehearsal_name
 from peaker_cli.status.gather import StatusReader
+from peaker_cli.whole_file import write_whole
 from peaker_contract.cluster import ClusterSettings
 
 EPILOG = """Examples:
@@ -42,10 +44,12 @@ def rehearse_command(
     cluster: str,
     deployment: DeploymentOptions,
     budget: Annotated[
-        float, typer.Option(help="Most USD that it may cost; asked for before it begins.")
+        float, typer.Option(min=0, help="Refuse where two hours of it would cost more USD.")
     ] = 5.0,
     gib: Annotated[int, typer.Option(min=1, max=200, help="Size of the volumes that are filled, GiB.")] = 20,
-    remove: Annotated[bool, typer.Option("--remove", help="Only remove what an earlier one left.")] = False,
+    only_remove: Annotated[
+        bool, typer.Option("--remove", help="Only remove what an earlier one left.")
+    ] = False,
     yes: Yes = False,
     out: Annotated[
         Path | None, typer.Option(help="File of the figures.", show_default="rehearsal-ENV-CLUSTER.json")
@@ -61,27 +65,29 @@ def rehearse_command(
     file = out or Path(f"rehearsal-{control.environment}-{cluster}.json")
     earlier = read_figures(file)
     ec2 = control.client("ec2")
+    if earlier and str(earlier.get("rehearsal"))[:-13] != cluster:
+        raise ControlPlaneError(f"{file} is not of a rehearsal of {cluster}: give another --out")
     name = str(
         earlier.get("rehearsal") or begun_before(ec2, cluster) or rehearsal_name(cluster, control.clock.now())
     )
     pause = 0.05 if is_local_cloud(control.endpoint_url) else 1.0
-    ground = Ground(
+    resources = Resources(
         name, settings, gib, control.client, control.clock.now, lambda seconds: time.sleep(pause * seconds)
     )
-    if remove:
-        _end(ground, file)
+    if only_remove:
+        _end(resources, file)
         return
     cost = estimated_usd(settings, gib, deployed_prices(control.client, settings, control.clock.now()))
-    if isinstance(cost, Known) and cost.value > budget:
+    if isinstance(cost, Known) and not cost.value <= budget:
         raise ControlPlaneError(
             f"it would cost about ${cost.value:.2f}, --budget is {budget:g}: raise it, or lower --gib"
         )
     told = f"about ${cost.value:.2f}" if isinstance(cost, Known) else f"an unknown amount ({cost.why})"
-    question = f"{_HOURS:g} hours at most, {told}, everything removed by {end_of(name)} at the latest. Begin?"
+    question = f"Two hours at most as a rule, {told}; its instance ends itself {LASTS_HOURS} h after its launch. Begin?"
     agree(question, yes)
-    begin, rows = control.clock.now(), [Row(**one) for one in earlier.get("rows", [])]
+    begin, rows = control.clock.now(), rows_of(earlier, file)
     try:
-        rehearse(ground, rows, file, _echo_progress)
+        rehearse_or_remove(resources, rows, file, _echo_progress)
     except KeyboardInterrupt:
         echo(
             f"peaker: stopped; `peaker rehearse {cluster}` goes on, with --remove it only cleans up", err=True
@@ -92,25 +98,34 @@ def rehearse_command(
     echo(
         f"it took {60 * hours:.0f} min; figures: {file}. Set against docs/plan.md, they are what your first plan lacks."
     )
-    _end(ground, file)
+    _end(resources, file)
 
 
-def rehearse(ground: Ground, rows: list[Row], file: Path, say: Any = lambda text: None) -> None:
+def rehearse_or_remove(
+    resources: Resources, rows: list[Row], file: Path, say: Any = lambda text: None
+) -> None:
+    """Rehearses; where a probe fails, removes all that was made before the failure is told."""
+    try:
+        rehearse(resources, rows, file, say)
+    except Exception:
+        _end(resources, file)
+        raise
+
+
+def rehearse(resources: Resources, rows: list[Row], file: Path, say: Any = lambda text: None) -> None:
     """Measures what `rows` does not have yet, and writes the file after each figure."""
     measured = {one.name for one in rows}
-    for probe in probes(ground):
+    for probe in probes(resources):
         if probe.name not in measured:
-            if ground.now().isoformat(timespec="minutes") > end_of(ground.rehearsal):
+            if resources.now().isoformat(timespec="minutes") > end_of(resources.rehearsal):
                 raise ControlPlaneError(
-                    f"{ground.rehearsal} had its time until {end_of(ground.rehearsal)}: begin anew"
+                    f"{resources.rehearsal} had its time until {end_of(resources.rehearsal)}: begin anew"
                 )
             say(f"measuring: {probe.name}")
-            rows.append(_measured(ground, probe))
-            write_figures(file, ground, rows)
-
-
-def _measured(ground: Ground, probe: Probe) -> Row:
-    return Row(probe.name, probe.unit, probe.assumed, round(probe.measure(ground), 3))
+            measure = probe.measure(resources)
+            figure = None if measure is None else round(measure, 3)
+            rows.append(Row(probe.name, probe.unit, probe.assumed, figure))
+            write_figures(file, resources, rows)
 
 
 def estimated_usd(settings: ClusterSettings, gib: int, prices: PriceTable) -> Reading:
@@ -132,24 +147,23 @@ def table_of(rows: list[Row]) -> Table:
         table.add_column(column, justify="right" if column in ("assumed", "measured") else "left")
     for one in rows:
         assumed = "" if one.assumed is None else f"{one.assumed:g}"
-        table.add_row(one.name, assumed, f"{one.measured:g}", one.unit, one.judgement)
+        measured = "" if one.measured is None else f"{one.measured:g}"
+        table.add_row(one.name, assumed, measured, one.unit, one.judgement)
     return table
 
 
-def write_figures(file: Path, ground: Ground, rows: list[Row]) -> None:
+def write_figures(file: Path, resources: Resources, rows: list[Row]) -> None:
     """Writes the figures, whole or not at all."""
-    settings = ground.settings
+    settings = resources.settings
     document = {
-        "rehearsal": ground.rehearsal,
+        "rehearsal": resources.rehearsal,
         "region": settings.region,
         "instance_type": settings.instance_type,
         "image_id": settings.image_id,
-        "gib": ground.gib,
+        "gib": resources.gib,
         "rows": [{**asdict(one)} for one in rows],
     }
-    beside = file.with_suffix(".tmp")
-    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    beside.replace(file)
+    write_whole(file, json.dumps(document, indent=1) + "\n")
 
 
 def read_figures(file: Path) -> dict[str, Any]:
@@ -165,16 +179,24 @@ def read_figures(file: Path) -> dict[str, Any]:
     return {} if not isinstance(found, dict) or found.get("removed") else found
 
 
-def _end(ground: Ground, file: Path) -> None:
-    left = ground.remove()
+def rows_of(figures: dict[str, Any], file: Path) -> list[Row]:
+    """Returns the rows of a rehearsal's file. Raises ControlPlaneError where they are none."""
+    try:
+        return [Row(**one) for one in figures.get("rows", [])]
+    except TypeError as error:
+        raise ControlPlaneError(f"{file} has no rows of a rehearsal ({error}): give another --out") from error
+
+
+def _end(resources: Resources, file: Path) -> None:
+    left = remove(resources)
     if left:
         raise ControlPlaneError(
             f"AWS still shows {', '.join(left)}: `peaker rehearse ... --remove` tries again"
         )
     if figures := read_figures(file):
-        file.write_text(json.dumps({**figures, "removed": True}, indent=1) + "\n", encoding="utf-8")
+        write_whole(file, json.dumps({**figures, "removed": True}, indent=1) + "\n")
     echo(
-        f"nothing of {ground.rehearsal} is left: no instance, volume, snapshot, load balancer, rule or queue"
+        f"nothing of {resources.rehearsal} is left: no instance, volume, snapshot, load balancer, rule or queue"
     )
 
 

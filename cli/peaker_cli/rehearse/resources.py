@@ -1,4 +1,4 @@
-"""The resources of a rehearsal: each is looked for by its tag before it is made, and all of them are removed by it."""
+"""The resources of a rehearsal: each is looked for by its tag or name before it is made."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ REHEARSAL_TAG, ENDS_TAG = "peaker:rehearsal", "peaker:ends"
 DEVICES = {"filled": "/dev/sdf", "cold": "/dev/sdg", "paid": "/dev/sdh"}
 METRIC_NAMESPACE = "PeakerRehearsal"
 EVENT_SOURCE = "peaker.rehearsal"
-TARGET_PORT = 9200
+LASTS_HOURS = 6
 _MOST_SECONDS = 5400.0
 _SHOWN_WITHIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Ground:
+class Resources:
     """One rehearsal on one account. `rehearsal` names its resources; `sleep` waits, in real seconds.
 
     `now` is the time by AWS's answers, so that a fast clock of a local cloud measures its own seconds.
@@ -71,6 +71,11 @@ class Ground:
         return f"{self.rehearsal}-{name}"
 
     @property
+    def health_port(self) -> int:
+        """Returns the port that the cluster's security groups let a load balancer in at."""
+        return self.settings.read_endpoint.health_port
+
+    @property
     def subnet(self) -> str:
         return next(iter(self.settings.subnets.values()))
 
@@ -80,7 +85,7 @@ class Ground:
 
     def instance(self) -> str:
         """Returns the instance, launched from the cluster's image, type, subnet and groups if it is not there."""
-        if found := self._instances():
+        if found := self.instances():
             return found[0]
         settings = self.settings
         request: dict[str, Any] = {
@@ -92,7 +97,10 @@ class Ground:
             "MaxCount": 1,
             "ClientToken": self.token("instance"),
             "TagSpecifications": self.tags("instance", "host"),
+            "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+            # It ends by itself where nobody takes the rehearsal up again.
             "InstanceInitiatedShutdownBehavior": "terminate",
+            "UserData": f"#!/bin/sh\nshutdown -h +{60 * LASTS_HOURS}\n",
         }
         if settings.instance_profile:
             request["IamInstanceProfile"] = {"Name": settings.instance_profile}
@@ -100,7 +108,7 @@ class Ground:
 
     def volume(self, name: str, **more: Any) -> str:
         """Returns the volume of that name: empty, or of a snapshot with SnapshotId in `more`."""
-        if found := self._volumes(name):
+        if found := self.volumes(name):
             return str(found[0]["VolumeId"])
         request = {
             "AvailabilityZone": self.zone,
@@ -115,11 +123,11 @@ class Ground:
         return str(self.client("ec2").create_volume(**request)["VolumeId"])
 
     def attach(self, name: str) -> None:
-        (volume,) = self._volumes(name)
+        (volume,) = self.volumes(name)
         if not volume.get("Attachments"):
             # An attachment that was just made may not show yet: then EC2 says that the volume is in use.
             asked = {"VolumeId": volume["VolumeId"], "InstanceId": self.instance(), "Device": DEVICES[name]}
-            _unless(("VolumeInUse", "IncorrectState"), lambda: self.client("ec2").attach_volume(**asked))
+            unless(("VolumeInUse", "IncorrectState"), lambda: self.client("ec2").attach_volume(**asked))
 
     def snapshot(self) -> str:
         """Returns the snapshot of the filled volume.
@@ -127,10 +135,10 @@ class Ground:
         CreateSnapshot takes no token, so it is looked for twice: one that was just made shows some seconds later.
         """
         for pause in (_SHOWN_WITHIN_SECONDS, 0.0):
-            if found := self._snapshots():
+            if found := self.snapshots():
                 return str(found[0]["SnapshotId"])
             self.sleep(pause)
-        (volume,) = self._volumes("filled")
+        (volume,) = self.volumes("filled")
         answer = self.client("ec2").create_snapshot(
             VolumeId=volume["VolumeId"], TagSpecifications=self.tags("snapshot", "filled")
         )
@@ -139,13 +147,13 @@ class Ground:
     def target_group(self) -> str:
         """Returns the target group; its load balancer and listener are made with it."""
         elb = self.client("elbv2")
-        group = next(iter(self._groups()), None) or self._make_group()
-        balancer, listeners = next(iter(self._balancers()), None) or (self._make_balancer(), [])
+        group = next(iter(self.groups()), None) or self._make_group()
+        balancer, listeners = next(iter(self.balancers()), None) or (self._make_balancer(), [])
         self.seconds_until("the load balancer", lambda: self._balancer_state(balancer) == "active")
         if not listeners:
             forward = [{"Type": "forward", "TargetGroupArn": group}]
             asked = {"LoadBalancerArn": balancer, "Protocol": "TCP", "Port": 3306, "DefaultActions": forward}
-            _unless(("DuplicateListener",), lambda: elb.create_listener(**asked))
+            unless(("DuplicateListener",), lambda: elb.create_listener(**asked))
         return group
 
     def _make_group(self) -> str:
@@ -153,7 +161,7 @@ class Ground:
         made = self.client("elbv2").create_target_group(
             Name=self.balancer_name,
             Protocol="TCP",
-            Port=TARGET_PORT,
+            Port=self.health_port,
             VpcId=vpc,
             TargetType="instance",
             HealthCheckProtocol="HTTP",
@@ -226,10 +234,12 @@ class Ground:
         return str(found["StandardOutputContent"])
 
     def instance_state(self) -> str:
-        """Returns the state of the instance; by a filter, since one that was just made may not show yet."""
-        wanted = [{"Name": "instance-id", "Values": [self.instance()]}]
-        found = self.client("ec2").describe_instances(Filters=wanted)["Reservations"]
-        return str(found[0]["Instances"][0]["State"]["Name"]) if found else "absent"
+        """Returns the state of the instance, or absent: one that was just made may not show yet."""
+        return str(next((one["State"]["Name"] for one in self._described()), "absent"))
+
+    def launched_at(self) -> datetime:
+        """Returns EC2's time of the launch; now, where EC2 does not show the instance yet."""
+        return next((one["LaunchTime"] for one in self._described()), self.now())
 
     def agent_is_online(self) -> bool:
         filters = [{"Key": "InstanceIds", "Values": [self.instance()]}]
@@ -237,77 +247,49 @@ class Ground:
         return bool(found) and found[0]["PingStatus"] == "Online"
 
     def volume_state(self, name: str) -> str:
-        found = self._volumes(name)
+        found = self.volumes(name)
         attached = found[0].get("Attachments") if found else None
         return str(attached[0]["State"] if attached else found[0]["State"] if found else "absent")
 
     def snapshot_state(self) -> str:
-        return str(next((one["State"] for one in self._snapshots()), "absent"))
+        return str(next((one["State"] for one in self.snapshots()), "absent"))
+
+    @property
+    def targets(self) -> list[dict[str, Any]]:
+        """Returns the instance as a target of the group."""
+        return [{"Id": self.instance(), "Port": self.health_port}]
 
     def target_state(self, group: str) -> str:
-        targets = [{"Id": self.instance(), "Port": TARGET_PORT}]
-        found = self.client("elbv2").describe_target_health(TargetGroupArn=group, Targets=targets)
+        """Returns the target's state; unused before it is registered, and once it is deregistered."""
+        found = self.client("elbv2").describe_target_health(TargetGroupArn=group, Targets=self.targets)
         return str(found["TargetHealthDescriptions"][0]["TargetHealth"]["State"])
 
     def _filters(self, **more: str) -> list[dict[str, Any]]:
         wanted = {f"tag:{REHEARSAL_TAG}": self.rehearsal, **more}
         return [{"Name": name, "Values": value.split(",")} for name, value in wanted.items()]
 
-    def _instances(self) -> list[str]:
+    def instances(self) -> list[str]:
+        """Returns the ids of its instances that have not ended."""
+        return [str(one["InstanceId"]) for one in self._described()]
+
+    def _described(self) -> list[dict[str, Any]]:
+        """Returns EC2's descriptions of its instances that have not ended."""
         alive = self._filters(**{"instance-state-name": "pending,running,stopping,stopped,shutting-down"})
         pages = self.client("ec2").get_paginator("describe_instances").paginate(Filters=alive)
-        return [
-            one["InstanceId"]
-            for page in pages
-            for group in page["Reservations"]
-            for one in group["Instances"]
-        ]
+        return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
 
-    def _volumes(self, name: str | None = None) -> list[dict[str, Any]]:
+    def volumes(self, name: str | None = None) -> list[dict[str, Any]]:
         more = {} if name is None else {"tag:Name": f"peaker-rehearsal-{name}"}
         found = self.client("ec2").describe_volumes(Filters=self._filters(**more))["Volumes"]
         return [one for one in found if one["State"] not in {"deleting", "deleted"}]
 
-    def _snapshots(self) -> list[dict[str, Any]]:
+    def snapshots(self) -> list[dict[str, Any]]:
         found = self.client("ec2").describe_snapshots(Filters=self._filters(), OwnerIds=["self"])
         return list(found["Snapshots"])
 
-    # -- removing ------------------------------------------------------------------------------------------
-
-    def remove(self) -> list[str]:
-        """Removes all that the rehearsal made and returns what is still there; a second call goes on."""
-        ec2 = self.client("ec2")
-        self._remove_balancer()
-        self._remove_rule_and_queue()
-        if hosts := self._instances():
-            ec2.terminate_instances(InstanceIds=hosts)
-            self.seconds_until("the end of the instance", lambda: not self._instances())
-        self.seconds_until(
-            "the detached volumes", lambda: all(one["State"] != "in-use" for one in self._volumes())
-        )
-        for one in self._volumes():
-            _absent(lambda one=one: ec2.delete_volume(VolumeId=one["VolumeId"]))  # type: ignore[misc]
-        for one in self._snapshots():
-            _absent(lambda one=one: ec2.delete_snapshot(SnapshotId=one["SnapshotId"]))  # type: ignore[misc]
-        return self.leftovers()
-
-    def leftovers(self) -> list[str]:
-        """Returns the ids of what AWS still shows with the rehearsal's tag or name."""
-        return [
-            *self._instances(),
-            *(str(one["VolumeId"]) for one in self._volumes()),
-            *(str(one["SnapshotId"]) for one in self._snapshots()),
-            *(arn for arn, _ in self._balancers()),
-            *self._groups(),
-            *(one["Name"] for one in self._rules()),
-            *self.client("sqs").list_queues(QueueNamePrefix=self.balancer_name).get("QueueUrls", []),
-        ]
-
-    def _balancers(self) -> list[tuple[str, list[str]]]:
+    def balancers(self) -> list[tuple[str, list[str]]]:
         elb = self.client("elbv2")
-        found = (
-            _absent(lambda: elb.describe_load_balancers(Names=[self.balancer_name])["LoadBalancers"]) or []
-        )
+        found = absent(lambda: elb.describe_load_balancers(Names=[self.balancer_name])["LoadBalancers"]) or []
         return [
             (
                 one["LoadBalancerArn"],
@@ -319,44 +301,21 @@ class Ground:
             for one in found
         ]
 
-    def _groups(self) -> list[str]:
+    def groups(self) -> list[str]:
         elb = self.client("elbv2")
-        found = _absent(lambda: elb.describe_target_groups(Names=[self.balancer_name])["TargetGroups"]) or []
+        found = absent(lambda: elb.describe_target_groups(Names=[self.balancer_name])["TargetGroups"]) or []
         return [one["TargetGroupArn"] for one in found]
 
-    def _rules(self) -> list[Mapping[str, Any]]:
+    def rules(self) -> list[Mapping[str, Any]]:
         return list(self.client("events").list_rules(NamePrefix=self.balancer_name)["Rules"])
 
-    def _remove_balancer(self) -> None:
-        elb = self.client("elbv2")
-        for arn, listeners in self._balancers():
-            for listener in listeners:
-                elb.delete_listener(ListenerArn=listener)
-            elb.delete_load_balancer(LoadBalancerArn=arn)
-        self.seconds_until("the end of the load balancer", lambda: not self._balancers())
-        for arn in self._groups():
-            self.seconds_until("the end of the target group", lambda arn=arn: self._group_is_gone(arn))  # type: ignore[misc]
 
-    def _group_is_gone(self, arn: str) -> bool:
-        with suppress(self.client("elbv2").exceptions.ResourceInUseException):
-            self.client("elbv2").delete_target_group(TargetGroupArn=arn)
-        return arn not in self._groups()
-
-    def _remove_rule_and_queue(self) -> None:
-        events, sqs = self.client("events"), self.client("sqs")
-        for rule in self._rules():
-            events.remove_targets(Rule=rule["Name"], Ids=["queue"])
-            events.delete_rule(Name=rule["Name"])
-        for url in sqs.list_queues(QueueNamePrefix=self.balancer_name).get("QueueUrls", []):
-            sqs.delete_queue(QueueUrl=url)
-
-
-def _absent(ask: Callable[[], Any]) -> Any:
+def absent(ask: Callable[[], Any]) -> Any:
     """Returns the answer, None where AWS says that the thing is not there (any more)."""
-    return _unless(("NotFound",), ask)
+    return unless(("NotFound",), ask)
 
 
-def _unless(codes: tuple[str, ...], ask: Callable[[], Any]) -> Any:
+def unless(codes: tuple[str, ...], ask: Callable[[], Any]) -> Any:
     """Returns the answer, None where AWS refuses with a code that has one of these words."""
     try:
         return ask()
@@ -385,4 +344,4 @@ def rehearsal_name(cluster: str, now: datetime) -> str:
 def end_of(rehearsal: str) -> str:
     """Returns the time after which a rehearsal's resources may be removed by anybody."""
     begin = datetime.strptime(rehearsal[-12:], "%y%m%d%H%M%S").replace(tzinfo=UTC)
-    return (begin + timedelta(hours=6)).isoformat(timespec="minutes")
+    return (begin + timedelta(hours=LASTS_HOURS)).isoformat(timespec="minutes")
