@@ -127,6 +127,15 @@ class DeployedProduct:
             if "ScheduleExpression" in rule or "CloudWatch Alarm" in rule.get("EventPattern", ""):
                 events.disable_rule(Name=rule["Name"])
 
+    def functions_start_cold(self) -> None:
+        """From now on every function reads the settings anew: a warm one keeps them for a minute."""
+        functions = self.cloud.client("lambda")
+        for page in functions.get_paginator("list_functions").paginate():
+            for one in page["Functions"]:
+                functions.update_function_configuration(
+                    FunctionName=one["FunctionName"], Description="settings changed"
+                )
+
     def start(self, workflow: str, **given: Any) -> str:
         """Start an execution of the cluster, as the console does; its ARN."""
         return self._execute(workflow, {"cluster": CLUSTER, **given})

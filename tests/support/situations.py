@@ -94,6 +94,7 @@ class Person:
         name = "/peaker/local/clusters/orders"
         settings = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
         ssm.put_parameter(Name=name, Value=json.dumps({**settings, "max_replicas": 20}), Overwrite=True)
+        self.product.functions_start_cold()
 
     def waits_for_calm(self) -> None:
         """Until no execution runs and none holds the cluster's lease; what a page started may go on for an hour of the
