@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from peaker_cli.control_plane import ControlPlane
-from peaker_cli.execution_history import ExecutionHistory
+from peaker_cli.control_plane import ControlPlane, ExecutionHistory
 
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 

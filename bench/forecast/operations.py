@@ -19,11 +19,11 @@ from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.usecases.forecast.forecast_load import scaling_policy
-from peaker_backtest.replay.rivals import (
+from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.replay.trials import (
     simulate_reactive,
     simulate_static_peak,
 )
-from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
 
 from bench.forecast.traces import first_test_step, load_trace
 from environments.schema import load_environment

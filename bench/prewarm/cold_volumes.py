@@ -19,7 +19,7 @@ from pathlib import Path
 
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, total
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 
 from localcloud import cleanup as host_cleanup
 from localcloud.blockstore import ColdBlockStore, cleanup

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 from peaker_host.prove.knee import find_knee
 from peaker_host.prove.knee_search import KneeSettings
 

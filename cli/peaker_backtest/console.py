@@ -12,8 +12,7 @@ from rich.text import Text
 
 from peaker_backtest.errors import shown
 from peaker_backtest.report import BacktestReport
-from peaker_backtest.settings_advice import advice_on_settings, table_settings
-from peaker_backtest.verdict import assumptions, headline, notes
+from peaker_backtest.verdict import advice_on_settings, assumptions, headline, notes, table_settings
 
 
 def print_report(console: Console, report: BacktestReport) -> None:

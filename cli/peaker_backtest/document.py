@@ -9,10 +9,17 @@ from dataclasses import asdict
 from typing import Any
 
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
-from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
+from peaker_backtest.replay.trials import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 from peaker_backtest.report import BacktestReport, days_of, iso_at
-from peaker_backtest.settings_advice import advice_on_settings, cheapest_rule, settings_line
-from peaker_backtest.verdict import assumptions, headline, history_days, notes
+from peaker_backtest.verdict import (
+    advice_on_settings,
+    assumptions,
+    cheapest_rule,
+    headline,
+    history_days,
+    notes,
+    settings_line,
+)
 
 
 def as_document(report: BacktestReport) -> dict[str, Any]:

@@ -15,10 +15,20 @@ import numpy as np
 from peaker_backtest.console import POLICY_COLUMNS, table_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
-from peaker_backtest.replay.worth import Answer
+from peaker_backtest.replay.trials import Answer
 from peaker_backtest.report import BacktestReport, iso_at
-from peaker_backtest.settings_advice import SETTINGS_COLUMNS, advice_on_settings, table_settings
-from peaker_backtest.verdict import GLOSSARY, answer, assumptions, compared_days, notes, savings, weighing
+from peaker_backtest.verdict import (
+    GLOSSARY,
+    SETTINGS_COLUMNS,
+    advice_on_settings,
+    answer,
+    assumptions,
+    compared_days,
+    notes,
+    savings,
+    table_settings,
+    weighing,
+)
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SHOWN_DECISIONS = 200

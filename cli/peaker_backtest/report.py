@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from peaker_backtest.replay.rivals import (
-    simulate_fleet,
-    simulate_reactive,
-    simulate_schedule,
-    simulate_static_peak,
-)
+from peaker_backtest.points import time_zone
 from peaker_backtest.replay.simulation import (
     Outcome,
     Scenario,
@@ -27,15 +22,20 @@ from peaker_backtest.replay.simulation import (
 )
 from peaker_backtest.replay.trials import (
     Trials,
+    Worth,
+    judge_worth,
     other_choices,
     policy_of,
     reach_seconds,
     remembered,
+    short_weight,
+    simulate_fleet,
+    simulate_reactive,
+    simulate_schedule,
+    simulate_static_peak,
     trials_of,
 )
-from peaker_backtest.replay.worth import Worth, judge_worth, short_weight
 from peaker_backtest.scenario import Options
-from peaker_backtest.times import time_zone
 
 Floats = NDArray[np.float64]
 HOURS_A_MONTH = 730.0

@@ -10,10 +10,9 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 
 from peaker_backtest.errors import BadInput
+from peaker_backtest.points import time_zone
 from peaker_backtest.replay.simulation import Scenario
-from peaker_backtest.replay.trials import FORECAST, REACTIVE
-from peaker_backtest.replay.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
-from peaker_backtest.times import time_zone
+from peaker_backtest.replay.trials import FORECAST, LEAST_COMPARED_DAYS, REACTIVE, WARM_UP_DAYS
 
 # The forecaster's models are fitted on three days at least, and are refitted once a day.
 LEAST_HISTORY_DAYS = 4.0

@@ -16,8 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from peaker_cli.failures import CALLED_WRONGLY, ControlPlaneError, ended, say
-from peaker_cli.plain_text import plain
+from peaker_cli.failures import CALLED_WRONGLY, ControlPlaneError, ended, plain, say
 
 # The module of each, in the order of the help. It has the function `<command>_command` and an EPILOG.
 COMMANDS = {

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any
 
 import boto3
 import botocore.session
 from botocore.utils import JSONFileCache
+from peaker.domain.decoding import MISFITS
 
 
 @functools.cache
@@ -38,3 +42,29 @@ class _KeptCredentials(JSONFileCache):
     def __setitem__(self, cache_key: str, value: object) -> None:
         with contextlib.suppress(OSError):
             super().__setitem__(cache_key, value)
+
+
+class AwsClock:
+    """Port Clock: the date of the newest answer; before the first one, this machine's clock."""
+
+    def __init__(self) -> None:
+        self._newest: datetime | None = None
+
+    def now(self) -> datetime:
+        """Aware, UTC, to the second."""
+        return self._newest or datetime.now(UTC)
+
+    def listen(self, client: Any) -> Any:
+        """Note the date of each of this boto3 client's answers; returns the client."""
+        client.meta.events.register("after-call", self._note)
+        return client
+
+    def _note(self, http_response: Any, **_: Any) -> None:
+        text = http_response.headers.get("Date")
+        if not text:
+            return
+        try:
+            found = parsedate_to_datetime(text)
+        except MISFITS:
+            return
+        self._newest = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)

@@ -28,7 +28,7 @@ import typer
 import yaml
 from botocore.exceptions import ProfileNotFound
 
-from peaker_cli.plain_text import plain
+from peaker_cli.failures import plain
 from peaker_contract.names import LOCAL_ENVIRONMENT
 
 LOCAL_REGION = "us-east-1"

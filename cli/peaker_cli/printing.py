@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.plain_text import plain
+from peaker_cli.failures import plain
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
 OneOrAll = Annotated[

@@ -18,8 +18,7 @@ from peaker_host.health.commands import COMMANDS as HEALTH
 from peaker_host.layouts.commands import COMMANDS as LAYOUTS
 from peaker_host.machine.command import Context
 from peaker_host.machine.errors import HostError, InvalidArgument
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import load_settings
+from peaker_host.machine.settings import Machine, Processes, load_settings
 from peaker_host.prove.commands import COMMANDS as PROVE
 from peaker_host.replicate.commands import COMMANDS as REPLICATE
 from peaker_host.warm.commands import COMMANDS as WARM
@@ -42,7 +41,7 @@ def main(argv: List[str], processes: Optional[Processes] = None) -> int:
     run: Callable[[Context], Dict[str, Any]] = arguments.run
     try:
         settings = load_settings(arguments.settings)
-        result = run(Context(settings, processes or Processes(), arguments))
+        result = run(Context(Machine.of(settings, processes or Processes()), arguments))
     except HostError as error:
         return _fail(arguments.command, type(error).__name__, str(error), error.numbers)
     except Exception as error:  # the top boundary: reported by name, never swallowed

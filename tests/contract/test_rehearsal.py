@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from peaker.domain.prices.price_table import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Unknown
-from peaker_cli.aws_time import AwsClock
+from peaker_cli.aws_session import AwsClock
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.rehearse.clean_up import leftovers, remove
 from peaker_cli.rehearse.command import (

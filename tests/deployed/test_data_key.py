@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from peaker_cli.doctor.data_key import look_at_data_key, read_data_key
-from peaker_cli.doctor.deployed import DEPLOYED
+from peaker_cli.doctor.deployed import DEPLOYED, look_at_data_key, read_data_key
 from peaker_cli.doctor.finding import Finding
 
 from cloud_rig.control import OPEN_QUEUE, TRUST, Control, control

@@ -19,8 +19,7 @@ from peaker_host import cli
 from peaker_host.health.server import HealthServer
 from peaker_host.machine.devices import Mount, describe_device, is_claimed
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.processes import Completed, Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Completed, Processes, Settings
 from peaker_host.warm.journal import Journal
 
 from cloud_rig.real_machine import IMAGES

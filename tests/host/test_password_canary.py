@@ -13,8 +13,7 @@ import pytest
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health import account
 from peaker_host.machine.errors import DatabaseUnreachable
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import load_settings
+from peaker_host.machine.settings import Machine, Processes, load_settings
 from peaker_host.replicate import replication
 
 from tests.support.passwords.bench import CANARY, PART, REFUSED, Bench, answer, joining, leftovers
@@ -82,7 +81,9 @@ class TestHealthPassword:
 
     def make(self, bench: Bench) -> None:
         settings = load_settings(bench.settings())
-        account.ensure_health_account(settings, Processes(), admin_client(settings, Processes()))
+        account.ensure_health_account(
+            Machine.of(settings, Processes()), admin_client(Machine.of(settings, Processes()))
+        )
 
     def test_it_is_in_the_server_and_in_its_file_alone(self, bench: Bench) -> None:
         bench.rules = [("super_read_only", 0, answer(on="0")), ("IDENTIFIED BY", 0, "")]

@@ -14,35 +14,34 @@ from typing import Any
 from peaker_host import cli
 from peaker_host.blocks import (
     block_list,
-    cold_probe,
     database_files,
     filesystem_maps,
     live_blocks,
-    mount_blocks,
+    log_replay,
+    timed_reads,
 )
 from peaker_host.cli import MAX_CHARACTERS, result_line
 from peaker_host.database import (
     data_paths,
     gtid_sets,
     mysql_client,
-    page_list,
     page_load,
     replica_status,
 )
 from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
-from peaker_host.health import policy, process, sample, serving_floor
-from peaker_host.health.server import HealthServer
+from peaker_host.health import policy, sample
+from peaker_host.health.server import HealthServer, LastAnswer
 from peaker_host.layouts import commands as layout_commands
-from peaker_host.layouts import image_fit, lvm_reports, md_examine
+from peaker_host.layouts import image_fit, lvm_reports
 from peaker_host.machine import devices, files, image_server, manifest
 from peaker_host.machine.errors import (
     HostError,
     InvalidArgument,
 )
-from peaker_host.machine.settings import load_settings
-from peaker_host.prove import knee_meter, load_test
-from peaker_host.replicate import channel_record, identity, replication, source_login
+from peaker_host.machine.settings import Machine, load_settings
+from peaker_host.prove import knee, load_test
+from peaker_host.replicate import identity, replication, source_login
 from peaker_host.warm import control
 from peaker_host.warm.progress import logged_samples
 from peaker_host.warm.reading_order import PrewarmRequest
@@ -340,7 +339,7 @@ def _files() -> Iterator[EntryPoint]:
         "36 35 259:1 / /var/lib/mysql rw,noatime shared:1 - xfs /dev/nvme1n1 rw,attr2\n", form=TEXT,
     )  # fmt: skip
     yield of(
-        "cold_probe.json", lambda: cold_probe.kept(settings, RUN), f"{run}/cold_probe.json",
+        "cold_probe.json", lambda: timed_reads.kept(settings, RUN), f"{run}/cold_probe.json",
         {"vol-1": {"blocks": [1, 2], "await_ms": 3.5, "first_ms": 3.0, "within_ms": 0.7}},
     )  # fmt: skip
     yield of(
@@ -373,7 +372,7 @@ def _files() -> Iterator[EntryPoint]:
 def _dump_settings_put_back() -> list[str]:
     programs = answering(SERVER)
     client = mysql_client.MysqlClient(programs, "mysql", "/defaults")
-    page_list.restore_dump_settings(client, host_settings())
+    page_load.restore_dump_settings(client, host_settings())
     return programs.told
 
 
@@ -388,8 +387,8 @@ def _load_settings_put_back() -> list[str]:
 def _joined() -> list[str]:
     """The statements with which MariaDB's channel is made from the donor's record."""
     settings = host_settings(engine="mariadb", replication_credentials_file="/nonexistent")
-    channel_record.refuse_other_filters(server(MARIADB), "mariadb", settings.datadir)
-    status = channel_record.read_record(settings.datadir).get("status", {})
+    source_login.refuse_other_filters(server(MARIADB), "mariadb", settings.datadir)
+    status = source_login.read_record(settings.datadir).get("status", {})
     Path(folder() / "replication.json").write_text('{"user": "repl", "password": "p"}', encoding="utf-8")
     login = source_login.read_credentials(host_settings(engine="mariadb"), server(MARIADB))
     return replication.join_statements("mariadb", "10.0.0.1", login, "", status)
@@ -425,7 +424,7 @@ def _databases() -> Iterator[EntryPoint]:
         lambda case: read_counters(server(case)),
     )
     yield of(
-        "client activity", lambda case: replication.client_activity(settings, answering(case)),
+        "client activity", lambda case: replication.client_activity(Machine.of(settings, answering(case))),
     )  # fmt: skip
     yield of(
         "identity",
@@ -451,11 +450,11 @@ def _databases() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield of(
         "position of the source", lambda case: source_login.ask_position(
-            mariadb, answering(case), "10.0.0.1", source_login.Credentials("u", "p", 3306), str
+            Machine.of(mariadb, answering(case)), "10.0.0.1", source_login.Credentials("u", "p", 3306), str
         ), LOGIN,
     )  # fmt: skip
     yield of(
-        "binary log retention", lambda case: source_login.source_binlog_expire_seconds(settings, answering(case), server(case)), {"json": FACTS, "rows": [{**STATUS, **LOGIN["rows"][0]}]},
+        "binary log retention", lambda case: source_login.source_binlog_expire_seconds(Machine.of(settings, answering(case)), server(case)), {"json": FACTS, "rows": [{**STATUS, **LOGIN["rows"][0]}]},
     )  # fmt: skip
     yield of("data paths", _paths, VARIABLES)
     yield of("where variables come from", lambda case: identity._places(server(case), "mysql", ["server_id"]), {"rows": [{"VARIABLE_NAME": "a", "VARIABLE_SOURCE": "b", "VARIABLE_PATH": "c"}]})  # fmt: skip
@@ -486,7 +485,7 @@ def _sampled(case: Any, engine: str) -> sample.Sample:
 
 def _base_looked_at(case: Any) -> Any:
     return base_checks.look_at_server(
-        host_settings(), answering(case), server(case), base_checks.ServerFacts("8.4.3", "/var/lib/mysql", ""),
+        Machine.of(host_settings(), answering(case)), server(case), base_checks.ServerFacts("8.4.3", "/var/lib/mysql", ""),
         (base_checks.Filesystem("/var/lib/mysql", "xfs"),), 9, {"/var/lib/mysql": "xfs"},
     )  # fmt: skip
 
@@ -494,7 +493,7 @@ def _base_looked_at(case: Any) -> Any:
 def _logged_in(settings: Any, case: Any) -> str:
     """The option file of a login with what the data directory says."""
     found = source_login.read_credentials(settings, server(case))
-    login = source_login.login_at(settings, answering(case), "10.0.0.1", found)
+    login = source_login.login_at(Machine.of(settings, answering(case)), "10.0.0.1", found)
     with login:
         return Path(login._path).read_text(encoding="utf-8")
 
@@ -522,7 +521,7 @@ def _programs() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "iostat beside the knee",
         JSON_TEXT,
-        lambda case: knee_meter.summarise_witness(case, "nvme1n1"),
+        lambda case: knee.summarise_witness(case, "nvme1n1"),
         (IOSTAT,),
         (),
     )
@@ -533,7 +532,7 @@ def _programs() -> Iterator[EntryPoint]:
         "nvme stats", JSON_TEXT, lambda case: load_test.nvme_counters(saying(case), "nvme1n1"), (NVME,), (),
     )  # fmt: skip
     yield EntryPoint(
-        "mdadm --examine", TEXT, lambda case: md_examine.parse_examine("/dev/nvme1n1", case), (EXAMINED,), own,
+        "mdadm --examine", TEXT, lambda case: lvm_reports.parse_examine("/dev/nvme1n1", case), (EXAMINED,), own,
     )  # fmt: skip
     yield EntryPoint(
         "a unit as systemctl shows it", TEXT,
@@ -583,7 +582,7 @@ def _neighbours() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "a peer's answer",
         BYTES,
-        serving_floor._answer,
+        policy._answer,
         (answer,),
         (ValueError,),
     )
@@ -593,17 +592,17 @@ def _neighbours() -> Iterator[EntryPoint]:
         _no_word_of_the_request,
     )  # fmt: skip
     yield EntryPoint(
-        "what the looking process tells", JSON_TEXT, lambda case: process.LastAnswer().hear(case.encode("utf-8", "replace"), 1.0),
+        "what the looking process tells", JSON_TEXT, lambda case: LastAnswer().hear(case.encode("utf-8", "replace"), 1.0),
         ([200, BODY],), (),
     )  # fmt: skip
 
 
-def _heard(case: str) -> serving_floor.Standing:
+def _heard(case: str) -> policy.Standing:
     try:
-        body = serving_floor._body(case.encode("utf-8", "replace"))
+        body = policy._body(case.encode("utf-8", "replace"))
     except ValueError:
-        return serving_floor.Standing("i-1", "unreachable")
-    return serving_floor.standing_from("i-1", body)
+        return policy.Standing("i-1", "unreachable")
+    return policy.standing_from("i-1", body)
 
 
 def _answered(case: bytes) -> bytes:
@@ -631,7 +630,7 @@ def _volumes() -> Iterator[EntryPoint]:
     for kind in ("xfs", "ext4"):
         yield EntryPoint(
             f"what mounting reads, {kind}", BYTES,
-            on_disk(lambda path, kind=kind: mount_blocks.mount_blocks(kind, path, 1 << 40)), heads, own, weight=0.3,
+            on_disk(lambda path, kind=kind: log_replay.mount_blocks(kind, path, 1 << 40)), heads, own, weight=0.3,
         )  # fmt: skip
     header = struct.pack(">9I", *range(9)) + bytes(2) + struct.pack(">2I", 7, 0x15) + bytes(100)
     yield EntryPoint(

@@ -17,24 +17,23 @@ from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
 from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import Choices, parse_load
-from peaker_backtest.times import time_zone
+from peaker_backtest.points import time_zone
 from peaker_cli import deployment
-from peaker_cli.aws_time import AwsClock
+from peaker_cli.aws_session import AwsClock
 from peaker_cli.backtest import live_load
 from peaker_cli.base_replica.prepare_base import base_steps, remedies, render_steps
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.doctor import data_key, gather_account
-from peaker_cli.doctor.host_look import host_steps
-from peaker_cli.failures import ControlPlaneError
+from peaker_cli.doctor import deployed, gather_account
+from peaker_cli.doctor.hosts import host_steps
+from peaker_cli.failures import ControlPlaneError, plain
 from peaker_cli.month import bill as month_bill
 from peaker_cli.month import command as month_command
 from peaker_cli.month.stretches import parked_times, stretches_of
-from peaker_cli.plain_text import plain
 from peaker_cli.printing import console
 from peaker_cli.runs.receipt_command import receipt_panel
 from peaker_cli.status.document import Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
-from peaker_cli.storage.promises import parse_instance, parse_volumes
+from peaker_cli.storage.iostat import parse_instance, parse_volumes
 from rich.console import Console, RenderableType
 from typer import BadParameter
 
@@ -135,7 +134,7 @@ def _documents() -> Iterator[EntryPoint]:
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
     )  # fmt: skip
     yield EntryPoint(
-        "a key's policy", JSON_TEXT, data_key.services_let_in, (KEY_POLICY,), (AwsCallRejected,),
+        "a key's policy", JSON_TEXT, deployed.services_let_in, (KEY_POLICY,), (AwsCallRejected,),
     )  # fmt: skip
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.machine.processes import Completed, Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Completed, Processes, Settings
 
 
 @functools.cache

@@ -14,13 +14,13 @@ import pytest
 from peaker_host import cli
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import ExtMap
-from peaker_host.blocks.mount_blocks import MountBlocks, mount_blocks
+from peaker_host.blocks.log_replay import MountBlocks, mount_blocks
 from peaker_host.database.gtid_sets import parse_gtid_set
 from peaker_host.database.mysql_client import option_line
-from peaker_host.database.page_list import restore_dump_settings
+from peaker_host.database.page_load import restore_dump_settings
 from peaker_host.database.replica_status import status_from
 from peaker_host.health import policy
-from peaker_host.health.serving_floor import read_health, standing_from
+from peaker_host.health.policy import read_health, standing_from
 from peaker_host.machine.devices import read_superblock
 from peaker_host.machine.errors import (
     BlockListUnreadable,
@@ -30,7 +30,7 @@ from peaker_host.machine.errors import (
     UnreadableFile,
 )
 from peaker_host.machine.manifest import parse_volumes
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 
 from tests.hostile.of_hosts import RUN, SERVER, STATUS, VOLUMES, _ext4
 from tests.hostile.places import answering, file_with, host_settings, saying, server

@@ -14,7 +14,7 @@ from peaker_backtest.page import render_page
 from peaker_backtest.replay.simulation import Event
 from peaker_backtest.report import BacktestReport, run_backtest
 from peaker_backtest.scenario import Options, make_scenario
-from peaker_cli.plain_text import plain
+from peaker_cli.failures import plain
 from peaker_cli.printing import console, echo
 from peaker_cli.runs.receipt import render_receipt
 from rich.table import Table

@@ -21,17 +21,14 @@ CONSTANTS = {
     "peaker_host.database.client_statements": {"_SUMS"},
     "peaker_host.database.data_paths": {"names"},
     # The names are checked against constants (test_a_note_that_names_other_variables_is_no_statement).
-    "peaker_host.database.temporary_variables": {"name"},
-    "peaker_host.database.page_list": {"n"},
-    "peaker_host.database.page_load": {"name", "_FILENAME"},
+    "peaker_host.database.page_load": {"name", "n", "_FILENAME"},
     # What a person is told to run.
-    "peaker_host.donor.administrator": {"who"},
+    "peaker_host.donor.base_replica": {"who"},
     "peaker_host.donor.base_checks": {"name"},
     "peaker_host.health.account": {"name", "right", "table", "_RESTORE_WAIT_SECONDS"},
-    "peaker_host.layouts.image_hosts": {"names"},
-    "peaker_host.replicate.identity": {"listed"},
-    # A number that this host has drawn.
-    "peaker_host.replicate.server_ids": {"drawn"},
+    "peaker_host.layouts.image_rules": {"names"},
+    # `drawn` is a number that this host has drawn.
+    "peaker_host.replicate.identity": {"listed", "drawn"},
     "peaker_host.replicate.launch": {"_TORN_CODE"},
     # sql_text has made it.
     "peaker_host.replicate.source_login": {"oldest"},

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from host_bench import Host
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.database.page_list import dump_buffer_pool
-from peaker_host.database.page_load import begin_buffer_pool_load, load_buffer_pool
+from peaker_host.database.page_load import begin_buffer_pool_load, dump_buffer_pool, load_buffer_pool
 from peaker_host.donor.prepare_donor import DUMP_PERCENT
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 
 from cloud_rig.real_machine import IMAGES, free_port
 from localcloud.hosts.images import MYSQL_IMAGE_ID, image_root

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_backtest.replay.rivals import simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.replay.trials import simulate_reactive, simulate_static_peak
 
 from bench.forecast.operations import deployed_policy, short_at_equal_cost
 from tests.unit.domain.forecasting.loads import START, daily, series

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_backtest.replay.rivals import simulate_reactive
 from peaker_backtest.replay.simulation import Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.replay.trials import simulate_reactive
 
 from bench.forecast.operations import short_at_equal_cost
 from bench.forecast.traces import has_rhythm

@@ -16,15 +16,16 @@ from peaker_backtest.replay.simulation import Figures, Scenario, simulate_foreca
 from peaker_backtest.replay.trials import (
     FORECAST,
     REACTIVE,
+    Answer,
     Choice,
     Trial,
     Trials,
     choice_of,
+    judge_worth,
     other_choices,
     policy_of,
     remembered,
 )
-from peaker_backtest.replay.worth import Answer, judge_worth
 from peaker_cli.backtest.command import backtest_command
 from peaker_cli.deployment import takes_deployment
 from typer.testing import CliRunner

@@ -9,8 +9,7 @@ import threading
 
 from peaker_host.layouts.mounts import mount_at_place, open_mounts
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import load_settings
+from peaker_host.machine.settings import Machine, Processes, load_settings
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import Planner
 from peaker_host.warm.reading_order import PrewarmRequest
@@ -24,7 +23,9 @@ def main(arguments: list) -> None:  # type: ignore[type-arg]
     found: dict = {}  # type: ignore[type-arg]
     if command == "plan":
         request = PrewarmRequest(run_id)
-        planned = Planner(settings, Processes(), request, threading.Event(), lambda _: None).plan(manifest)
+        planned = Planner(Machine.of(settings, Processes()), request, threading.Event(), lambda _: None).plan(
+            manifest
+        )
         for one in planned:
             found[one.member.name] = {tier.name: tier.ranges for tier in one.tiers}
             one.journal.close()
@@ -35,6 +36,6 @@ def main(arguments: list) -> None:  # type: ignore[type-arg]
             found[member.name] = journal.done.ranges()
             journal.close()
     else:
-        for mount in open_mounts(settings, Processes(), manifest):
+        for mount in open_mounts(Machine.of(settings, Processes()), manifest):
             found[mount.top.mount_point] = mount_at_place(Processes(), mount)
     print(json.dumps(found))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast, LoadSeries, Standing
 from peaker.domain.forecasting.forecaster import STALE_SECONDS, newest_load
 from peaker.domain.forecasting.panel import believable
-from peaker_backtest.replay.rivals import simulate_reactive, static_replicas
 from peaker_backtest.replay.simulation import Outcome, Scenario, simulate_forecasts
+from peaker_backtest.replay.trials import simulate_reactive, static_replicas
 
 Floats = NDArray[np.float64]
 Change = Callable[[np.random.Generator, Floats, Floats], Floats]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.service.retirement import QUIET_SECONDS
 from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
@@ -18,6 +22,8 @@ from peaker_backtest.scenario import (
     DEFAULT_DAYS,
     DEFAULT_LEAD_MINUTES,
     LEAST_HISTORY_DAYS,
+    OWN_USD_A_MONTH_DNS,
+    Options,
     check_options,
     make_scenario,
 )
@@ -31,13 +37,93 @@ from peaker_cli.backtest.live_load import (
     read_deployed,
     read_live_load,
 )
-from peaker_cli.backtest.outputs import check_outputs, write
-from peaker_cli.backtest.settings_or_options import replay_options
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
+
+
+def replay_options(
+    asked: dict[str, float | str | None],
+    deployed: Deployed | None,
+    days: int,
+) -> Options:
+    """An option that was given wins over the cluster's settings, and these over the defaults."""
+    configured: dict[str, float | str | None] = {}
+    settings = deployed.settings if deployed else None
+    if deployed is not None and settings is not None:
+        hour = deployed.replica_hour
+        configured = {
+            "--capacity": settings.capacity_per_replica,
+            "--min-replicas": settings.min_replicas,
+            "--max-replicas": settings.max_replicas,
+            "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
+            "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
+            "--headroom": settings.forecast.headroom,
+            "--quantile": settings.forecast.quantile,
+            "--time-zone": settings.time_zone,
+        }
+    values = {option: configured.get(option) if value is None else value for option, value in asked.items()}
+    basis = {
+        option: "from the cluster's settings" for option, value in configured.items() if value is not None
+    }
+    if deployed is not None:
+        basis["--replica-hour-usd"] = (
+            hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
+        )
+    basis |= {option: "given" for option, value in asked.items() if value is not None}
+    named: dict[str, Any] = {
+        option.removeprefix("--").replace("-", "_"): value
+        for option, value in values.items()
+        if value is not None
+    }
+    if "capacity" in named:
+        named["capacity_per_replica"] = named.pop("capacity")
+    if settings is not None:
+        named["rule"] = settings.forecast.rule
+        named["schedule_minutes"] = settings.forecast.schedule_minutes
+        named["drain_minutes"] = _drain_minutes(settings)
+        if settings.read_endpoint.kind != "nlb":
+            named["own_usd_a_month"] = OWN_USD_A_MONTH_DNS
+    return Options(**named, days=days, given_by=basis)
+
+
+def _drain_minutes(settings: ClusterSettings) -> float:
+    """Returns the shortest drain: of one whose clients leave at once."""
+    endpoint = settings.read_endpoint.clients_follow_within_seconds
+    return (endpoint + QUIET_SECONDS + settings.retirement.idle_seconds) / 60
+
+
+def check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:
+    """Checks that the report can be written before it is made. Raises BadInput."""
+    for option, path in (("--json", json_path), ("--html", html_path)):
+        if path is None or (option == "--json" and str(path) == "-"):
+            continue
+        name = f"{option} is {shown(str(path))}"
+        try:
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise BadInput(f"{name}, where no file can be written; give another path")
+            if source is not None and path.exists() and source.exists() and path.samefile(source):
+                raise BadInput(f"{name}, which is the input; give another path")
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{name}: {shown(str(error))}; give another path") from None
+    if json_path is not None and html_path is not None and json_path.absolute() == html_path.absolute():
+        raise BadInput("--json and --html are the same file; give two paths")
+
+
+def write(messages: Console, what: str, path: Path, text: str) -> None:
+    """Writes the text; `-` for JSON is standard output. Raises ControlPlaneError where it cannot be."""
+    if str(path) == "-" and what == "JSON":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ControlPlaneError(f"{what} could not be written: {error}") from error
+    messages.print(Text(f"{what}: {shown(str(path))}"), soft_wrap=True)
+
 
 _NO_OPTIONS = DeploymentOptions()
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask
-from peaker_cli.doctor.similar_metrics import similar_metrics
+from peaker_cli.doctor.metrics import similar_metrics
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.names import cluster_parameter

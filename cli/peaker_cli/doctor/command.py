@@ -21,8 +21,7 @@ from peaker_cli.doctor.deployed import look_at_deployed
 from peaker_cli.doctor.endpoint import look_at_endpoint
 from peaker_cli.doctor.finding import Finding, Verdict
 from peaker_cli.doctor.gather import Inquiry
-from peaker_cli.doctor.host_look import look_at_host
-from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_hosts
+from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_host, look_at_hosts
 from peaker_cli.doctor.metrics import look_at_metrics
 from peaker_cli.doctor.network import look_at_network
 from peaker_cli.failures import ControlPlaneError

@@ -17,14 +17,12 @@ from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.ports.endpoint import TrafficRouter
 
 from peaker_cli.doctor.account import AccountFacts
-from peaker_cli.doctor.data_key import read_data_key
-from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of
+from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of, read_data_key
 from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup
 from peaker_cli.doctor.finding import absent, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
-from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts
+from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts, similar_metrics
 from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet
-from peaker_cli.doctor.similar_metrics import similar_metrics
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 from peaker_contract.names import named, of_cluster

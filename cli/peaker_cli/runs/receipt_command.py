@@ -14,8 +14,7 @@ from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import clock
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import AsJson, console, echo, echo_json
-from peaker_cli.runs.command import LEFT, RunLine, open_line
-from peaker_cli.runs.named_run import is_whole, named_run
+from peaker_cli.runs.command import LEFT, RunLine, is_whole, named_run, open_line
 from peaker_cli.runs.receipt import render_receipt
 from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+import stat
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +26,7 @@ from peaker.domain.storage.io_findings import (
 )
 from peaker.domain.storage.storage_judgement import exceeded_during
 from peaker_host.machine.errors import DeviceInUse, HostError
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 from peaker_host.prove.knee import find_knee
 from peaker_host.prove.knee_search import KneeSettings, Step
 from rich.console import Console
@@ -33,9 +35,100 @@ from rich.text import Text
 
 from peaker_cli.failures import say
 from peaker_cli.printing import AsJson, console, echo_json, table_of
-from peaker_cli.storage.block_device import why_not_measurable
-from peaker_cli.storage.iostat import style_of
-from peaker_cli.storage.promises import parse_instance, parse_volumes
+from peaker_cli.storage.iostat import parse_instance, parse_volumes, style_of
+
+_AWAIT_COLOUR = "#b33a3a"
+_RATE_COLOUR = "#2f6f9f"
+
+
+def plot_knee(result: dict[str, Any], path: Path) -> None:
+    """Write a PNG or an SVG, by the file's ending. Raises ValueError for another ending, OSError if unwritable."""
+    from matplotlib.figure import Figure  # it comes with the extra `plot` alone
+
+    steps = result["steps"]
+    concurrency = [step["concurrency"] for step in steps]
+    figure = Figure(figsize=(7.0, 4.2), dpi=120, layout="constrained")
+    waits = figure.add_subplot()
+    waits.set_title(f"{result['device']}: 16 KiB reads", loc="left")
+    waits.set_xlabel("concurrency (requests outstanding)")
+    waits.set_ylabel("await (ms)", color=_AWAIT_COLOUR)
+    waits.plot(concurrency, [step["await_ms"] for step in steps], "o-", color=_AWAIT_COLOUR, markersize=4)
+    for crossing in result["crossings"]:
+        _mark_limit(waits, crossing)
+    waits.set_ylim(bottom=0)
+    waits.set_xlim(0, max(concurrency) * 1.18)
+    rates = waits.twinx()
+    rates.set_ylabel("requests per s", color=_RATE_COLOUR)
+    rates.plot(
+        concurrency, [step["requests_per_s"] for step in steps], "s--", color=_RATE_COLOUR, markersize=3
+    )
+    rates.set_ylim(0, max(step["requests_per_s"] for step in steps) * 1.15)
+    figure.savefig(path)
+
+
+def _mark_limit(waits: Any, crossing: dict[str, Any]) -> None:
+    limit, at = crossing["await_limit_ms"], crossing["concurrency"]
+    waits.axhline(limit, color=_AWAIT_COLOUR, linewidth=0.6, linestyle=":")
+    if at is not None:
+        waits.annotate(
+            f"{limit:g} ms at {at:g}", (at, limit), textcoords="offset points", xytext=(6, -12), fontsize=8
+        )
+
+
+_CANNOT_OPEN = {
+    errno.EACCES: "you may not read it; run the command with sudo",
+    errno.EPERM: "you may not read it; run the command with sudo",
+    errno.EBUSY: "it is in use by something that lets nobody else open it",
+    errno.ENOMEDIUM: "it has no medium",
+    errno.ENXIO: "the node is there, but there is no such device behind it (was the volume detached?)",
+    errno.ENODEV: "the node is there, but there is no such device behind it (was the volume detached?)",
+    errno.EIO: "it does not answer (input/output error): look at the kernel's log (dmesg)",
+}
+
+
+def why_not_measurable(path: str) -> str | None:
+    """Returns the reason why this path is no readable block device; None when it is one."""
+    if not path.strip():
+        return "an empty path is no device; give one such as /dev/nvme1n1"
+    try:
+        kind = os.stat(path).st_mode
+    except OSError as error:
+        return f"{path}: {_not_there(path, error)}"
+    except ValueError as error:
+        return f"{path!r}: {error}"
+    if stat.S_ISDIR(kind):
+        return f"{path} is a directory, not a block device; lsblk lists them"
+    if stat.S_ISREG(kind):
+        return f"{path} is a file, not a block device; lsblk lists them"
+    if not stat.S_ISBLK(kind):
+        return f"{path} is not a block device; lsblk lists them"
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return f"{path}: {_CANNOT_OPEN.get(error.errno or 0, error.strerror)}"
+    return None
+
+
+def _not_there(path: str, error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "you may not look into its directory; run the command with sudo"
+    if error.errno == errno.ELOOP:
+        return "its links lead in a circle"
+    if error.errno == errno.ENOTDIR:
+        return "a part of the path is not a directory"
+    if error.errno != errno.ENOENT:
+        return error.strerror or str(error)
+    if os.path.islink(path):
+        return f"the link leads to {os.readlink(path)}, which does not exist"
+    if not path.startswith("/") and os.path.exists(f"/dev/{path}"):
+        return f"no such file or directory; did you mean /dev/{path}?"
+    near = (
+        sorted(one.name for one in Path("/sys/class/block").glob("*"))
+        if os.path.isdir("/sys/class/block")
+        else []
+    )
+    return f"no such device; there are {', '.join(near[:12]) or 'none'}"
+
 
 EPILOG = (
     "Examples: peaker knee /dev/nvme1n1 --volume 3000:125    "
@@ -188,8 +281,6 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
-    from peaker_cli.storage.knee_plot import plot_knee  # matplotlib comes with the extra `plot` alone
-
     try:
         plot_knee(result, path)
     except OSError as error:

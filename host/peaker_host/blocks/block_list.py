@@ -14,9 +14,8 @@ import time
 from typing import Any, Dict, List, Optional
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged
-from peaker_host.machine.errors import BlockListUnreadable
+from peaker_host.machine.errors import BlockListUnreadable, understood
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood
 
 FILE = "blocks.json"
 _TRY_TIMEOUT_SECONDS = 30

@@ -13,9 +13,14 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 
 from peaker_host.blocks.ranges import Range, complement
 from peaker_host.machine.devices import Superblock, read_superblock
-from peaker_host.machine.errors import CommandFailed, NoFilesystem, ToolMissing, UnreadableFilesystem
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.understanding import understood
+from peaker_host.machine.errors import (
+    CommandFailed,
+    NoFilesystem,
+    ToolMissing,
+    UnreadableFilesystem,
+    understood,
+)
+from peaker_host.machine.settings import Processes
 
 FileExtents = List[Tuple[int, int, int]]
 """(offset in the file, offset on the device, length), bytes, ascending by file offset."""

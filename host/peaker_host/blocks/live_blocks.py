@@ -18,13 +18,10 @@ from peaker_host.blocks.filesystem_maps import used_or_all
 from peaker_host.blocks.log_replay import replay_log
 from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, merged
 from peaker_host.blocks.stack_places import on_volumes
-from peaker_host.machine.errors import ToolMissing, UnreadableFile
+from peaker_host.machine.errors import ToolMissing, UnreadableFile, decoded, understood
 from peaker_host.machine.files import read_json, write_json
-from peaker_host.machine.manifest import Member
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.stacks import Stack
-from peaker_host.machine.understanding import decoded, understood
+from peaker_host.machine.manifest import Member, Stack
+from peaker_host.machine.settings import Machine, Settings
 
 _FILE = "live_blocks.json"
 
@@ -43,39 +40,32 @@ class LiveBlocks:
     urgent: Sequence[Range] = ()
 
 
-def used_bytes(
-    settings: Settings, processes: Processes, run_id: str, member: Member
-) -> Tuple[List[Range], str]:
+def used_bytes(machine: Machine, run_id: str, member: Member) -> Tuple[List[Range], str]:
     """Allocated byte ranges after a replay of the log, or the whole device and the reason.
 
     Raises LogNotReplayed when the filesystem cannot be mounted.
     """
     try:
-        by_kernel = replay_log(settings, processes, run_id, member)
+        by_kernel = replay_log(machine, run_id, member)
     except ToolMissing as error:
         return [(0, member.size_bytes)], f"ToolMissing: {error}"
     if by_kernel is not None:
         return by_kernel, ""
-    return used_or_all(member.filesystem, member.path, member.size_bytes, processes)
+    return used_or_all(member.filesystem, member.path, member.size_bytes, machine.processes)
 
 
 def live_blocks_of(
-    settings: Settings,
-    processes: Processes,
-    run_id: str,
-    top: Member,
-    stack: Optional[Stack],
-    members: Sequence[Member],
+    machine: Machine, run_id: str, top: Member, stack: Optional[Stack], members: Sequence[Member]
 ) -> Dict[str, LiveBlocks]:
     """Returns the live blocks of one filesystem by volume id; `stack` is None where it lies on one volume.
 
     Raises LogNotReplayed.
     """
-    used, unreadable = _used_by_both(settings, processes, run_id, top)
+    used, unreadable = _used_by_both(machine, run_id, top)
     places = {top.volume_id: used} if stack is None else {} if unreadable else on_volumes(stack, used)
     found = {}
     for member in members:
-        held, listed = _held(settings, run_id, member)
+        held, listed = _held(machine, run_id, member)
         blocks = held if unreadable else intersection(blocks_of_bytes(places[member.volume_id]), held)
         found[member.volume_id] = LiveBlocks(blocks, unreadable, listed or not unreadable)
     return found
@@ -103,13 +93,11 @@ def _held(settings: Settings, run_id: str, member: Member) -> Tuple[List[Range],
     return (everything if listed is None else intersection(listed, everything)), listed is not None
 
 
-def _used_by_both(
-    settings: Settings, processes: Processes, run_id: str, member: Member
-) -> Tuple[List[Range], str]:
-    by_kernel, unreadable = used_bytes(settings, processes, run_id, member)
+def _used_by_both(machine: Machine, run_id: str, member: Member) -> Tuple[List[Range], str]:
+    by_kernel, unreadable = used_bytes(machine, run_id, member)
     if unreadable:
         return by_kernel, unreadable
     by_debugger, debugger_unreadable = used_or_all(
-        member.filesystem, member.path, member.size_bytes, processes
+        member.filesystem, member.path, member.size_bytes, machine.processes
     )
     return (by_kernel if debugger_unreadable else merged([*by_kernel, *by_debugger])), ""

@@ -11,16 +11,15 @@ def _load_buffer_pool(context: Context) -> Dict[str, Any]:
     from peaker_host.database.mysql_client import admin_client
     from peaker_host.database.page_load import load_buffer_pool
 
-    settings = context.settings
-    client = admin_client(settings, context.processes)
-    return load_buffer_pool(client, settings, context.arguments.timeout_seconds, context.say)
+    client = admin_client(context.machine)
+    return load_buffer_pool(client, context.machine, context.arguments.timeout_seconds, context.say)
 
 
 def _measure_service(context: Context) -> Dict[str, Any]:
     from peaker_host.database import client_statements
     from peaker_host.database.mysql_client import admin_client
 
-    client = admin_client(context.settings, context.processes)
+    client = admin_client(context.machine)
     return client_statements.measure_service(client, context.arguments.window_seconds)
 
 

@@ -12,8 +12,7 @@ from typing import Dict, Iterable, List, Optional, Sequence
 
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.machine.devices import read_mounts
-from peaker_host.machine.errors import DataOutsideVolumes, UnclearAnswer
-from peaker_host.machine.understanding import understood
+from peaker_host.machine.errors import DataOutsideVolumes, UnclearAnswer, understood
 
 _DIRECTORIES = (
     "innodb_data_home_dir",

@@ -6,8 +6,7 @@ import re
 from typing import Dict, List
 
 from peaker_host.blocks.ranges import Range, difference, merged, total
-from peaker_host.machine.errors import UnclearAnswer
-from peaker_host.machine.understanding import understood, whole
+from peaker_host.machine.errors import UnclearAnswer, understood, whole
 
 _TAG = re.compile(r"[A-Za-z_][0-9A-Za-z_]{0,31}")
 

@@ -8,10 +8,15 @@ import tempfile
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, InvalidHostSettings, UnclearAnswer
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import parsed_json, understood
+from peaker_host.machine.errors import (
+    CommandFailed,
+    DatabaseUnreachable,
+    InvalidHostSettings,
+    UnclearAnswer,
+    parsed_json,
+    understood,
+)
+from peaker_host.machine.settings import Machine, Processes
 
 _NO_HOME = "/nonexistent"
 _PLAIN_VALUE = re.compile(r"[0-9A-Za-z_./:@%+-]*")
@@ -80,10 +85,10 @@ class MysqlClient:
         return False
 
 
-def admin_client(settings: Settings, processes: Processes) -> MysqlClient:
+def admin_client(machine: Machine) -> MysqlClient:
     """The local server as its administrator, over the socket: with admin.cnf where there is one, else as root."""
-    path = settings.admin_defaults_file
-    return MysqlClient(processes, settings.mysql_client, path if os.path.exists(path) else "")
+    path = machine.admin_defaults_file
+    return MysqlClient(machine.processes, machine.mysql_client, path if os.path.exists(path) else "")
 
 
 class RemoteLogin:
@@ -91,16 +96,14 @@ class RemoteLogin:
 
     def __init__(
         self,
-        settings: Settings,
-        processes: Processes,
+        machine: Machine,
         host: str,
         port: int,
         user: str,
         password: str,
         option_lines: Sequence[str] = (),
     ) -> None:
-        self._settings = settings
-        self._processes = processes
+        self._machine = machine
         self._lines = [
             "[client]",
             option_line("host", host),
@@ -117,7 +120,7 @@ class RemoteLogin:
         descriptor, self._path = tempfile.mkstemp(prefix="peaker-login-")
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)
-        return MysqlClient(self._processes, self._settings.mysql_client, self._path)
+        return MysqlClient(self._machine.processes, self._machine.mysql_client, self._path)
 
     def __exit__(self, *_: object) -> None:
         os.unlink(self._path)

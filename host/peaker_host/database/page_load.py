@@ -1,4 +1,7 @@
-"""The pages of the donor's list, loaded into a copy's buffer pool.
+"""The buffer pool's page list, which the donor dumps before the snapshot, and its load into a copy's buffer pool.
+
+Server variables that either changes for a while are put back: at its end, also a failed one; and when it was killed, by
+the next command (report_health comes every `health.check_minutes`), which finds the note of their former values.
 
 The first load begins when the server starts, beside the catch-up. It puts pages into the pool that nobody has asked for
 yet, and in a pool that is full those are what InnoDB evicts for what the catch-up reads: 3/8 of them, the lowest
@@ -16,14 +19,74 @@ pages would be written sooner, hence oftener, in hours of catch-up.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import shutil
 import time
-from typing import Any, Callable, Dict
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.mysql_client import MysqlClient, sql_text, status_text
-from peaker_host.database.temporary_variables import TemporaryVariables
-from peaker_host.machine.errors import BufferPoolTimeout
+from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable, UnreadableFile, understood
+from peaker_host.machine.files import open_lock_file, read_json, write_json
 from peaker_host.machine.settings import Settings
+
+
+@dataclass(frozen=True)
+class TemporaryVariables:
+    """The variables `names` may be changed, in this order; they are restored in the other."""
+
+    path: str
+    names: Tuple[str, ...]
+
+    @property
+    def noted(self) -> bool:
+        return os.path.exists(self.path)
+
+    def note(self, wanted: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+        """Writes the note of the values `now`, and returns the statements that set the `wanted` ones."""
+        changed = {name: wanted[name] for name in self.names if str(now[name]) != str(wanted[name])}
+        if changed:
+            write_json(self.path, {"set": changed, "was": {name: now[name] for name in changed}})
+        return _assignments(changed)
+
+    def restore(self, client: MysqlClient) -> bool:
+        """Restores the noted values; says whether there were any. Raises DatabaseUnreachable, UnreadableFile."""
+        note = read_json(self.path)
+        if note is None:
+            return False
+        changed, was = self._read(note)
+        now = client.json({name: f"@@GLOBAL.{name}" for name in changed})
+        ours = {
+            name: was[name]
+            for name in reversed(self.names)
+            if name in changed and str(now[name]) == str(changed[name])
+        }
+        if ours:
+            client.execute(*_assignments(ours))
+        os.unlink(self.path)
+        return True
+
+    def _read(self, note: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+        """Reads the values that were set and those before, of `names` alone, which go into statements."""
+        named = " and ".join(self.names)
+        with understood(UnreadableFile, self.path, f"put {named} back yourself and delete it"):
+            changed, was = note["set"], note["was"]
+            if not set(changed) <= set(was) or not set(was) <= set(self.names):
+                raise ValueError(f"it names other variables than {named}")
+            if not all(type(value) in (int, str) for value in (*changed.values(), *was.values())):
+                raise ValueError("a value in it is neither a number nor a text")
+            return dict(changed), dict(was)
+
+
+def _assignments(values: Mapping[str, Any]) -> List[str]:
+    return [
+        f"SET GLOBAL {name} = {value if isinstance(value, int) else sql_text(str(value))}"
+        for name, value in values.items()
+    ]
+
 
 # 312 MiB/s of pages, more than most volumes give.
 LOADED_PAGES_PER_S = 20_000
@@ -138,3 +201,94 @@ def _count(client: MysqlClient, name: str) -> int:
 def temporary_capacities(settings: Settings) -> TemporaryVariables:
     """Returns the variables that are raised until the pages are loaded."""
     return TemporaryVariables(settings.state_path("load-settings.json"), _CAPACITIES)
+
+
+_PERCENT = "innodb_buffer_pool_dump_pct"
+
+
+def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, timeout_seconds: float) -> int:
+    """Dumps the page list as `ib_buffer_pool` into the data directory.
+
+    Returns the number of pages in it; raises BufferPoolTimeout.
+    """
+    with _locked(settings, wait=True):
+        _restore(client, settings)
+        facts = client.json(
+            {"datadir": "@@GLOBAL.datadir", **{n: f"@@GLOBAL.{n}" for n in (_PERCENT, _FILENAME)}}
+        )
+        # MariaDB cannot be told another name while it runs: its own list is copied.
+        name = str(facts[_FILENAME]) if settings.engine == "mariadb" else PAGE_LIST_FILE
+        path = os.path.join(str(facts["datadir"]), name)
+        before = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
+        assignments = _temporary(settings).note({_PERCENT: percent, _FILENAME: name}, facts)
+        try:
+            client.execute(*assignments, "SET GLOBAL innodb_buffer_pool_dump_now = ON")
+            pages = _await_dump(client, path, before, timeout_seconds)
+            _copy_list(path, os.path.join(str(facts["datadir"]), PAGE_LIST_FILE))
+            return pages
+        finally:
+            # An unreachable server keeps the note: the next command puts its settings back.
+            with contextlib.suppress(DatabaseUnreachable):
+                _restore(client, settings)
+
+
+def restore_dump_settings(client: MysqlClient, settings: Settings) -> bool:
+    """Restores the variables of a killed dump; says whether there were any. A running dump is left alone, and a server
+    that does not answer keeps its note."""
+    if not _temporary(settings).noted:
+        return False
+    with _locked(settings, wait=False) as held:
+        if not held:
+            return False
+        try:
+            return _restore(client, settings)
+        except DatabaseUnreachable:
+            return False
+
+
+def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds: float) -> int:
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        status = status_text(client, "Innodb_buffer_pool_dump_status")
+        fresh = os.path.exists(path) and os.stat(path).st_mtime_ns > before_ns
+        if fresh and "completed" in status:
+            with open(path, "rb") as file:
+                return sum(1 for _ in file)
+        time.sleep(0.2)
+    raise BufferPoolTimeout(f"the page list was not dumped within {timeout_seconds:g} s")
+
+
+def _copy_list(path: str, place: str) -> None:
+    """Copies the page list in one step, so that the copy never loads half of one."""
+    if os.path.realpath(path) == os.path.realpath(place):
+        return
+    temporary = f"{place}.peaker"
+    try:
+        shutil.copyfile(path, temporary)
+        owner = os.stat(path)
+        os.chmod(temporary, owner.st_mode & 0o777)
+        os.chown(temporary, owner.st_uid, owner.st_gid)
+        os.replace(temporary, place)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _restore(client: MysqlClient, settings: Settings) -> bool:
+    return _temporary(settings).restore(client)
+
+
+def _temporary(settings: Settings) -> TemporaryVariables:
+    return TemporaryVariables(settings.state_path("donor-settings.json"), (_PERCENT, _FILENAME))
+
+
+@contextlib.contextmanager
+def _locked(settings: Settings, wait: bool) -> Iterator[bool]:
+    """Locks the dump; the kernel unlocks it when the process is killed."""
+    with open_lock_file(settings.state_path("donor-settings.lock")) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient, sql_text
-from peaker_host.machine.errors import UnclearAnswer, UnsupportedChannels
-from peaker_host.machine.understanding import understood, whole
+from peaker_host.machine.errors import UnclearAnswer, UnsupportedChannels, understood, whole
 
 _GROUP_CHANNELS = ("group_replication_applier", "group_replication_recovery")
 _ALL_OF_MARIADB = "SHOW ALL SLAVES STATUS"

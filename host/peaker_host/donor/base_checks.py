@@ -8,24 +8,74 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from peaker_host.database.client_statements import NOT_COUNTED, counts_statements
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, only_channel, read_status
-from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
 from peaker_host.donor.prepare_donor import data_directories, refuse_source
 from peaker_host.layouts.image_fit import donor_facts, needs
 from peaker_host.machine.devices import read_mounts
-from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, UnclearAnswer
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood
+from peaker_host.machine.errors import (
+    DatabaseUnreachable,
+    DonorIsSource,
+    HostError,
+    UnclearAnswer,
+    understood,
+)
+from peaker_host.machine.settings import Machine, Settings
 from peaker_host.replicate.errant import describe_errant, look_for_errant
 from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS
 from peaker_host.replicate.source_login import source_binlog_expire_seconds
+
+DONE, THERE, WARNING, REFUSED = "done", "already there", "warning", "refused"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of prepare_base: done (made now), already there, warning (works, and will hurt one day) or refused.
+
+    `remedy` says what
+    the owner of the server does about a warning or a refusal."""
+
+    name: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+
+class Refusal(Exception):
+    """A check found something that its owner must change first."""
+
+    def __init__(self, detail: str, remedy: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.remedy = remedy
+
+
+def looked(name: str, look: Callable[[], Union[str, Step]]) -> Step:
+    """Runs a check and returns its step: already there, or refused with the reason."""
+    try:
+        with understood(UnclearAnswer, "what the server says"):
+            found = look()
+    except Refusal as refusal:
+        return Step(name, REFUSED, refusal.detail, refusal.remedy)
+    except HostError as error:
+        return Step(name, REFUSED, f"{type(error).__name__}: {error}")
+    return Step(name, THERE, found) if isinstance(found, str) else found
+
+
+def refused(steps: Sequence[Step]) -> Sequence[Step]:
+    """Returns the refused steps."""
+    return [step for step in steps if step.state == REFUSED]
+
+
+def as_result(steps: Sequence[Step]) -> Dict[str, Any]:
+    """The steps as they go into the result line, and whether anything was changed."""
+    return {"steps": [asdict(step) for step in steps], "changed": any(step.state == DONE for step in steps)}
+
 
 # MySQL 8.4 and MariaDB 10.11 are the oldest whose statements the package speaks (README).
 OLDEST = {"mysql": (8, 4), "mariadb": (10, 11)}
@@ -74,8 +124,7 @@ def read_facts(client: MysqlClient) -> ServerFacts:
 
 
 def look_at_server(
-    settings: Settings,
-    processes: Processes,
+    machine: Machine,
     client: MysqlClient,
     facts: ServerFacts,
     filesystems: Tuple[Filesystem, ...],
@@ -83,7 +132,7 @@ def look_at_server(
     mounts: Optional[Dict[str, str]] = None,
 ) -> List[Step]:
     """One step for each thing that a donor or its copies need. `mounts`: filesystem by mount point, of this host."""
-    engine = settings.engine
+    engine = machine.engine
     places = {one.point: one.kind for one in read_mounts()} if mounts is None else mounts
     return [
         looked("version", lambda: _version(engine, facts.version)),
@@ -91,11 +140,11 @@ def look_at_server(
         looked("gtid", lambda: _gtid(client, engine)),
         looked("server_id", lambda: _server_id(client, engine)),
         looked("volumes", lambda: _volumes(client, engine, filesystems, places)),
-        looked("binary logs", lambda: _binary_logs(settings, processes, client, least_binlog_seconds)),
-        *_errant_steps(settings, processes, client),
+        looked("binary logs", lambda: _binary_logs(machine, client, least_binlog_seconds)),
+        *_errant_steps(machine, client),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
         looked("plugins", lambda: _plugins(client)),
-        looked("image of its copies", lambda: needs(_facts(settings, client))),
+        looked("image of its copies", lambda: needs(_facts(machine, client))),
         looked("client statements", lambda: _client_statements(client)),
     ]
 
@@ -111,19 +160,19 @@ def _client_statements(client: MysqlClient) -> "str | Step":
     return Step("client statements", WARNING, NOT_COUNTED, remedy)
 
 
-def look_at_unit(settings: Settings, processes: Processes) -> Step:
+def look_at_unit(machine: Machine) -> Step:
     """Checks that systemd knows the running server and starts it again after a reboot."""
 
     def look() -> "str | Step":
-        unit = settings.mysql_service
-        if processes.run(["systemctl", "is-active", unit], check=False).exit_code:
+        unit = machine.mysql_service
+        if machine.processes.run(["systemctl", "is-active", unit], check=False).exit_code:
             return Step(
                 "unit",
                 WARNING,
                 f"no active unit {unit}",
                 "name the unit that runs the server as mysql_service in /etc/peaker/host.json",
             )
-        if processes.run(["systemctl", "is-enabled", unit], check=False).exit_code:
+        if machine.processes.run(["systemctl", "is-enabled", unit], check=False).exit_code:
             return Step(
                 "unit",
                 WARNING,
@@ -244,10 +293,8 @@ def _volumes(
     return f"all data is on {', '.join(one.mount_point for one in filesystems)}"
 
 
-def _binary_logs(
-    settings: Settings, processes: Processes, client: MysqlClient, least_seconds: int
-) -> "str | Step":
-    kept = source_binlog_expire_seconds(settings, processes, client)
+def _binary_logs(machine: Machine, client: MysqlClient, least_seconds: int) -> "str | Step":
+    kept = source_binlog_expire_seconds(machine, client)
     if kept is None:
         return Step(
             "binary logs",
@@ -260,20 +307,20 @@ def _binary_logs(
             "binary logs",
             WARNING,
             f"the source keeps them for {kept} s, a build may take {least_seconds} s",
-            f"on the source: {_set_for_good(settings.engine)} binlog_expire_logs_seconds = {least_seconds}",
+            f"on the source: {_set_for_good(machine.engine)} binlog_expire_logs_seconds = {least_seconds}",
         )
     return "the source keeps them for ever" if kept == 0 else f"the source keeps them for {kept} s"
 
 
-def _errant_steps(settings: Settings, processes: Processes, client: MysqlClient) -> List[Step]:
+def _errant_steps(machine: Machine, client: MysqlClient) -> List[Step]:
     """Checks MySQL for errant transactions; MariaDB's replicas join by position and have no such step."""
-    if settings.engine != "mysql":
+    if machine.engine != "mysql":
         return []
-    return [looked("errant transactions", lambda: _errant(settings, processes, client))]
+    return [looked("errant transactions", lambda: _errant(machine, client))]
 
 
-def _errant(settings: Settings, processes: Processes, client: MysqlClient) -> "str | Step":
-    look = look_for_errant(settings, processes, client, lambda _text: None)
+def _errant(machine: Machine, client: MysqlClient) -> "str | Step":
+    look = look_for_errant(machine, client, lambda _text: None)
     if look.errant:
         raise Refusal(
             f"{describe_errant(look.errant)}; no copy of it could follow the source",

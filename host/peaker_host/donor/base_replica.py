@@ -8,38 +8,149 @@ is it made on this server alone, outside the binary log.
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from peaker_host.database.mysql_client import admin_client
-from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_file
+from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.donor.base_checks import (
+    DONE,
+    THERE,
+    WARNING,
     Filesystem,
+    Refusal,
     ServerFacts,
+    Step,
+    as_result,
     look_at_server,
     look_at_unit,
+    looked,
+    read_facts,
+    refused,
     server_numbers,
 )
-from peaker_host.donor.base_step import DONE, THERE, WARNING, Refusal, Step, as_result, looked, refused
 from peaker_host.health.account import (
     OWNERS_ACCOUNT,
     ensure_health_account,
     login_problem,
     statements_for_the_source,
 )
-from peaker_host.health.agent_retention import FIELD, RETENTION_HOURS, is_short, kept_hours, shorten_retention
-from peaker_host.health.policy import store_policy
-from peaker_host.health.process import listening_addresses
-from peaker_host.health.serving_floor import read_health
-from peaker_host.health.unit import UNIT, install_health_service, unit_text
-from peaker_host.machine.command_gate import SentCommand, alone, forget_tokens
-from peaker_host.machine.errors import BaseNotPrepared, HostError
-from peaker_host.machine.files import read_json, read_text
+from peaker_host.health.policy import read_health, store_policy
+from peaker_host.health.server import listening_addresses
+from peaker_host.health.unit import (
+    FIELD,
+    RETENTION_HOURS,
+    UNIT,
+    install_health_service,
+    is_short,
+    kept_hours,
+    shorten_retention,
+    unit_text,
+)
+from peaker_host.machine.command import SentCommand, alone, forget_tokens
+from peaker_host.machine.errors import BaseNotPrepared, DatabaseUnreachable, HostError
+from peaker_host.machine.files import read_json, read_text, write_atomically
 from peaker_host.machine.host_json import to_decide, write_decided
 from peaker_host.machine.image_server import UNITS
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine
+
+_AS_ROOT = "[client]\nuser=root\n"
+PREPARE = "run peaker prepare-base for this instance"
+# What prepare_donor does to the server: it must be allowed, and this changes nothing.
+_MAY_DUMP = "SET GLOBAL innodb_buffer_pool_dump_pct = @@GLOBAL.innodb_buffer_pool_dump_pct"
+
+
+class Administrator:
+    """The login with which Peaker looks at the server and dumps its page list: tried from a file of its own for the
+    time of the `with` block, and kept as admin.cnf only by `keep`."""
+
+    def __init__(self, machine: Machine, given: str) -> None:
+        self._machine, self._given = machine, given
+        self._path = ""
+        self.facts: Optional[ServerFacts] = None
+
+    def __enter__(self) -> "Administrator":
+        descriptor, self._path = tempfile.mkstemp(prefix="peaker-admin-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self._text())
+        self.client = MysqlClient(self._machine.processes, self._machine.mysql_client, self._path)
+        self.step = looked("administrator", self._try)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.unlink(self._path)
+
+    def keep(self, facts: ServerFacts) -> Step:
+        """Write admin.cnf where it says something else. A login that others keep is included, never copied."""
+        path, text = self._machine.admin_defaults_file, self._to_keep(facts)
+        if text is None:
+            return self.step
+        write_atomically(path, text, mode=0o600)
+        return Step("administrator", DONE, f"{self.step.detail}; {path} written")
+
+    def look_kept(self, facts: ServerFacts) -> "str | Step":
+        """The step where admin.cnf is as it should be; else a refusal."""
+        if self.step.state != THERE or self._to_keep(facts) is None:
+            return self.step
+        raise Refusal(f"{self.step.detail}, but {self._machine.admin_defaults_file} is not made", PREPARE)
+
+    def _to_keep(self, facts: ServerFacts) -> Optional[str]:
+        """Returns the wanted content of admin.cnf; None where it is right already."""
+        path = self._machine.admin_defaults_file
+        if not self._given and os.path.exists(path):
+            return None
+        socket = f"[client]\nsocket={facts.socket}\n" if facts.socket else ""
+        text = f"{self._text()}{socket}"
+        return None if read_text(path) == text else text
+
+    def _text(self) -> str:
+        if self._given:
+            return f"!include {self._given}\n"
+        own = self._machine.admin_defaults_file
+        return f"!include {own}\n" if os.path.exists(own) else _AS_ROOT
+
+    def _try(self) -> str:
+        if self._given:
+            refuse_open_file(self._given)
+        elif os.path.exists(self._machine.admin_defaults_file):
+            refuse_open_file(self._machine.admin_defaults_file)
+        try:
+            who = str(self.client.json({"who": "CURRENT_USER()"})["who"])
+        except DatabaseUnreachable as error:
+            own = self._machine.admin_defaults_file
+            source = self._given or (f"{own} says" if os.path.exists(own) else "root, by the socket")
+            raise Refusal(
+                f"no login as {source}: {error}",
+                "put the login of an administrator into an option file of the host that only root can read, and name it"
+                ": --admin-defaults-file /root/peaker-admin.cnf (docs/base-replica.md has the least rights)",
+            ) from error
+        try:
+            self.client.execute(_MAY_DUMP)
+        except DatabaseUnreachable as error:
+            raise Refusal(
+                f"{who} may not dump the buffer pool's page list: {error}",
+                f"GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO {who}; MariaDB: SUPER",
+            ) from error
+        self.facts = read_facts(self.client)
+        return f"{who} logs in"
+
+
+def refuse_open_file(path: str) -> None:
+    """Raise Refusal unless it is a file of root's that nobody else can read: it holds a login."""
+    try:
+        facts = os.stat(path)
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror}", "name an option file that is on this host") from error
+    if not stat.S_ISREG(facts.st_mode):
+        raise Refusal(f"{path} is no file", "name an option file that is on this host")
+    if facts.st_uid != 0 or facts.st_mode & 0o077:
+        raise Refusal(
+            f"{path} is not root's alone (mode {facts.st_mode & 0o777:o}): it holds a login",
+            f"chown root {path}; chmod 600 {path}",
+        )
+
 
 _RETENTION = "agent retention"
 _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
@@ -64,9 +175,8 @@ class BaseRequest:
 
 
 def prepare_base(
-    settings: Settings,
+    machine: Machine,
     settings_path: str,
-    processes: Processes,
     request: BaseRequest,
     wait_seconds: float,
     say: Callable[[str], None],
@@ -78,27 +188,25 @@ def prepare_base(
     With `check_only` nothing is made: what is missing is refused, and the result has the server's own numbers.
     Returns the steps and whether anything was changed. Raises BaseNotPrepared with the steps.
     """
-    settings = replace(settings, engine=request.engine, health_port=request.health_port)
-    preparation = _Preparation(settings, settings_path, processes, request, wait_seconds)
+    machine = replace(machine, engine=request.engine, health_port=request.health_port)
+    preparation = _Preparation(machine, settings_path, request, wait_seconds)
     if request.check_only:
         return preparation.run(say)
-    with alone(settings, SentCommand("prepare_base", "", None, None)):
-        forget_tokens(settings)
+    with alone(machine, SentCommand("prepare_base", "", None, None)):
+        forget_tokens(machine)
         return preparation.run(say)
 
 
 class _Preparation:
     """One preparation; its looks change nothing and come before anything is made."""
 
-    def __init__(
-        self, settings: Settings, path: str, processes: Processes, request: BaseRequest, wait_seconds: float
-    ) -> None:
-        self._settings, self._path, self._processes = settings, path, processes
+    def __init__(self, machine: Machine, path: str, request: BaseRequest, wait_seconds: float) -> None:
+        self._machine, self._path = machine, path
         self._request, self._wait_seconds = request, wait_seconds
 
     def run(self, say: Callable[[str], None]) -> Dict[str, Any]:
         request, numbers = self._request, {}
-        with Administrator(self._settings, self._processes, request.admin_defaults_file) as administrator:
+        with Administrator(self._machine, request.admin_defaults_file) as administrator:
             facts, client = administrator.facts, administrator.client
             if facts is None:
                 raise _not_prepared([administrator.step], {})
@@ -106,8 +214,8 @@ class _Preparation:
             least = request.least_binlog_seconds
             steps = [
                 administrator.step,
-                *look_at_server(self._settings, self._processes, client, facts, request.filesystems, least),
-                look_at_unit(self._settings, self._processes),
+                *look_at_server(self._machine, client, facts, request.filesystems, least),
+                look_at_unit(self._machine),
             ]
             account = looked("health account", self._account)
             if request.check_only:
@@ -147,30 +255,30 @@ class _Preparation:
         """Lays what the server and systemd say over the settings, where nobody wrote it into host.json."""
         written = read_json(self._path) or {}
         if "datadir" not in written:
-            self._settings = replace(self._settings, datadir=facts.datadir)
+            self._machine = replace(self._machine, datadir=facts.datadir)
         if "mysql_service" in written:
             return
-        units = dict.fromkeys((self._settings.mysql_service, *UNITS))
+        units = dict.fromkeys((self._machine.mysql_service, *UNITS))
         active = [unit for unit in units if self._systemctl("is-active", unit)]
         if active:
-            self._settings = replace(self._settings, mysql_service=active[0])
+            self._machine = replace(self._machine, mysql_service=active[0])
 
     def _systemctl(self, verb: str, unit: str) -> bool:
-        return self._processes.run(["systemctl", verb, unit], check=False).exit_code == 0
+        return self._machine.processes.run(["systemctl", verb, unit], check=False).exit_code == 0
 
     def _settings_written(self) -> str:
-        if decided := to_decide(self._settings, self._path):
+        if decided := to_decide(self._machine, self._path):
             raise Refusal(f"{self._path} does not say {_named(decided)}", PREPARE)
         return f"{self._path} says what is so" if read_json(self._path) else "the defaults are so"
 
     def _write_settings(self) -> Step:
         """host.json keeps what others wrote; what the cluster's settings decide wins."""
-        decided = to_decide(self._settings, self._path)
+        decided = to_decide(self._machine, self._path)
         write_decided(self._path, decided)
         return Step("host settings", DONE, f"{self._path}: {_named(decided)}")
 
     def _policy_stored(self) -> "str | Step":
-        path = self._settings.health_policy_file
+        path = self._machine.health_policy_file
         stored = read_json(path) or {}
         wrong = {name: value for name, value in self._request.health.items() if stored.get(name) != value}
         if not wrong:
@@ -178,35 +286,33 @@ class _Preparation:
         return Step("health policy", WARNING, f"{path} does not say {_named(wrong)}", PREPARE)
 
     def _store_policy(self) -> Step:
-        store_policy(self._settings, self._request.health)
-        return Step("health policy", DONE, self._settings.health_policy_file)
+        store_policy(self._machine, self._request.health)
+        return Step("health policy", DONE, self._machine.health_policy_file)
 
     def _retention_short(self) -> "str | Step":
-        hours = kept_hours(self._settings)
+        hours = kept_hours(self._machine)
         if is_short(hours):
-            return f"{self._settings.agent_config}: {FIELD} {hours:g}"
+            return f"{self._machine.agent_config}: {FIELD} {hours:g}"
         kept = "14 days (the agent's default)" if hours is None else f"{hours:g} hours"
         return Step(_RETENTION, WARNING, f"the folder of each command is kept for {kept}", PREPARE)
 
     def _shorten_retention(self) -> Step:
-        shorten_retention(self._settings)
+        shorten_retention(self._machine)
         from_then = "it counts from the agent's next start: systemctl restart amazon-ssm-agent"
-        return Step(
-            _RETENTION, DONE, f"{self._settings.agent_config}: {FIELD} {RETENTION_HOURS}; {from_then}"
-        )
+        return Step(_RETENTION, DONE, f"{self._machine.agent_config}: {FIELD} {RETENTION_HOURS}; {from_then}")
 
     def _account(self) -> "str | Step":
         """Checks the responder's login; tells the owner's remedy unless its account may be made here."""
-        path = self._settings.health_defaults_file
+        path = self._machine.health_defaults_file
         there = os.path.exists(path)
-        problem = login_problem(self._settings, self._processes) if there else "the file is not there"
+        problem = login_problem(self._machine) if there else "the file is not there"
         if problem is None:
             refuse_open_file(path)
             return f"{path} logs in"
         if self._request.account_here:
             return Step("health account", DONE, "")
         statements = "".join(
-            f"{statement};\n" for statement in statements_for_the_source(self._settings.engine)
+            f"{statement};\n" for statement in statements_for_the_source(self._machine.engine)
         )
         raise Refusal(
             f"{path}: {problem}",
@@ -218,28 +324,28 @@ class _Preparation:
         )
 
     def _make_account(self) -> Step:
-        settings = self._settings
-        ensure_health_account(settings, self._processes, admin_client(settings, self._processes))
-        detail = f"peaker_health_local made here alone, not logged; {settings.health_defaults_file} written"
+        machine = self._machine
+        ensure_health_account(machine, admin_client(machine))
+        detail = f"peaker_health_local made here alone, not logged; {machine.health_defaults_file} written"
         return Step("health account", DONE, detail)
 
     def _responder_runs(self) -> str:
-        where = f"on port {self._settings.health_port}"
-        same = read_text(os.path.join(self._settings.unit_dir, UNIT)) == unit_text(self._settings)
+        where = f"on port {self._machine.health_port}"
+        same = read_text(os.path.join(self._machine.unit_dir, UNIT)) == unit_text(self._machine)
         runs = [self._systemctl(verb, UNIT) for verb in ("is-enabled", "is-active")]
         if same and all(runs):
             return f"{UNIT} runs {where}"
         raise Refusal(f"{UNIT} does not run as this release has it {where}", PREPARE)
 
     def _start_responder(self) -> Step:
-        install_health_service(self._settings, self._processes)
+        install_health_service(self._machine)
         self._systemctl("enable", UNIT)
-        return Step("health responder", DONE, f"{UNIT} started on port {self._settings.health_port}")
+        return Step("health responder", DONE, f"{UNIT} started on port {self._machine.health_port}")
 
     def _await_good(self) -> "str | Step":
         """Waits for a good answer at the address that the load balancer and the peers ask."""
-        port = self._settings.health_port
-        address = listening_addresses(self._settings)[-1].replace("0.0.0.0", "127.0.0.1")
+        port = self._machine.health_port
+        address = listening_addresses(self._machine)[-1].replace("0.0.0.0", "127.0.0.1")
         deadline = time.monotonic() + self._wait_seconds
         while True:
             try:

@@ -36,12 +36,7 @@ def _prepare_donor(context: Context) -> Dict[str, Any]:
     from peaker_host.donor.prepare_donor import prepare_donor
 
     arguments = context.arguments
-    return prepare_donor(
-        context.settings,
-        context.processes,
-        arguments.mount_points,
-        context.say,
-    )
+    return prepare_donor(context.machine, arguments.mount_points, context.say)
 
 
 def _prepare_base(context: Context) -> Dict[str, Any]:
@@ -59,12 +54,7 @@ def _prepare_base(context: Context) -> Dict[str, Any]:
         arguments.mode == "check",
     )
     return prepare_base(
-        context.settings,
-        arguments.settings or DEFAULT_PATH,
-        context.processes,
-        request,
-        arguments.wait_seconds,
-        context.say,
+        context.machine, arguments.settings or DEFAULT_PATH, request, arguments.wait_seconds, context.say
     )
 
 

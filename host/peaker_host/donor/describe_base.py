@@ -16,8 +16,7 @@ from peaker_host.database.data_paths import data_mounts
 from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.layouts.discover import discover
 from peaker_host.machine.errors import HostError
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine
 from peaker_host.replicate.source_login import source_binlog_expire_seconds
 
 SeenT = TypeVar("SeenT")
@@ -25,16 +24,14 @@ _WINDOW_SECONDS = 10.0
 _OF_THE_SYSTEM = ("/", "/boot", "/boot/efi")
 
 
-def describe_base(
-    settings: Settings, processes: Processes, sleep: Callable[[float], None] = time.sleep
-) -> Dict[str, Any]:
+def describe_base(machine: Machine, sleep: Callable[[float], None] = time.sleep) -> Dict[str, Any]:
     """Returns engine, version, port, the source's retention, the reads, and each data filesystem with its volumes.
 
     What cannot be read is None, and `unknown` says why.
     """
-    if not shutil.which(settings.mysql_client):
-        settings = replace(settings, mysql_client="mariadb")
-    client = admin_client(settings, processes)
+    if not shutil.which(machine.mysql_client):
+        machine = replace(machine, mysql_client="mariadb")
+    client = admin_client(machine)
     unknown: Dict[str, str] = {}
 
     def seen(name: str, look: Callable[[], SeenT]) -> Optional[SeenT]:
@@ -45,21 +42,17 @@ def describe_base(
             return None
 
     server = seen("server", lambda: _server(client)) or {}
-    settings = replace(
-        settings, engine=server.get("engine", "mysql"), datadir=server.get("datadir") or settings.datadir
+    machine = replace(
+        machine, engine=server.get("engine", "mysql"), datadir=server.get("datadir") or machine.datadir
     )
     places = seen("places", lambda: data_mounts(client)) if server else None
-    kept = (
-        seen("retention", lambda: source_binlog_expire_seconds(settings, processes, client))
-        if server
-        else None
-    )
+    kept = seen("retention", lambda: source_binlog_expire_seconds(machine, client)) if server else None
     load = seen("load", lambda: _load(client, sleep)) if server else None
     return {
         **server,
         "binlog_expire_seconds": kept,
         **(load or {}),
-        "mounts": seen("mounts", lambda: _filesystems(settings, processes, places)),
+        "mounts": seen("mounts", lambda: _filesystems(machine, places)),
         "unknown": unknown,
     }
 
@@ -91,24 +84,22 @@ def _processor_ticks() -> Tuple[int, int]:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def _filesystems(
-    settings: Settings, processes: Processes, places: Optional[List[str]]
-) -> List[Dict[str, Any]]:
+def _filesystems(machine: Machine, places: Optional[List[str]]) -> List[Dict[str, Any]]:
     """The data filesystems; without the server's word all that are not the system's."""
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         mounted = {fields[1]: fields for fields in (line.split() for line in file)}
     data = [
         one for one, fields in mounted.items() if fields[2] in ("xfs", "ext4") and one not in _OF_THE_SYSTEM
     ]
-    return [_filesystem(settings, processes, mounted[one]) for one in places or data if one in mounted]
+    return [_filesystem(machine, mounted[one]) for one in places or data if one in mounted]
 
 
-def _filesystem(settings: Settings, processes: Processes, fields: List[str]) -> Dict[str, Any]:
+def _filesystem(machine: Machine, fields: List[str]) -> Dict[str, Any]:
     """A disk of Xen does not tell its volume: there the device's name must do."""
     device, point, kind = fields[:3]
     found: Dict[str, Any] = {"mount_point": point, "filesystem": kind, "device": device}
     try:
-        stacks = discover(settings, processes, [point])
+        stacks = discover(machine, [point])
     except (HostError, OSError) as error:
         return {**found, "unsupported": str(error)}
     for stack in stacks:
@@ -118,10 +109,10 @@ def _filesystem(settings: Settings, processes: Processes, fields: List[str]) -> 
 
 def main(admin_defaults_file: str) -> None:
     """Prints the description as a command's result line."""
-    settings = Settings()
-    settings = replace(settings, admin_defaults_file=admin_defaults_file or settings.admin_defaults_file)
+    machine = Machine()
+    machine = replace(machine, admin_defaults_file=admin_defaults_file or machine.admin_defaults_file)
     try:
-        said: Dict[str, Any] = {**describe_base(settings, Processes()), "ok": True}
+        said: Dict[str, Any] = {**describe_base(machine), "ok": True}
     except Exception as error:  # the top boundary: reported by name, never swallowed
         said = {"ok": False, "error": type(error).__name__, "message": str(error)}
     print(json.dumps({"version": 1, "command": "describe_base", **said}), flush=True)

@@ -7,16 +7,15 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient, admin_client, status_text
-from peaker_host.database.page_list import dump_buffer_pool
+from peaker_host.database.page_load import dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, only_channel, read_status
 from peaker_host.layouts.discover import discover
 from peaker_host.layouts.image_fit import donor_facts
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating, ErrantTransactions
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.stacks import stack_document
-from peaker_host.replicate.channel_record import write_record
+from peaker_host.machine.manifest import stack_document
+from peaker_host.machine.settings import Machine, Settings
 from peaker_host.replicate.errant import describe_errant, look_for_errant
+from peaker_host.replicate.source_login import write_record
 
 # Of the buffer pool's pages so many are listed at most.
 DUMP_PERCENT = 75
@@ -24,31 +23,26 @@ _DUMP_TIMEOUT_SECONDS = 120.0
 _SYNC_TIMEOUT_SECONDS = 120.0
 
 
-def prepare_donor(
-    settings: Settings,
-    processes: Processes,
-    volumes: Sequence[str],
-    say: Callable[[str], None],
-) -> Dict[str, Any]:
+def prepare_donor(machine: Machine, volumes: Sequence[str], say: Callable[[str], None]) -> Dict[str, Any]:
     """Dumps the buffer pool's page list, writes it out, and reports the donor's position.
 
     `volumes` are the mount points of what will be snapshotted. Raises DonorIsSource, DonorNotReplicating,
     UnsupportedChannels, DataOutsideVolumes, ErrantTransactions, LayoutUnsupported, BufferPoolTimeout.
     """
-    client = admin_client(settings, processes)
-    status = refuse_source(client, settings.engine)
-    refuse_outside(client, settings.engine, volumes)
-    _refuse_errant(settings, processes, client, say)
-    layout = discover(settings, processes, volumes)
-    pages = dump_buffer_pool(client, settings, DUMP_PERCENT, _DUMP_TIMEOUT_SECONDS)
+    client = admin_client(machine)
+    status = refuse_source(client, machine.engine)
+    refuse_outside(client, machine.engine, volumes)
+    _refuse_errant(machine, client, say)
+    layout = discover(machine, volumes)
+    pages = dump_buffer_pool(client, machine, DUMP_PERCENT, _DUMP_TIMEOUT_SECONDS)
     say(f"page list dumped: {pages} pages")
-    directories = data_directories(client, settings)
-    write_record(client, settings.engine, directories[0])
+    directories = data_directories(client, machine)
+    write_record(client, machine.engine, directories[0])
     roots = mount_roots(directories)
     for root in roots:
         # The page list and the record must be on the volume at the snapshot's instant.
-        processes.run(["sync", "-f", root], timeout_seconds=_SYNC_TIMEOUT_SECONDS)
-    dialect = DIALECTS[settings.engine]
+        machine.processes.run(["sync", "-f", root], timeout_seconds=_SYNC_TIMEOUT_SECONDS)
+    dialect = DIALECTS[machine.engine]
     facts = client.json(
         {
             "gtid_set": dialect.executed_set,
@@ -64,17 +58,15 @@ def prepare_donor(
         "buffer_pool_held_pages": int(status_text(client, "Innodb_buffer_pool_pages_data") or pages),
         "data_bytes": sum(_used_bytes(path) for path in roots),
         "layout": [stack_document(stack) for stack in layout],
-        "server": donor_facts(client, settings.engine, directories),
+        "server": donor_facts(client, machine.engine, directories),
     }
 
 
-def _refuse_errant(
-    settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
-) -> None:
+def _refuse_errant(machine: Machine, client: MysqlClient, say: Callable[[str], None]) -> None:
     """Refuses errant transactions, with which no copy could join the source. MariaDB's position has no such set."""
-    if settings.engine != "mysql":
+    if machine.engine != "mysql":
         return
-    look = look_for_errant(settings, processes, client, say)
+    look = look_for_errant(machine, client, say)
     if look.errant is None:
         say("whether this replica holds transactions that the source does not is unknown")
     elif look.errant:

@@ -14,8 +14,7 @@ from typing import List, Optional
 from peaker_host.database.mysql_client import MysqlClient, sql_text
 from peaker_host.machine.errors import DatabaseUnreachable, SuperReadOnlyNotRestored
 from peaker_host.machine.files import write_atomically
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine, Settings
 
 ACCOUNT, OWNERS_ACCOUNT = "peaker_health_local", "peaker_health"
 # Turning super_read_only on waits for a transaction that is being applied.
@@ -35,12 +34,12 @@ _MAY_SEE = {
 }
 
 
-def ensure_health_account(settings: Settings, processes: Processes, admin: MysqlClient) -> bool:
+def ensure_health_account(machine: Machine, admin: MysqlClient) -> bool:
     """Keep the account that works, else make one with a new password and write its client file; says whether it did.
 
     MySQL's super_read_only is off for a moment where it was on; read_only stays on.
     """
-    if os.path.exists(settings.health_defaults_file) and login_problem(settings, processes) is None:
+    if os.path.exists(machine.health_defaults_file) and login_problem(machine) is None:
         return False
     password = _STRONG + secrets.token_urlsafe(24)
     name = f"{sql_text(ACCOUNT)}@'localhost'"
@@ -49,14 +48,14 @@ def ensure_health_account(settings: Settings, processes: Processes, admin: Mysql
         # Made anew with its password: a policy refuses an account without one, and a history the same one twice.
         f"DROP USER IF EXISTS {name}",
         f"CREATE USER {name} IDENTIFIED BY {sql_text(password)} PASSWORD EXPIRE NEVER",
-        *(f"GRANT {right} TO {name}" for right in _MAY_SEE[settings.engine]),
+        *(f"GRANT {right} TO {name}" for right in _MAY_SEE[machine.engine]),
     ]
-    if settings.engine == "mysql":
+    if machine.engine == "mysql":
         _while_writable(admin, statements)
     else:
         admin.execute(*statements)
     text = f"[client]\nuser={ACCOUNT}\npassword={password}\n"
-    write_atomically(settings.health_defaults_file, text, mode=0o600)
+    write_atomically(machine.health_defaults_file, text, mode=0o600)
     return True
 
 
@@ -105,19 +104,19 @@ def _turn_on(admin: MysqlClient) -> None:
     )
 
 
-def login_problem(settings: Settings, processes: Processes) -> Optional[str]:
+def login_problem(machine: Machine) -> Optional[str]:
     """Returns the reason why the responder cannot log in; None when it can."""
     try:
-        health_client(settings, processes).rows("SELECT 1", timeout_seconds=10.0)
+        health_client(machine).rows("SELECT 1", timeout_seconds=10.0)
     except DatabaseUnreachable as error:
         return str(error)
     return None
 
 
-def health_client(settings: Settings, processes: Processes) -> MysqlClient:
+def health_client(machine: Machine) -> MysqlClient:
     """The server as the responder sees it. Without the account every question fails, which is bad, not good."""
-    socket = _socket_line(settings)
-    return MysqlClient(processes, settings.mysql_client, settings.health_defaults_file, socket)
+    socket = _socket_line(machine)
+    return MysqlClient(machine.processes, machine.mysql_client, machine.health_defaults_file, socket)
 
 
 def _socket_line(settings: Settings) -> List[str]:

@@ -20,29 +20,29 @@ def health_policy(text: str) -> Dict[str, Any]:
 
 
 def _report_health(context: Context) -> Dict[str, Any]:
-    from peaker_host.database.client_reads import measure_reads
+    from peaker_host.database.client_statements import measure_reads
     from peaker_host.database.mysql_client import admin_client
-    from peaker_host.database.page_list import restore_dump_settings
+    from peaker_host.database.page_load import restore_dump_settings
     from peaker_host.health.responder import report_health
 
-    client = admin_client(context.settings, context.processes)
-    restore_dump_settings(client, context.settings)
-    reported = report_health(context.settings, context.processes, context.arguments.health)
-    return {**reported, **measure_reads(context.settings, client)}
+    client = admin_client(context.machine)
+    restore_dump_settings(client, context.machine)
+    reported = report_health(context.machine, context.arguments.health)
+    return {**reported, **measure_reads(context.machine, client)}
 
 
 def _set_maintenance(context: Context) -> Dict[str, Any]:
     from peaker_host.health.responder import set_maintenance
 
-    return set_maintenance(context.settings, context.arguments.maintenance == "on")
+    return set_maintenance(context.machine, context.arguments.maintenance == "on")
 
 
 def _health(context: Context) -> Dict[str, Any]:
-    from peaker_host.health import process
+    from peaker_host.health import server
     from peaker_host.health.account import health_client
 
-    client = health_client(context.settings, context.processes)
-    return process.run(context.settings, client, context.arguments.port, context.say)
+    client = health_client(context.machine)
+    return server.run(context.machine, client, context.arguments.port, context.say)
 
 
 COMMANDS = (

@@ -15,15 +15,20 @@ from dataclasses import asdict, replace
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.health.policy import HealthPolicy, load_policy, store_policy
+from peaker_host.health.policy import (
+    FloorDecision,
+    HealthPolicy,
+    ask_peers,
+    load_policy,
+    may_keep_serving,
+    read_health,
+    store_policy,
+)
 from peaker_host.health.sample import FAULT, FULL, LAG, Sample, SourceSilence, free_disk_percents, take_sample
-from peaker_host.health.serving_floor import FloorDecision, ask_peers, may_keep_serving, read_health
 from peaker_host.health.unit import UNIT, install_health_service
-from peaker_host.machine.errors import HostError, ResponderUnreachable
+from peaker_host.machine.errors import MISFITS, HostError, ResponderUnreachable
 from peaker_host.machine.files import write_atomically
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import MISFITS
+from peaker_host.machine.settings import Machine, Settings
 
 # Files of the state directory: while the first is there the answer is 404; a look of drain_replica touches the second.
 MAINTENANCE, _DRAINING = "maintenance", "draining"
@@ -174,17 +179,17 @@ def answer_now(state: HealthState, settings: Settings) -> Tuple[int, Dict[str, A
     return status, {**body, "draining": is_draining(settings, time.time())}
 
 
-def report_health(settings: Settings, processes: Processes, policy: Dict[str, Any]) -> Dict[str, Any]:
+def report_health(machine: Machine, policy: Dict[str, Any]) -> Dict[str, Any]:
     """Store what the responder goes by, and say what it answers now. Starts it when it does not run.
 
     Raises ResponderUnreachable when it does not answer.
     """
-    changed = store_policy(settings, policy)
+    changed = store_policy(machine, policy)
     try:
-        status, body = await_responder(settings, 0.0)
+        status, body = await_responder(machine, 0.0)
     except ResponderUnreachable:
-        install_health_service(settings, processes)
-        status, body = await_responder(settings, _RESPONDER_START_SECONDS)
+        install_health_service(machine)
+        status, body = await_responder(machine, _RESPONDER_START_SECONDS)
     return {**body, "http_status": status, "policy_changed": changed}
 
 

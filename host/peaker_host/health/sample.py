@@ -17,10 +17,9 @@ from peaker_host.database.gtid_sets import count_missing, count_missing_mariadb
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, status_from
 from peaker_host.health.policy import HealthPolicy
-from peaker_host.machine.errors import HostError
+from peaker_host.machine.errors import MISFITS, HostError
 from peaker_host.machine.manifest import present_manifest
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import MISFITS
 
 FAULT, LAG, FULL = "fault", "lag", "full"
 # A slow answer is one bad sample; two of them and the pause between stay below STALE_SECONDS of the responder.

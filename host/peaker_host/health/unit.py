@@ -1,12 +1,17 @@
-"""The systemd unit that keeps the health responder running."""
+"""The systemd unit that keeps the health responder running, and how long the SSM agent keeps its commands' folders.
+
+The agent keeps them for 14 days by default (amazon-ssm-agent: 336 hours, at least 8). check_replicas sends a command a
+minute, so that would be 20,000 folders on the root volume; 8 hours are 480.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Optional
 
-from peaker_host.machine.files import read_text, write_atomically
-from peaker_host.machine.processes import Processes, package_command
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.files import read_json, read_text, write_atomically
+from peaker_host.machine.settings import Machine, Settings, package_command
 
 UNIT = "peaker-health.service"
 CURRENT_PACKAGE = "/opt/peaker/current/peaker_host.pyz"
@@ -28,18 +33,18 @@ MemoryMax=256M
 """
 
 
-def install_health_service(settings: Settings, processes: Processes) -> None:
+def install_health_service(machine: Machine) -> None:
     """Write the unit and (re)start it. Doing it again changes nothing but the responder's start time."""
-    path = os.path.join(settings.unit_dir, UNIT)
-    text = unit_text(settings)
+    path = os.path.join(machine.unit_dir, UNIT)
+    text = unit_text(machine)
     unchanged = read_text(path) == text
     if not unchanged:
         write_atomically(path, text)
-        processes.run(["systemctl", "daemon-reload"])
-        processes.run(["systemctl", "enable", UNIT], check=False)
+        machine.processes.run(["systemctl", "daemon-reload"])
+        machine.processes.run(["systemctl", "enable", UNIT], check=False)
     # What systemd has given up it does not start before it is told so.
-    processes.run(["systemctl", "reset-failed", UNIT], check=False)
-    processes.run(["systemctl", "start" if unchanged else "restart", UNIT])
+    machine.processes.run(["systemctl", "reset-failed", UNIT], check=False)
+    machine.processes.run(["systemctl", "start" if unchanged else "restart", UNIT])
 
 
 def unit_text(settings: Settings) -> str:
@@ -61,3 +66,35 @@ def unit_text(settings: Settings) -> str:
         "[Install]\n"
         "WantedBy=multi-user.target\n"
     )
+
+
+RETENTION_HOURS = 8
+FIELD = "RunCommandLogsRetentionDurationHours"
+_SECTION = "Ssm"
+
+
+def kept_hours(settings: Settings) -> Optional[float]:
+    """Returns the hours of the agent's configuration; None where the agent's default holds. Raises UnreadableFile."""
+    section = (read_json(settings.agent_config) or {}).get(_SECTION)
+    hours = section.get(FIELD) if isinstance(section, dict) else None
+    if isinstance(hours, bool) or not isinstance(hours, (int, float)) or hours <= 0:
+        return None
+    return float(hours)
+
+
+def is_short(hours: Optional[float]) -> bool:
+    """Tells whether folders are kept for RETENTION_HOURS or less."""
+    return hours is not None and hours <= RETENTION_HOURS
+
+
+def shorten_retention(settings: Settings) -> None:
+    """Writes RETENTION_HOURS into the agent's configuration unless it keeps them for less; the rest of that file stays.
+
+    It counts from the agent's next start. Raises UnreadableFile.
+    """
+    if is_short(kept_hours(settings)):
+        return
+    content = read_json(settings.agent_config) or {}
+    section = content.get(_SECTION)
+    changed = {**(section if isinstance(section, dict) else {}), FIELD: RETENTION_HOURS}
+    write_atomically(settings.agent_config, json.dumps({**content, _SECTION: changed}, indent=4) + "\n")

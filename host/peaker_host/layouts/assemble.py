@@ -1,15 +1,14 @@
-"""assemble_storage: every volume is there and the right one; sets are judged, then brought up by uuid."""
+"""assemble_storage: every volume is there and the right one; sets are judged against what was snapshotted."""
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
-from peaker_host.layouts.bring_up import StackDevices
-from peaker_host.layouts.md_examine import MdMember, parse_examine
-from peaker_host.layouts.set_judgement import SeenVolume, why_not_the_set
+from peaker_host.layouts.lvm_reports import MdMember, parse_examine
+from peaker_host.layouts.mounts import StackDevices
 from peaker_host.machine.devices import (
     BlockDevice,
     by_id_path,
@@ -30,18 +29,110 @@ from peaker_host.machine.errors import (
 from peaker_host.machine.manifest import (
     Manifest,
     Member,
+    Stack,
+    StackVolume,
     refuse_if_used_outside_set,
     refuse_other_filesystem,
     write_manifest,
 )
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.stacks import Stack
+from peaker_host.machine.settings import Machine, Processes, Settings
+
+# The kernel takes a member that missed one update of the superblock (md.c, super_1_validate): the snapshots' instant
+# may lie between the writes of the members.
+_EVENTS_APART_AT_MOST = 1
+
+
+@dataclass(frozen=True)
+class SeenVolume:
+    """A seen volume has its present superblocks. `label` is the uuid of its own, '' without one; `array` is a
+    member's, None where mdadm finds none.
+    """
+
+    size_bytes: int
+    label: str = ""
+    array: Optional[MdMember] = None
+
+
+def why_not_the_set(stack: Stack, seen: Mapping[str, SeenVolume], names: Mapping[str, str]) -> List[str]:
+    """Reasons, one for each volume that is wrong; none where the set is whole. `names` are those of the settings, by
+    id; `seen` lacks the volumes that are not there."""
+    reasons = []
+    newest = max((one.array.events for one in seen.values() if one.array is not None), default=0)
+    for volume in stack.volumes:
+        name = f"{names.get(volume.volume_id, volume.volume_id)} ({volume.volume_id})"
+        found = seen.get(volume.volume_id)
+        if found is None:
+            reasons.append(
+                f"{name} is missing: {stack.kind} of {stack.mount_point} needs all of its {_count(stack)}"
+            )
+            continue
+        why = _why_not_size(volume, found) or _why_not_member(stack, volume, found, newest)
+        if why:
+            reasons.append(f"{name} {why}")
+    return reasons
+
+
+def _count(stack: Stack) -> str:
+    return f"{len(stack.volumes)} volumes"
+
+
+def _why_not_size(volume: StackVolume, found: SeenVolume) -> str:
+    if found.size_bytes == volume.size_bytes:
+        return ""
+    return (
+        f"has {found.size_bytes} bytes, its snapshot was of {volume.size_bytes}: a member of a set must be exactly as "
+        "large, or its superblock is not where it belongs"
+    )
+
+
+def _why_not_member(stack: Stack, volume: StackVolume, found: SeenVolume, newest: int) -> str:
+    place = stack.array_of(volume.volume_id)
+    if place is None:
+        return _why_not_label(volume, found)
+    array, slot = place
+    member = found.array
+    if member is None:
+        return f"carries no superblock of md; it was place {slot.slot} of array {array.uuid}"
+    if member.array_uuid != array.uuid:
+        return f"belongs to array {member.array_uuid}, not to {array.uuid}: it is of another set"
+    if member.slot != slot.slot or member.device_uuid != volume.label:
+        there = "a spare" if member.slot is None else f"place {member.slot}"
+        return f"is {there} of the array, not place {slot.slot}: it is another volume's snapshot"
+    differs = _differences(
+        {
+            "level": (member.level, array.level),
+            "chunk": (0 if array.level == "raid1" else member.chunk_bytes, array.chunk_bytes),
+            "layout": (member.algorithm, array.algorithm),
+            "places": (member.devices, len(array.slots)),
+            "data offset": (member.data_offset_bytes, slot.data_offset_bytes),
+        }
+    )
+    if differs:
+        return f"describes another array: {differs}"
+    if newest - member.events > _EVENTS_APART_AT_MOST:
+        return (
+            f"has seen {member.events} events, another member {newest}: the snapshots are not of one instant, or a "
+            "member had failed"
+        )
+    return ""
+
+
+def _why_not_label(volume: StackVolume, found: SeenVolume) -> str:
+    if found.label == volume.label:
+        return ""
+    if not found.label:
+        return f"carries no superblock; it carried {volume.label}"
+    return f"carries {found.label}, not {volume.label}: it is of another set"
+
+
+def _differences(pairs: Dict[str, "tuple[object, object]"]) -> str:
+    return ", ".join(
+        f"{what} {is_now} instead of {was}" for what, (is_now, was) in pairs.items() if is_now != was
+    )
 
 
 def assemble(
-    settings: Settings,
-    processes: Processes,
+    machine: Machine,
     run_id: str,
     members: List[Member],
     stacks: Sequence[Stack],
@@ -55,21 +146,21 @@ def assemble(
     """
     own = [_on_own_volumes(stack, members) for stack in stacks]
     deadline = time.monotonic() + wait_seconds
-    paths = {member.volume_id: _await_link(settings, member, deadline, say) for member in members}
+    paths = {member.volume_id: _await_link(machine, member, deadline, say) for member in members}
     sets = [stack for stack in own if not stack.is_single]
     found: Dict[str, Member] = {}
     for stack in sets:
-        found.update(_checked_set(settings, processes, stack, members, paths))
+        found.update(_checked_set(machine, stack, members, paths))
     for member in members:
         if member.volume_id not in found:
-            found[member.volume_id] = _checked(settings, member, paths[member.volume_id], own)
+            found[member.volume_id] = _checked(machine, member, paths[member.volume_id], own)
         say(f"{member.name}: {member.volume_id} is {os.path.realpath(paths[member.volume_id])}")
     for stack in sets:
-        path = StackDevices(settings, processes, stack).bring_up()
+        path = StackDevices(machine, stack).bring_up()
         _refuse_other_filesystem_on(stack, path)
         say(f"{stack.mount_point}: {stack.kind} of {len(stack.volumes)} volumes is {path}")
     manifest = Manifest(run_id, [found[member.volume_id] for member in members], sets)
-    write_manifest(settings, manifest)
+    write_manifest(machine, manifest)
     return manifest
 
 
@@ -103,19 +194,15 @@ def _on_own_volumes(stack: Stack, members: Sequence[Member]) -> Stack:
 
 
 def _checked_set(
-    settings: Settings,
-    processes: Processes,
-    stack: Stack,
-    members: Sequence[Member],
-    paths: Dict[str, str],
+    machine: Machine, stack: Stack, members: Sequence[Member], paths: Dict[str, str]
 ) -> Dict[str, Member]:
     devices: Dict[str, BlockDevice] = {}
     for volume_id in stack.volume_ids:
         device = describe_device(paths[volume_id])
-        refuse_if_not_volume(device, volume_id, settings.by_id_dir)
+        refuse_if_not_volume(device, volume_id, machine.by_id_dir)
         refuse_if_used_outside_set(device)
         devices[volume_id] = device
-    seen = _look_at(processes, stack, devices)
+    seen = _look_at(machine.processes, stack, devices)
     reasons = why_not_the_set(stack, seen, {member.volume_id: member.name for member in members})
     if reasons:
         raise SetRefused("; ".join(reasons))

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any, Dict
 
 from peaker_host.machine.command import Command, Context, Parameter, absolute_paths, positive, typed
+from peaker_host.machine.errors import parsed_json
 from peaker_host.machine.host_json import OF_THE_CLUSTER, image_server, settled
-from peaker_host.machine.replication_login import refuse_without_login
-from peaker_host.machine.stacks import stack_document
-from peaker_host.machine.understanding import parsed_json
+from peaker_host.machine.manifest import stack_document
+from peaker_host.machine.settings import refuse_without_login
 
 
 def _facts_in(text: str) -> Any:
@@ -25,29 +25,21 @@ _facts = typed(_facts_in, "a JSON object")
 def _assemble_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.assemble import assemble
     from peaker_host.layouts.image_fit import refuse_unfit
-    from peaker_host.layouts.image_hosts import Image
+    from peaker_host.layouts.image_rules import Image
     from peaker_host.machine import manifest
 
     arguments = context.arguments
     stacks = manifest.parse_stacks(arguments.layout)
     members = manifest.parse_volumes(arguments.volumes, {one.mount_point for one in stacks})
     mount_points = [member.mount_point for member in members]
-    settings = settled(context, mount_points)
+    machine = settled(context, mount_points)
     said = []
     if arguments.engine:
-        server = image_server(settings, context.processes)
-        image = Image(context.processes, server, settings.datadir, settings.mysql_user, mount_points)
+        server = image_server(machine)
+        image = Image(machine.processes, server, machine.datadir, machine.mysql_user, mount_points)
         said = refuse_unfit(image, arguments.donor)
-    refuse_without_login(settings)
-    made = assemble(
-        settings,
-        context.processes,
-        arguments.run_id,
-        members,
-        stacks,
-        arguments.wait_seconds,
-        context.say,
-    )
+    refuse_without_login(machine)
+    made = assemble(machine, arguments.run_id, members, stacks, arguments.wait_seconds, context.say)
     return {
         "members": [asdict(member) for member in made.members],
         "bytes": sum(member.size_bytes for member in made.members),
@@ -65,7 +57,7 @@ def kind_at(manifest: Any, mount_point: str) -> str:
 def _describe_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.discover import discover
 
-    found = discover(context.settings, context.processes, context.arguments.mount_points)
+    found = discover(context.machine, context.arguments.mount_points)
     return {"layout": [stack_document(stack) for stack in found]}
 
 

@@ -11,8 +11,7 @@ import os
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from peaker_host.blocks.stack_places import array_layout
-from peaker_host.layouts.lvm_reports import Lvm, PvRow, logical_volume
-from peaker_host.layouts.md_examine import MdMember, parse_examine
+from peaker_host.layouts.lvm_reports import Lvm, MdMember, PvRow, logical_volume, parse_examine
 from peaker_host.machine.devices import (
     BlockDevice,
     Mount,
@@ -24,9 +23,8 @@ from peaker_host.machine.devices import (
     read_superblock,
 )
 from peaker_host.machine.errors import LayoutUnsupported
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.stacks import Array, ArraySlot, LogicalVolume, Stack, StackVolume, layout_kind
+from peaker_host.machine.manifest import Array, ArraySlot, LogicalVolume, Stack, StackVolume, layout_kind
+from peaker_host.machine.settings import Machine
 
 _LINKS = "nvme-Amazon_Elastic_Block_Store_vol"
 UNSUPPORTED_FILESYSTEMS = {
@@ -39,8 +37,7 @@ UNSUPPORTED_FILESYSTEMS = {
 
 
 def discover(
-    settings: Settings,
-    processes: Processes,
+    machine: Machine,
     mount_points: Sequence[str],
     sys_root: str = "/sys",
     mountinfo: str = "/proc/self/mountinfo",
@@ -49,18 +46,17 @@ def discover(
 
     Nothing is said of a filesystem on one whole disk of a Xen instance: nothing there tells which volume a disk is.
     """
-    return Discovery(settings, processes, sys_root, mountinfo).stacks(mount_points)
+    return Discovery(machine, sys_root, mountinfo).stacks(mount_points)
 
 
 class Discovery:
     """One look at the host's devices."""
 
-    def __init__(self, settings: Settings, processes: Processes, sys_root: str, mountinfo: str) -> None:
-        self._settings = settings
+    def __init__(self, machine: Machine, sys_root: str, mountinfo: str) -> None:
+        self._machine = machine
         self._mountinfo = mountinfo
-        self._processes = processes
         self._sys = sys_root
-        self._links = ebs_links(settings.by_id_dir)
+        self._links = ebs_links(machine.by_id_dir)
         self._examined: Dict[str, MdMember] = {}
 
     def stacks(self, mount_points: Sequence[str]) -> List[Stack]:
@@ -125,7 +121,7 @@ class Discovery:
         return self._of_group(name, point)
 
     def _of_group(self, name: str, point: str) -> Tuple[LogicalVolume, List[str]]:
-        everything = Lvm(self._processes, ["/dev/.*"])
+        everything = Lvm(self._machine.processes, ["/dev/.*"])
         group, _, volume = _split_mapped(first_line(f"{self._sys}/block/{name}/dm/name"))
         rows = [row for row in everything.physical_volumes() if row.group == group]
         if any(row.missing_in_group for row in rows):
@@ -195,7 +191,7 @@ class Discovery:
     def _examine(self, name: str) -> MdMember:
         if name not in self._examined:
             path = self._device(name).path
-            said = self._processes.run(["mdadm", "--examine", path])
+            said = self._machine.processes.run(["mdadm", "--examine", path])
             self._examined[name] = parse_examine(path, said.stdout)
         return self._examined[name]
 
@@ -223,7 +219,7 @@ class Discovery:
         link = self._links.get(device.number)
         if link is None:
             raise LayoutUnsupported(
-                f"{point} lies on {name}, which is no EBS volume ({self._settings.by_id_dir} has no link to it)"
+                f"{point} lies on {name}, which is no EBS volume ({self._machine.by_id_dir} has no link to it)"
             )
         return StackVolume(f"vol-{os.path.basename(link)[len(_LINKS) :]}", device.size_bytes)
 

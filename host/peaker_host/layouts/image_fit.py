@@ -9,10 +9,18 @@ import json
 import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from peaker_host.layouts.image_hosts import ABSENT, FIO_ENGINES, FORMATS, PATHS, Donor, Image, Rows
-from peaker_host.layouts.image_rules import FACTS, shown
-from peaker_host.machine.errors import HostError, ImageUnfit
-from peaker_host.machine.understanding import MISFITS
+from peaker_host.layouts.image_rules import (
+    ABSENT,
+    FACTS,
+    FIO_ENGINES,
+    FORMATS,
+    PATHS,
+    Donor,
+    Image,
+    Rows,
+    shown,
+)
+from peaker_host.machine.errors import MISFITS, HostError, ImageUnfit
 
 # SSM takes these in a parameter; the allowedPattern of assemble_storage has the same.
 _NOT_CARRIED = re.compile(r"[^A-Za-z0-9_{}\[\]\":,;./+=@() -]")

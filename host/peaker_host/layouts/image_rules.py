@@ -1,4 +1,6 @@
-"""FACTS is the table of what is compared between a donor and an image: a fact more is a row more."""
+"""FACTS is the table of what is compared between a donor, by its server, and a new host, by its image: a fact more is
+a row more.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,119 @@ import json
 import os
 import pwd
 import re
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple
 
-from peaker_host.layouts.image_hosts import (
-    ABSENT,
-    ENCRYPTING,
-    FIO_ENGINES,
-    FITS,
-    FORMATS,
-    PATHS,
-    Donor,
-    Fact,
-    Image,
-    Words,
-)
 from peaker_host.machine.errors import ToolMissing
 from peaker_host.machine.files import read_text
+from peaker_host.machine.image_server import ImageServer, last_of
+from peaker_host.machine.settings import Processes
+
+# Those that keep a queue of requests in one thread. Fedora and Amazon Linux have the first in a package of its own.
+FIO_ENGINES = ("libaio", "io_uring")
+PATHS = ("innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
+FORMATS = ("lower_case_table_names", "innodb_page_size", "innodb_data_file_path")
+_NO_DEFAULT = "(No default value)"
+_HELP_SECONDS = 60.0
+
+Words = Tuple[bool, str]
+FITS: Words = (False, "")
+ENCRYPTING = ("innodb_redo_log_encrypt", "innodb_undo_log_encrypt", "binlog_encryption")
+ABSENT = "(absent)"
+
+
+class Rows(Protocol):
+    """A server that answers statements."""
+
+    def rows(self, statement: str) -> List[Dict[str, Optional[str]]]:
+        """One mapping for each row."""
+
+
+class Donor:
+    """The donor's server; its directories are those of data, redo log and binary logs, the data directory first."""
+
+    def __init__(self, server: Rows, engine: str, directories: Sequence[str]) -> None:
+        self.server = server
+        self.engine = engine
+        self.directories = list(dict.fromkeys(map(os.path.realpath, directories)))
+        names = ", ".join(f"'{name}'" for name in ("version", *PATHS, *FORMATS, *ENCRYPTING))
+        rows = server.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+        self.variables: Dict[str, str] = {row["Variable_name"] or "": row["Value"] or "" for row in rows}
+
+    def path(self, name: str) -> Optional[str]:
+        """A directory as an absolute path; None where the server does not know the variable."""
+        return absolute(self.directories[0], self.variables[name]) if name in self.variables else None
+
+
+class Image:
+    """The new host: its server as a start would find it, its accounts, programs and security modules.
+
+    `root` is where the kernel's and the system's files are.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        server: ImageServer,
+        datadir: str,
+        user: str,
+        mount_points: Sequence[str],
+        root: str = "/",
+    ) -> None:
+        self.processes = processes
+        self.server = server
+        self.datadir = os.path.realpath(datadir)
+        self.mount_points = mount_points
+        self._root = root
+        self._options = server.options()
+        self.user = last_of(self._options, "user") or user
+        self._defaults: Optional[Dict[str, str]] = None
+
+    def option(self, name: str) -> str:
+        """The value that a start would take, from an option file or as built in. Raises KeyError."""
+        given = [value for one, value in self._options if one == name]
+        if given:
+            return given[-1].strip("'\"")
+        if self._defaults is None:
+            argv = [self.server.program, "--no-defaults", "--verbose", "--help"]
+            said = self.processes.run(argv, timeout_seconds=_HELP_SECONDS, check=False).stdout
+            pairs = (line.split(None, 1) for line in said.splitlines() if line[:1].isalpha())
+            self._defaults = {one[0].replace("-", "_"): one[1].strip() for one in pairs if len(one) == 2}
+        found = self._defaults[name]
+        return "" if found == _NO_DEFAULT else found
+
+    def path(self, name: str) -> str:
+        """A directory as an absolute path. Raises KeyError."""
+        return absolute(self.datadir, self.option(name))
+
+    def text(self, path: str) -> Optional[str]:
+        """A file of the host; None where there is none. Raises OSError for one that may not be read."""
+        return read_text(os.path.join(self._root, path.lstrip("/")))
+
+    def has(self, path: str) -> bool:
+        """Tells whether the path is there, or comes with a volume."""
+        on_volume = any(path.startswith(point.rstrip("/") + "/") for point in self.mount_points)
+        return on_volume or os.path.exists(os.path.join(self._root, path.lstrip("/")))
+
+
+@dataclass(frozen=True)
+class Fact:
+    """`rule` gets the donor's value and the image's, neither None, and says whether it refuses, and why.
+
+    `of_donor` is None for a fact of the image alone. `of_image` also gets the donor's value.
+    """
+
+    name: str
+    of_donor: Optional[Callable[[Donor], Any]]
+    of_image: Callable[[Image, Any], Any]
+    rule: Callable[[Any, Any], Words]
+    essential: bool = False
+
+
+def absolute(datadir: str, path: str) -> str:
+    """Links are followed: the same directory may have another name on the other host."""
+    return os.path.realpath(os.path.join(datadir, path or "."))
+
 
 _DATA_LABEL = "mysqld_db_t"
 

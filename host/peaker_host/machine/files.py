@@ -7,8 +7,7 @@ import os
 import tempfile
 from typing import IO, Any, Dict, Optional
 
-from peaker_host.machine.errors import UnreadableFile
-from peaker_host.machine.understanding import understood
+from peaker_host.machine.errors import UnreadableFile, understood
 
 _REMEDY = "move it away and run the command again"
 

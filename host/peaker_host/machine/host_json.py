@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Dict, List, Sequence
 
 from peaker_host.machine.command import Context, Parameter, port
-from peaker_host.machine.errors import ImageUnfit
+from peaker_host.machine.errors import (
+    ImageUnfit,
+)
 from peaker_host.machine.files import read_json, write_atomically
 from peaker_host.machine.image_server import (
     CONFIG_DIRS,
@@ -25,8 +27,7 @@ from peaker_host.machine.image_server import (
     known_units,
     last_of,
 )
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import DEFAULT_PATH, ENGINES, Settings
+from peaker_host.machine.settings import DEFAULT_PATH, ENGINES, Machine, Settings
 
 DECIDED = ("engine", "health_port", "datadir", "mysql_service")
 _OF_AN_IMAGE = (*DECIDED, "mysql_server", "config_dir", "error_log")
@@ -40,21 +41,21 @@ OF_THE_CLUSTER = (
 )
 
 
-def settled(context: Context, mount_points: Sequence[str] = ()) -> Settings:
+def settled(context: Context, mount_points: Sequence[str] = ()) -> Machine:
     """The settings of a command that is the first, or may be, on a peak replica. Raises ImageUnfit."""
     given = context.arguments
     if not given.engine:
-        return context.settings
+        return context.machine
     path = given.settings or DEFAULT_PATH
-    return settle(context.settings, path, context.processes, given.engine, given.health_port, mount_points)
+    return settle(context.machine, path, given.engine, given.health_port, mount_points)
 
 
 def to_decide(settings: Settings, path: str, names: Sequence[str] = DECIDED) -> Dict[str, Any]:
     """Returns the fields that host.json needs and lacks."""
-    written, default = read_json(path) or {}, asdict(Settings())
+    written, default = read_json(path) or {}, vars(Settings())
     return {
         name: value
-        for name, value in asdict(settings).items()
+        for name, value in vars(settings).items()
         if name in names and value != written.get(name, default[name])
     }
 
@@ -65,50 +66,45 @@ def write_decided(path: str, decided: Dict[str, Any]) -> None:
 
 
 def settle(
-    settings: Settings,
-    path: str,
-    processes: Processes,
-    engine: str,
-    health_port: int,
-    mount_points: Sequence[str] = (),
-) -> Settings:
+    machine: Machine, path: str, engine: str, health_port: int, mount_points: Sequence[str] = ()
+) -> Machine:
     """The settings of a peak replica, kept in host.json (`path`).
 
     What the image's host.json says of its server holds; the cluster's settings decide engine and port. `mount_points`
     are those of the volumes; none leaves the data directory unchecked. Raises ImageUnfit.
     """
-    found = _found(settings, read_json(path) or {}, processes, engine)
+    found = _found(machine, read_json(path) or {}, engine)
     _refuse_off_volumes(found, mount_points)
-    known = replace(found, engine=engine, health_port=health_port or settings.health_port)
+    known = replace(found, engine=engine, health_port=health_port or machine.health_port)
     decided = to_decide(known, path, _OF_AN_IMAGE)
     if decided:
         write_decided(path, decided)
     return known
 
 
-def image_server(settings: Settings, processes: Processes) -> ImageServer:
+def image_server(machine: Machine) -> ImageServer:
     """The server that `settle` found."""
-    unit = known_units(processes, (settings.mysql_service,))[0]
-    return ImageServer(processes, unit, [settings.mysql_server, *PROGRAMS])
+    unit = known_units(machine.processes, (machine.mysql_service,))[0]
+    return ImageServer(machine.processes, unit, [machine.mysql_server, *PROGRAMS])
 
 
-def _found(settings: Settings, written: Dict[str, Any], processes: Processes, engine: str) -> Settings:
-    unit = _only_unit(known_units(processes, _unit_names(written)), written)
+def _found(machine: Machine, written: Dict[str, Any], engine: str) -> Machine:
+    unit = _only_unit(known_units(machine.processes, _unit_names(written)), written)
     named = [str(written["mysql_server"])] if "mysql_server" in written else []
-    server = ImageServer(processes, unit, [*named, *PROGRAMS])
+    server = ImageServer(machine.processes, unit, [*named, *PROGRAMS])
     _refuse_other_engine(server, engine)
     options = server.options()
     found: Dict[str, Any] = {
         # A name that the image gives may be an alias; it stays as it is.
         "mysql_service": str(written.get("mysql_service", unit.name)),
         "mysql_server": str(written.get("mysql_server", server.program)),
-        "datadir": _datadir(settings, written, last_of(options, "datadir")),
-        "config_dir": _config_dir(settings, written, server),
+        "datadir": _datadir(machine, written, last_of(options, "datadir")),
+        "config_dir": _config_dir(machine, written, server),
     }
     log = last_of(options, "log_error")
     if os.path.isabs(log) and "error_log" not in written:
         found["error_log"] = log
-    return replace(settings, **found)
+    return replace(machine, **found)
 
 
 def _unit_names(written: Dict[str, Any]) -> Sequence[str]:

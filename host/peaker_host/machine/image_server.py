@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.machine.errors import ImageUnfit, ToolMissing
 from peaker_host.machine.files import read_text, write_atomically
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 
 # Debian's MySQL, the RPMs of Oracle and Percona, MariaDB; each may be an alias of another.
 UNITS = ("mysql", "mysqld", "mariadb")

@@ -20,7 +20,7 @@ def _verify_storage(context: Context) -> Dict[str, Any]:
         load_seconds=arguments.load_seconds,
         knee_seconds=arguments.knee_seconds,
     )
-    return verify_storage(context.settings, context.processes, request, context.say)
+    return verify_storage(context.machine, request, context.say)
 
 
 COMMANDS = (

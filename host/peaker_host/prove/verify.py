@@ -2,30 +2,85 @@
 database's will be; the search for the knee last, for it asks for more than a device can give.
 
 The database may be at work on the volumes meanwhile, and the applier with it. The sample is of what was live before it
-began; reads go around every cache of the host, so that what the database has in memory makes no block look warm.
+began; reads go around every cache of the host, so that what the database has in memory makes no block look warm. What
+may be warmed again before: the neighbourhoods of the blocks that were slow at the last look (cold), or every block that
+must be warm (all); when that was done to the end, all of them are warm, however noisy the machine.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, List, Optional
 
-from peaker_host.blocks import cold_probe
+from peaker_host.blocks import timed_reads
 from peaker_host.blocks.live_blocks import LiveBlocks, kept_live_blocks, live_blocks_of
-from peaker_host.blocks.ranges import Range, difference, intersection
+from peaker_host.blocks.ranges import Range, difference, intersection, merged
 from peaker_host.layouts.mounts import OpenFilesystem, let_resync, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
-from peaker_host.machine.errors import CommandFailed, HostError, ToolMissing, UnreadableFilesystem
+from peaker_host.machine.errors import (
+    CommandFailed,
+    HostError,
+    ToolMissing,
+    UnreadableFile,
+    UnreadableFilesystem,
+    understood,
+    whole,
+)
+from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.manifest import Manifest, Member, load_manifest, note_proven
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine, Settings
 from peaker_host.prove import knee
 from peaker_host.prove.load_test import run_load_test
-from peaker_host.prove.read_again import blocks_to_read, keep_slow_blocks, read_again
 from peaker_host.prove.storage_proof import after_reading_all, sample_warmth
 from peaker_host.warm.plan import urgent_blocks
+from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
+
+# 64 MiB on each side: what one lost stretch of a prewarm's requests may cover.
+NEIGHBOURHOOD_BLOCKS = 128
+_READ_SECONDS = 1500.0
+_FILE = "slow_blocks.json"
+
+
+def keep_slow_blocks(settings: Settings, run_id: str, slow: Dict[str, List[int]]) -> None:
+    """Note which blocks were slow at a look, by volume id."""
+    write_json(settings.run_path(run_id, _FILE), slow)
+
+
+def blocks_to_read(
+    settings: Settings, run_id: str, volume_id: str, remedy: str, live: List[Range]
+) -> List[Range]:
+    """Returns the live blocks that are read again."""
+    if remedy == "all":
+        return live
+    if remedy == "none":
+        return []
+    path = settings.run_path(run_id, _FILE)
+    with understood(UnreadableFile, path, "run verify_storage with remedy all"):
+        slow = [whole(block, "a block") for block in (read_json(path) or {}).get(volume_id, [])]
+    around = [
+        (max(0, block - NEIGHBOURHOOD_BLOCKS), min(block, NEIGHBOURHOOD_BLOCKS) + NEIGHBOURHOOD_BLOCKS + 1)
+        for block in slow
+    ]
+    return intersection(merged(around), live)
+
+
+def read_again(device: BlockDevice, blocks: List[Range], seconds: float = _READ_SECONDS) -> bool:
+    """Read the blocks whole. False when the time did not do or some could not be read."""
+    if not blocks:
+        return True
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        pool = ReaderPool(device.path, device.size_bytes, 1, RateLimiter(0), lambda *_: None, stop)
+        pool.run(requests_of([blocks], lambda _: False, pool.blocks_per_read))
+        return not stop.is_set() and not pool.progress.failed
+    finally:
+        timer.cancel()
 
 
 @dataclass(frozen=True)
@@ -54,30 +109,26 @@ class _Proof:
     numbers: Dict[str, Any]
 
 
-def verify_storage(
-    settings: Settings, processes: Processes, request: ProofRequest, say: Callable[[str], None]
-) -> Dict[str, Any]:
+def verify_storage(machine: Machine, request: ProofRequest, say: Callable[[str], None]) -> Dict[str, Any]:
     """The worst volume's verdict and numbers, with those of each under `volumes`."""
-    return _Verification(settings, processes, request, say).run()
+    return _Verification(machine, request, say).run()
 
 
 class _Verification:
-    def __init__(
-        self, settings: Settings, processes: Processes, request: ProofRequest, say: Callable[[str], None]
-    ) -> None:
-        self._settings, self._processes, self._request, self._say = settings, processes, request, say
+    def __init__(self, machine: Machine, request: ProofRequest, say: Callable[[str], None]) -> None:
+        self._machine, self._request, self._say = machine, request, say
         self._generator = random.SystemRandom()
 
     def run(self) -> Dict[str, Any]:
         request = self._request
-        made = load_manifest(self._settings, request.run_id)
-        mounts = open_mounts(self._settings, self._processes, made)
+        made = load_manifest(self._machine, request.run_id)
+        mounts = open_mounts(self._machine, made)
         live = self._live(mounts)
         proofs = [
             self._sample(member, live[member.volume_id]) for mount in mounts for member in mount.members
         ]
         slow = {proof.numbers["volume_id"]: proof.numbers.pop("slow_blocks") for proof in proofs}
-        keep_slow_blocks(self._settings, request.run_id, slow)
+        keep_slow_blocks(self._machine, request.run_id, slow)
         if request.load_seconds > 0:
             with ThreadPoolExecutor(len(proofs)) as loads:
                 running = [loads.submit(self._load, proof) for proof in proofs]
@@ -93,20 +144,18 @@ class _Verification:
 
     def _proven(self, made: Manifest, mounted: bool) -> None:
         """Records the proof and allows the resynchronisation that it held back."""
-        note_proven(self._settings, self._request.run_id)
+        note_proven(self._machine, self._request.run_id)
         if mounted:
-            let_resync(self._settings, self._processes, made)
+            let_resync(self._machine, made)
 
     def _live(self, mounts: List[OpenFilesystem]) -> Dict[str, LiveBlocks]:
         """Returns the live blocks by volume id: as kept before the database began, or as they are now."""
         run_id = self._request.run_id
-        found = kept_live_blocks(self._settings, run_id)
+        found = kept_live_blocks(self._machine, run_id)
         if found:
             return found
         for mount in mounts:
-            found.update(
-                live_blocks_of(self._settings, self._processes, run_id, mount.top, mount.stack, mount.members)
-            )
+            found.update(live_blocks_of(self._machine, run_id, mount.top, mount.stack, mount.members))
         if self._request.scope != "hot":
             return found
         urgent = self._urgent_blocks(mounts)
@@ -117,7 +166,7 @@ class _Verification:
         cannot be found.
         """
         try:
-            return urgent_blocks(self._settings, self._processes, mounts)
+            return urgent_blocks(self._machine, mounts)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
             self._say(f"all that is used is proven, because the hot blocks cannot be found: {error}")
             return {}
@@ -128,10 +177,10 @@ class _Verification:
         used = live.blocks
         if request.scope == "hot" and not live.map_unreadable:
             used = intersection(list(live.urgent), used) or used
-        probed = cold_probe.kept(self._settings, request.run_id).get(member.volume_id)
+        probed = timed_reads.kept(self._machine, request.run_id).get(member.volume_id)
         if probed is not None:
             used = difference(used, [(block, 1) for block in probed.blocks])
-        again = blocks_to_read(self._settings, request.run_id, member.volume_id, request.remedy, used)
+        again = blocks_to_read(self._machine, request.run_id, member.volume_id, request.remedy, used)
         complete = read_again(device, again)
         warmth = sample_warmth(
             device.path,
@@ -154,7 +203,7 @@ class _Verification:
     def _load(self, proof: _Proof) -> Dict[str, Any]:
         request = self._request
         load = run_load_test(
-            self._processes,
+            self._machine.processes,
             proof.device,
             proof.used,
             request.load_seconds,
@@ -173,7 +222,7 @@ class _Verification:
             found = knee.find_knee(
                 proof.device.path,
                 knee.settings_for(seconds),
-                self._processes,
+                self._machine.processes,
                 lambda step: self._say(
                     f"{name}: {step.concurrency} at once, {step.requests_per_s:.0f}/s, {step.await_ms} ms"
                 ),

@@ -24,7 +24,6 @@ def _start_database(context: Context) -> Dict[str, Any]:
     arguments = context.arguments
     return launch.start_database(
         settled(context),
-        context.processes,
         arguments.run_id,
         arguments.server_id,
         arguments.health,
@@ -36,9 +35,7 @@ def _start_database(context: Context) -> Dict[str, Any]:
 def _start_replication(context: Context) -> Dict[str, Any]:
     from peaker_host.replicate import replication
 
-    return replication.start_replication(
-        context.settings, context.processes, context.arguments.source_host, context.say
-    )
+    return replication.start_replication(context.machine, context.arguments.source_host, context.say)
 
 
 def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
@@ -46,8 +43,7 @@ def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
 
     arguments = context.arguments
     return replication.wait_for_catch_up(
-        context.settings,
-        context.processes,
+        context.machine,
         arguments.lag_gate_seconds,
         arguments.lag_samples,
         arguments.timeout_seconds,
@@ -59,21 +55,21 @@ def _drain_replica(context: Context) -> Dict[str, Any]:
     from peaker_host.health.responder import mark_draining
     from peaker_host.replicate import replication
 
-    mark_draining(context.settings)
-    return replication.client_activity(context.settings, context.processes)
+    mark_draining(context.machine)
+    return replication.client_activity(context.machine)
 
 
 def _stop_database(context: Context) -> Dict[str, Any]:
     from peaker_host.replicate import launch
 
     timeout_seconds = context.arguments.timeout_seconds
-    return launch.stop_database(context.settings, context.processes, timeout_seconds, context.say)
+    return launch.stop_database(context.machine, timeout_seconds, context.say)
 
 
 def _check_mounts(context: Context) -> Dict[str, Any]:
-    from peaker_host.replicate import mounts
+    from peaker_host.replicate import launch
 
-    return mounts.check_mounts(context.settings, context.arguments.run_id)
+    return launch.check_mounts(context.machine, context.arguments.run_id)
 
 
 COMMANDS = (

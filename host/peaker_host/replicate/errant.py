@@ -10,8 +10,7 @@ from peaker_host.database.gtid_sets import count_missing, parse_gtid_set, subtra
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.machine.errors import ErrantTransactions, HostError
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine
 from peaker_host.replicate.source_login import SourcePosition, ask_position, followed_source, one_line
 
 # A source counts a transaction as executed a moment after it has sent it.
@@ -31,9 +30,7 @@ class ErrantLook:
     own: int
 
 
-def look_for_errant(
-    settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
-) -> ErrantLook:
+def look_for_errant(machine: Machine, client: MysqlClient, say: Callable[[str], None]) -> ErrantLook:
     """Compare a MySQL replica's GTIDs with its source's. Raises DatabaseUnreachable where the replica is silent."""
     # Before the source is asked: what it gets meanwhile, its source has.
     facts = client.json({"executed": DIALECTS["mysql"].executed_set, "uuid": DIALECTS["mysql"].server_uuid})
@@ -47,7 +44,7 @@ def look_for_errant(
     )
 
     def ask() -> Optional[SourcePosition]:
-        return _position(settings, processes, client, say)
+        return _position(machine, client, say)
 
     position = ask()
     return ErrantLook(None if position is None else errant_of(here, position, ask), own)
@@ -82,12 +79,10 @@ def describe_errant(errant: str) -> str:
     return f"this replica holds {count_missing(errant, '')} transactions that the source does not: {errant[:500]}"
 
 
-def _position(
-    settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
-) -> Optional[SourcePosition]:
+def _position(machine: Machine, client: MysqlClient, say: Callable[[str], None]) -> Optional[SourcePosition]:
     try:
-        found = followed_source(settings, client)
-        return None if found is None else ask_position(settings, processes, *found, say)
+        found = followed_source(machine, client)
+        return None if found is None else ask_position(machine, *found, say)
     except HostError as error:
         say(f"the source could not be asked for its position: {error}")
         return None

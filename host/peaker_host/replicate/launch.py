@@ -5,18 +5,27 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, FrozenSet, Optional
 
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.database.page_load import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.health.account import ensure_health_account
-from peaker_host.health.agent_retention import shorten_retention
 from peaker_host.health.policy import store_policy
 from peaker_host.health.responder import await_responder
-from peaker_host.health.unit import UNIT, install_health_service
+from peaker_host.health.unit import UNIT, install_health_service, shorten_retention
 from peaker_host.layouts.mounts import let_resync, mount_at_place, open_mounts, take_down, unmount
+from peaker_host.machine.devices import (
+    Mount,
+    by_id_path,
+    describe_device,
+    first_line,
+    kernel_name,
+    listed,
+    read_mounts,
+    refuse_if_not_volume,
+)
 from peaker_host.machine.errors import (
     CommandFailed,
     DatabaseStartFailed,
@@ -26,17 +35,16 @@ from peaker_host.machine.errors import (
     TornSnapshot,
 )
 from peaker_host.machine.files import read_json, read_text, write_atomically, write_json
-from peaker_host.machine.manifest import Manifest, is_proven, present_manifest
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.manifest import Manifest, Member, is_proven, load_manifest, present_manifest
+from peaker_host.machine.settings import Machine, Settings
 from peaker_host.replicate.identity import (
+    kept_server_id,
     read_identity,
     refuse_wrong_identity,
     stop_server,
     take_identity,
     uuid_of_copy,
 )
-from peaker_host.replicate.server_ids import kept_server_id
 from peaker_host.replicate.source_login import source_binlog_expire_seconds
 
 _LAST_WORDS = "last_words.json"
@@ -53,8 +61,7 @@ _LEAST_SECONDS = 5.0
 
 
 def start_database(
-    settings: Settings,
-    processes: Processes,
+    machine: Machine,
     run_id: str,
     server_id: int,
     health: Dict[str, Any],
@@ -67,105 +74,97 @@ def start_database(
     ended; IdentityNotTaken, TornSnapshot, DeviceInUse, ResponderUnreachable.
     """
     started = time.monotonic()
-    server_id = kept_server_id(settings, server_id)
-    marker_path = settings.run_path(run_id, "database.json")
-    client = admin_client(settings, processes)
+    server_id = kept_server_id(machine, server_id)
+    marker_path = machine.run_path(run_id, "database.json")
+    client = admin_client(machine)
     marker = read_json(marker_path) or {}
     # A parked replica returns in another run than the one that assembled its storage.
-    manifest = present_manifest(settings)
+    manifest = present_manifest(machine)
     if not marker.get("taken") or not all(os.path.ismount(point) for point in manifest.mount_points):
-        stop_server(settings, processes, client)
+        stop_server(machine, client)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(settings.run_path(manifest.run_id, _LAST_WORDS))
-    for mount in open_mounts(settings, processes, manifest):
-        say(mount_at_place(processes, mount))
-    _start_only_on_volumes(settings, processes, manifest)
+        os.unlink(machine.run_path(manifest.run_id, _LAST_WORDS))
+    for mount in open_mounts(machine, manifest):
+        say(mount_at_place(machine.processes, mount))
+    _start_only_on_volumes(machine, manifest)
     if not marker.get("taken"):
-        marker = _take_identity_once(settings, marker_path, marker, server_id, say)
-    log_path, log_offset = settings.error_log, _size(settings.error_log)
+        marker = _take_identity_once(machine, marker_path, marker, server_id, say)
+    log_path, log_offset = machine.error_log, _size(machine.error_log)
     with contextlib.suppress(CommandFailed):
         # What comes next says why it did not come up.
-        processes.run(
-            ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
+        machine.processes.run(
+            ["systemctl", "start", machine.mysql_service], timeout_seconds=timeout_seconds, check=False
         )
     _await_answer(
-        settings,
-        processes,
-        client,
-        max(started + timeout_seconds, time.monotonic() + _LEAST_SECONDS),
-        log_offset,
+        machine, client, max(started + timeout_seconds, time.monotonic() + _LEAST_SECONDS), log_offset
     )
-    facts = read_identity(client, settings)
+    facts = read_identity(client, machine)
     try:
-        refuse_wrong_identity(client, settings, facts, server_id, marker.get("donor_uuid"))
+        refuse_wrong_identity(client, machine, facts, server_id, marker.get("donor_uuid"))
     except IdentityNotTaken:
-        processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=120, check=False)
+        machine.processes.run(["systemctl", "stop", machine.mysql_service], timeout_seconds=120, check=False)
         raise
-    _refuse_torn(settings, client, log_path, log_offset)
+    _refuse_torn(machine, client, log_path, log_offset)
     say("the database answers")
     # The hot pages come while replication starts and the replica catches up: their blocks are read by now.
     begin_buffer_pool_load(client)
-    ensure_health_account(settings, processes, client)
-    store_policy(settings, health)
-    install_health_service(settings, processes)
+    ensure_health_account(machine, client)
+    store_policy(machine, health)
+    install_health_service(machine)
     # A command a minute leaves a folder each on the root volume; the agent of a replica that returns starts anew.
     with contextlib.suppress(HostError, OSError):
-        shorten_retention(settings)
-    await_responder(settings, _RESPONDER_SECONDS)
+        shorten_retention(machine)
+    await_responder(machine, _RESPONDER_SECONDS)
     seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
     write_json(marker_path, dict(marker, started_seconds=seconds))
-    if is_proven(settings, manifest.run_id) or not kept_live_blocks(settings, manifest.run_id):
+    if is_proven(machine, manifest.run_id) or not kept_live_blocks(machine, manifest.run_id):
         # Before the proof it would be measured; the proof lets it then.
-        let_resync(settings, processes, manifest)
+        let_resync(machine, manifest)
     return dict(facts, started_seconds=seconds, mounted=manifest.mount_points)
 
 
-def _await_answer(
-    settings: Settings, processes: Processes, client: MysqlClient, deadline: float, log_offset: int
-) -> None:
+def _await_answer(machine: Machine, client: MysqlClient, deadline: float, log_offset: int) -> None:
     """Waits until the server answers; `deadline` in monotonic seconds. A unit that has ended is not waited
     for, one that is still starting, or that systemd starts once more, is `activating`.
     """
-    unit = settings.mysql_service
+    unit = machine.mysql_service
     while not client.wait_until_up(_LOOK_SECONDS):
-        state = processes.run(["systemctl", "is-active", unit], check=False).stdout.strip()
+        state = machine.processes.run(["systemctl", "is-active", unit], check=False).stdout.strip()
         if state in ("failed", "inactive") or time.monotonic() >= deadline:
             shown = f"{unit} does not answer, its unit is {state or 'in an unknown state'}"
-            raise DatabaseStartFailed(f"{shown}: {_explain(settings, processes, log_offset)}")
+            raise DatabaseStartFailed(f"{shown}: {_explain(machine, log_offset)}")
 
 
-def stop_database(
-    settings: Settings, processes: Processes, timeout_seconds: float, say: Callable[[str], None]
-) -> Dict[str, Any]:
+def stop_database(machine: Machine, timeout_seconds: float, say: Callable[[str], None]) -> Dict[str, Any]:
     """Shut the server down cleanly and unmount its volumes, for a host that will be stopped; twice is once.
 
     Says where replication stands and for how long its source keeps binary logs, as the first call heard it; both are
     None when the server was down before that, the second also when the source did not answer.
     """
     started = time.monotonic()
-    manifest = present_manifest(settings)
-    facts = _last_words(settings, processes, settings.run_path(manifest.run_id, _LAST_WORDS))
-    processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
-    processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=timeout_seconds)
+    manifest = present_manifest(machine)
+    facts = _last_words(machine, machine.run_path(manifest.run_id, _LAST_WORDS))
+    machine.processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
+    machine.processes.run(["systemctl", "stop", machine.mysql_service], timeout_seconds=timeout_seconds)
     say("the server is down")
     for point in reversed(manifest.mount_points):
         if os.path.ismount(point):
-            unmount(processes, point)
+            unmount(machine.processes, point)
             say(f"{manifest.members_at(point)[0].name}: unmounted")
-    take_down(settings, processes, manifest)
+    take_down(machine, manifest)
     return dict(facts, stopped_seconds=round(time.monotonic() - started, 3))
 
 
-def _last_words(settings: Settings, processes: Processes, path: str) -> Dict[str, Any]:
+def _last_words(machine: Machine, path: str) -> Dict[str, Any]:
     """Returns what the server says before it is stopped; of one that is down, what it said then (in `path`)."""
-    client = admin_client(settings, processes)
+    client = admin_client(machine)
     try:
-        gtid_set = str(client.json({"gtid_set": DIALECTS[settings.engine].executed_set})["gtid_set"])
+        gtid_set = str(client.json({"gtid_set": DIALECTS[machine.engine].executed_set})["gtid_set"])
     except DatabaseUnreachable:
         return read_json(path) or {"gtid_set": None, "binlog_expire_seconds": None}
     said = {
         "gtid_set": gtid_set.replace("\n", ""),
-        "binlog_expire_seconds": source_binlog_expire_seconds(settings, processes, client),
+        "binlog_expire_seconds": source_binlog_expire_seconds(machine, client),
     }
     write_json(path, said)
     return said
@@ -185,20 +184,20 @@ def _take_identity_once(
     return taken
 
 
-def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: Manifest) -> None:
+def _start_only_on_volumes(machine: Machine, manifest: Manifest) -> None:
     """Lets systemd start the server only where its volumes are mounted.
 
     systemd would end a recovery that outlasts the unit's TimeoutStartSec, again and again; start_database bounds it.
     """
-    unit = settings.mysql_service.rsplit(".service", 1)[0]
-    path = os.path.join(settings.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
+    unit = machine.mysql_service.rsplit(".service", 1)[0]
+    path = os.path.join(machine.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
     lines = [f"ConditionPathIsMountPoint={point}" for point in manifest.mount_points]
     text = (
         "\n".join(["# Written by Peaker.", "[Unit]", *lines, "[Service]", "TimeoutStartSec=infinity"]) + "\n"
     )
     if read_text(path) != text:
         write_atomically(path, text)
-        processes.run(["systemctl", "daemon-reload"])
+        machine.processes.run(["systemctl", "daemon-reload"])
 
 
 def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset: int) -> None:
@@ -220,11 +219,13 @@ def _torn_query() -> str:
     )
 
 
-def _explain(settings: Settings, processes: Processes, offset: int) -> str:
-    tail = _tail(settings.error_log, offset)
+def _explain(machine: Machine, offset: int) -> str:
+    tail = _tail(machine.error_log, offset)
     if not tail:
-        unit = settings.mysql_service
-        tail = processes.run(["systemctl", "status", "--no-pager", "-n", "20", unit], check=False).stdout
+        unit = machine.mysql_service
+        tail = machine.processes.run(
+            ["systemctl", "status", "--no-pager", "-n", "20", unit], check=False
+        ).stdout
     return tail.strip()[-1500:]
 
 
@@ -238,3 +239,51 @@ def _tail(path: str, offset: int) -> str:
     with open(path, "rb") as file:
         file.seek(max(offset, os.path.getsize(path) - _LOG_TAIL_BYTES))
         return file.read().decode("utf-8", "replace")
+
+
+def check_mounts(settings: Settings, run_id: str) -> Dict[str, Any]:
+    """One entry per volume of the run's manifest; `problem` is empty where all is as it was proven."""
+    mounts = {mount.point: mount for mount in read_mounts()}
+    return {
+        "mounts": [
+            {
+                "name": member.name,
+                "volume_id": member.volume_id,
+                "mount_point": member.mount_point,
+                "problem": _problem(settings, member, mounts.get(member.mount_point)) or "",
+            }
+            for member in load_manifest(settings, run_id).members
+        ]
+    }
+
+
+def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> Optional[str]:
+    if mount is None:
+        return f"nothing is mounted at {member.mount_point}"
+    if mount.read_only:
+        return f"{member.mount_point} takes no writes"
+    try:
+        device = describe_device(by_id_path(settings.by_id_dir, member.volume_id))
+        refuse_if_not_volume(device, member.volume_id, settings.by_id_dir)
+        under = _lowest(mount.device)
+        os.listdir(member.mount_point)
+    except (HostError, OSError) as error:
+        return str(error)
+    if device.number not in under:
+        return f"{member.mount_point} is on {', '.join(map(_name, sorted(under)))}, not on {member.volume_id}"
+    return None
+
+
+def _lowest(device: str) -> FrozenSet[str]:
+    """The devices that this one stands on in the end; itself where it is no array and no logical volume."""
+    below = f"/sys/dev/block/{device}/slaves"
+    numbers = [first_line(os.path.join(below, name, "dev")) for name in listed(below)]
+    return frozenset().union(*map(_lowest, numbers)) if numbers else frozenset({device})
+
+
+def _name(device: str) -> str:
+    try:
+        major, minor = device.split(":")
+        return kernel_name(int(major), int(minor))
+    except (HostError, ValueError):
+        return device

@@ -23,13 +23,11 @@ from peaker_host.machine.errors import (
     ReplicationNotConfigured,
     ReplicationStopped,
     UnclearAnswer,
+    understood,
 )
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood
-from peaker_host.replicate.channel_record import read_record, refuse_other_filters
+from peaker_host.machine.settings import Machine, Settings
 from peaker_host.replicate.errant import refuse_errant
-from peaker_host.replicate.server_ids import own_server_id
+from peaker_host.replicate.identity import own_server_id
 from peaker_host.replicate.source_login import (
     Credentials,
     SourcePosition,
@@ -38,8 +36,38 @@ from peaker_host.replicate.source_login import (
     login_at,
     one_line,
     read_credentials,
+    read_record,
+    refuse_other_filters,
 )
-from peaker_host.replicate.standstill import Standstill
+
+# A source that restarts recovers its redo log first, which takes minutes; the receiver asks it every five seconds.
+CONNECTING_SECONDS = 600.0
+# A thread that stopped by an error stays so; one that is just being started shows as stopped for a look or two.
+STOPPED_SAMPLES = 6
+
+
+class Standstill:
+    """Looks in a row at which a thread did not run, and since when the receiver has been asking for its source."""
+
+    def __init__(self) -> None:
+        self._stopped_samples = 0
+        self._connecting_since: Optional[float] = None
+
+    def is_final(self, status: Optional[ReplicaStatus], at_seconds: float) -> bool:
+        """Take in a look; says whether nothing more can be hoped for. None: the server did not tell."""
+        if status is not None and (status.running or status.awaits_source):
+            self._stopped_samples = 0
+            if status.running:
+                self._connecting_since = None
+            elif self._connecting_since is None:
+                self._connecting_since = at_seconds
+            return (
+                self._connecting_since is not None
+                and at_seconds - self._connecting_since >= CONNECTING_SECONDS
+            )
+        self._stopped_samples += 1
+        return status is not None and self._stopped_samples >= STOPPED_SAMPLES
+
 
 _BINLOGS_GONE_ERROR = 1236
 _JOIN_SECONDS = 30.0
@@ -51,47 +79,45 @@ HEARTBEAT_PERIOD_SECONDS = 1
 _RETRY_COUNT = 86_400
 
 
-def start_replication(
-    settings: Settings, processes: Processes, source_host: str, say: Callable[[str], None]
-) -> Dict[str, Any]:
+def start_replication(machine: Machine, source_host: str, say: Callable[[str], None]) -> Dict[str, Any]:
     """Point the channel at the source by GTID and start both threads.
 
     Raises BinlogsGone, ErrantTransactions, FiltersDiffer, ReplicationNotConfigured, ReplicationStopped,
     UnsupportedChannels.
     """
-    client = admin_client(settings, processes)
-    channel = only_channel(client, settings.engine) or ""
-    credentials = read_credentials(settings, client, channel)
+    client = admin_client(machine)
+    channel = only_channel(client, machine.engine) or ""
+    credentials = read_credentials(machine, client, channel)
 
     def ask() -> Optional[SourcePosition]:
-        return ask_position(settings, processes, source_host, credentials, say)
+        return ask_position(machine, source_host, credentials, say)
 
     # What is here is read before and after the source is asked: a replica that applies meanwhile has nothing that its
     # source lacks, and lacks nothing that it has just got.
-    earlier = _executed(client, settings.engine)
+    earlier = _executed(client, machine.engine)
     position = ask()
-    executed = _executed(client, settings.engine)
+    executed = _executed(client, machine.engine)
     if position is not None:
-        _refuse_purged(settings.engine, position, executed)
-        if settings.engine == "mysql":
+        _refuse_purged(machine.engine, position, executed)
+        if machine.engine == "mysql":
             refuse_errant(earlier, position, ask)
-    before = read_status(client, settings.engine)
+    before = read_status(client, machine.engine)
     host = credentials.host_for(source_host)
     joined = before is not None and before.running and before.source_host in (source_host, host)
     drawn = None
     if not joined:
-        drawn = own_server_id(settings, client, login_at(settings, processes, source_host, credentials), say)
-        if settings.engine == "mariadb" and not executed:
+        drawn = own_server_id(machine, client, login_at(machine, source_host, credentials), say)
+        if machine.engine == "mariadb" and not executed:
             executed = _adopt_binlog_position(client)
         *making, start = join_statements(
-            settings.engine, host, credentials, channel, read_record(settings.datadir).get("status", {})
+            machine.engine, host, credentials, channel, read_record(machine.datadir).get("status", {})
         )
         for statement in making:
             client.execute(statement)
-        refuse_other_filters(client, settings.engine, settings.datadir)
+        refuse_other_filters(client, machine.engine, machine.datadir)
         client.execute(start)
         say(f"the channel points at {host}")
-    status = _await_threads(client, settings.engine)
+    status = _await_threads(client, machine.engine)
     return {
         "source_host": source_host,
         "already_running": joined,
@@ -100,7 +126,7 @@ def start_replication(
         "sql_running": status.sql_running,
         "lag_seconds": status.lag_seconds,
         "gtid_set": executed,
-        "gtid_behind": None if position is None else _behind(settings.engine, position.executed, executed),
+        "gtid_behind": None if position is None else _behind(machine.engine, position.executed, executed),
         "source_checked": position is not None and position.purged is not None,
     }
 
@@ -162,8 +188,7 @@ def _mariadb_options(credentials: Credentials, donor: Dict[str, str]) -> str:
 
 
 def wait_for_catch_up(
-    settings: Settings,
-    processes: Processes,
+    machine: Machine,
     lag_gate_seconds: int,
     samples_needed: int,
     timeout_seconds: float,
@@ -175,15 +200,15 @@ def wait_for_catch_up(
     A receiver that asks for a source that is away is waited for, some minutes; a stopped thread is not. Raises
     BinlogsGone, CatchUpTimeout and ReplicationStopped with the samples seen.
     """
-    client = admin_client(settings, processes)
+    client = admin_client(machine)
     started = time.monotonic()
-    target = _target(settings, processes, client, say)
-    behind = None if target is None else _behind(settings.engine, target, _executed(client, settings.engine))
+    target = _target(machine, client, say)
+    behind = None if target is None else _behind(machine.engine, target, _executed(client, machine.engine))
     samples: List[Dict[str, Any]] = []
     good, standstill = 0, Standstill()
     while time.monotonic() - started < timeout_seconds:
         at_seconds = time.monotonic() - started
-        sample, status = _lag_sample(settings, client, target, at_seconds)
+        sample, status = _lag_sample(machine, client, target, at_seconds)
         samples.append(sample)
         good = good + 1 if is_good(sample, lag_gate_seconds) else 0
         if good >= samples_needed:
@@ -210,7 +235,7 @@ def is_good(sample: Dict[str, Any], lag_gate_seconds: int) -> bool:
 
 
 @understood(UnclearAnswer, "the list of clients")
-def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
+def client_activity(machine: Machine) -> Dict[str, Any]:
     """Client connections over the network, their open transactions and running statements, and the statements that
     they ever sent. A connection without either is idle: a pool keeps it, and nothing is lost when it ends.
 
@@ -218,7 +243,7 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     while the server runs, so that two looks show whether anything came between; None when the server keeps no
     statistics.
     """
-    client = admin_client(settings, processes)
+    client = admin_client(machine)
     clients = (
         f"FROM information_schema.PROCESSLIST AS p WHERE {host_is_another('p.HOST')} AND p.HOST <> ''"
         " AND p.USER NOT IN ('system user', 'event_scheduler', 'unauthenticated user')"
@@ -281,13 +306,11 @@ def _raise_stopped(status: ReplicaStatus, numbers: Dict[str, Any]) -> None:
     raise ReplicationStopped(f"receiver {receiver}, applier {applier}: {why}", numbers)
 
 
-def _target(
-    settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
-) -> Optional[str]:
-    found = followed_source(settings, client)
+def _target(machine: Machine, client: MysqlClient, say: Callable[[str], None]) -> Optional[str]:
+    found = followed_source(machine, client)
     if found is None:
         raise ReplicationNotConfigured("the server reports no replication channel")
-    position = ask_position(settings, processes, *found, say)
+    position = ask_position(machine, *found, say)
     return None if position is None else position.executed
 
 

@@ -1,28 +1,109 @@
 """This module logs in at the replica's source and reads the source's position.
 
 The donor's channel came with the copy, and its encryption is kept: nothing here sends the password over a connection
-that the channel itself would not use.
+that the channel itself would not use. The channel record describes it in the data directory, because MariaDB's
+master.info is not crash-safe and replication filters are in no file there. No password is in the record.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, option_line, sql_text
-from peaker_host.database.replica_status import read_status
+from peaker_host.database.replica_status import DIALECTS, read_status
 from peaker_host.machine.errors import (
     DatabaseUnreachable,
+    FiltersDiffer,
     InvalidHostSettings,
     ReplicationNotConfigured,
     UnclearAnswer,
+    UnreadableFile,
+    understood,
+    whole,
 )
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.replication_login import read_login
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood, whole
-from peaker_host.replicate.channel_record import read_record
+from peaker_host.machine.files import read_json, write_atomically
+from peaker_host.machine.settings import Machine, Settings, read_login
+
+FILE = "peaker-channel.json"
+_FILTERS = (
+    "Replicate_Do_DB",
+    "Replicate_Ignore_DB",
+    "Replicate_Do_Table",
+    "Replicate_Ignore_Table",
+    "Replicate_Wild_Do_Table",
+    "Replicate_Wild_Ignore_Table",
+    "Replicate_Rewrite_DB",
+    "Replicate_Do_Domain_Ids",
+    "Replicate_Ignore_Domain_Ids",
+    "Replicate_Ignore_Server_Ids",
+)
+_LONGEST_SHOWN = 500
+_OF_THE_CHANNEL = ("Host", "Port")
+
+
+def write_record(client: MysqlClient, engine: str, datadir: str) -> None:
+    """Writes the record on the donor, before its snapshot."""
+    rows = client.rows(DIALECTS[engine].show_status)
+    prefix = DIALECTS[engine].prefix
+    kept = [*_FILTERS, *(f"{prefix}_{name}" for name in _OF_THE_CHANNEL)]
+    status = {
+        name: value
+        for name, value in (rows[0] if rows else {}).items()
+        if value and (name in kept or "_SSL_" in name)
+    }
+    text = json.dumps({"version": 1, "engine": engine, "status": status}, indent=1) + "\n"
+    path = os.path.join(datadir, FILE)
+    write_atomically(path, text, mode=0o600)
+
+
+def read_record(datadir: str) -> Dict[str, Any]:
+    """The record that came with the copy; empty when there is none. Raises UnreadableFile."""
+    path = os.path.join(datadir, FILE)
+    record = read_json(path) or {}
+    status = record.get("status", {})
+    if not isinstance(status, dict) or not all(isinstance(value, str) for value in status.values()):
+        raise UnreadableFile(
+            f"{path} cannot be read: its status is no object of texts; build from another donor"
+        )
+    return record
+
+
+def refuse_other_filters(client: MysqlClient, engine: str, datadir: str) -> None:
+    """A copy must replicate what its donor did. Raises FiltersDiffer that names both sides.
+
+    MariaDB's domain and server ids belong to the channel and are made with it; all else comes from the configuration.
+    """
+    record = read_record(datadir)
+    if not record or record.get("engine") != engine:
+        return
+    rows = client.rows(DIALECTS[engine].show_status)
+    own: Dict[str, Optional[str]] = rows[0] if rows else {}
+    if not rows:
+        return
+    wanted = record.get("status", {})
+    differing: List[str] = [
+        f"{name}: {_shown(own.get(name))} here, {_shown(wanted.get(name))} on the donor"
+        for name in _FILTERS
+        if _as_set(own.get(name)) != _as_set(wanted.get(name))
+    ]
+    if differing:
+        raise FiltersDiffer(
+            f"this replica would not apply what its donor applies: {'; '.join(differing)}. Set the donor's filters in "
+            "the image's configuration"
+        )
+
+
+def _shown(filters: Optional[str]) -> str:
+    return (filters or "none")[:_LONGEST_SHOWN]
+
+
+def _as_set(text: Optional[str]) -> "set[str]":
+    return {part.strip() for part in (text or "").split(",") if part.strip()}
+
 
 _ASK_SECONDS = 15.0
 # Column of mysql.slave_master_info and of SHOW SLAVE STATUS, option of the client.
@@ -140,28 +221,25 @@ def followed_source(settings: Settings, client: MysqlClient) -> Optional[Tuple[s
     return status.source_host, read_credentials(settings, client, status.channel)
 
 
-def login_at(settings: Settings, processes: Processes, host: str, credentials: Credentials) -> RemoteLogin:
+def login_at(machine: Machine, host: str, credentials: Credentials) -> RemoteLogin:
     """A client for the source, for the time of a `with` block."""
     return RemoteLogin(
-        settings,
-        processes,
+        machine,
         credentials.host_for(host),
         credentials.port,
         credentials.user,
         credentials.password,
-        credentials.encryption.client_lines(settings.engine),
+        credentials.encryption.client_lines(machine.engine),
     )
 
 
-def source_binlog_expire_seconds(
-    settings: Settings, processes: Processes, client: MysqlClient
-) -> Optional[int]:
+def source_binlog_expire_seconds(machine: Machine, client: MysqlClient) -> Optional[int]:
     """Returns the seconds that the source keeps its binary logs (0: for ever); None when that cannot be known now."""
     try:
-        found = followed_source(settings, client)
+        found = followed_source(machine, client)
         if found is None:
             return None
-        with login_at(settings, processes, *found) as source:
+        with login_at(machine, *found) as source:
             wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
             return whole(
                 source.json(wanted, timeout_seconds=_ASK_SECONDS)["seconds"], "binlog_expire_logs_seconds"
@@ -171,12 +249,12 @@ def source_binlog_expire_seconds(
 
 
 def ask_position(
-    settings: Settings, processes: Processes, host: str, credentials: Credentials, say: Callable[[str], None]
+    machine: Machine, host: str, credentials: Credentials, say: Callable[[str], None]
 ) -> Optional[SourcePosition]:
     """Ask the source itself, with the channel's own user; None when it does not let that user in."""
     try:
-        with login_at(settings, processes, host, credentials) as source:
-            if settings.engine == "mariadb":
+        with login_at(machine, host, credentials) as source:
+            if machine.engine == "mariadb":
                 facts = source.json({"executed": "@@GLOBAL.gtid_binlog_pos"}, timeout_seconds=_ASK_SECONDS)
                 return SourcePosition(one_line(facts["executed"]), _purged_of_mariadb(source, say))
             facts = source.json(

@@ -17,13 +17,13 @@ def _start_prewarm(context: Context) -> Dict[str, Any]:
     from peaker_host.warm import control
 
     url, path = context.arguments.block_list_url, context.arguments.settings
-    return control.start(context.settings, context.processes, _request(context), url, path)
+    return control.start(context.machine, _request(context), url, path)
 
 
 def _prewarm(context: Context) -> Dict[str, Any]:
     from peaker_host.warm.engine import Engine
 
-    engine = Engine(context.settings, context.processes, _request(context), context.say)
+    engine = Engine(context.machine, _request(context), context.say)
     engine.stop_on_signals()
     return engine.run()
 
@@ -31,7 +31,7 @@ def _prewarm(context: Context) -> Dict[str, Any]:
 def _report_prewarm(context: Context) -> Dict[str, Any]:
     from peaker_host.warm import control
 
-    return control.report(context.settings, context.arguments.run_id)
+    return control.report(context.machine, context.arguments.run_id)
 
 
 _OF_A_PREWARM = (

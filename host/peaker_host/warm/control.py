@@ -13,10 +13,8 @@ from peaker_host.layouts.mounts import open_mounts
 from peaker_host.machine.errors import BlockListUnreadable, PrewarmNotStarted, UnreadableFile
 from peaker_host.machine.files import read_json, read_text
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.processes import Processes, package_command
-from peaker_host.machine.settings import Settings
-from peaker_host.warm.engine_lock import holder
-from peaker_host.warm.progress import logged_samples
+from peaker_host.machine.settings import Machine, Settings, package_command
+from peaker_host.warm.progress import holder, logged_samples
 from peaker_host.warm.reading_order import PrewarmRequest
 
 _START_TIMEOUT_SECONDS = 10.0
@@ -27,24 +25,24 @@ KILLED = "it was killed, as by the kernel when memory runs out"
 
 
 def start(
-    settings: Settings, processes: Processes, request: PrewarmRequest, block_list_url: str, settings_path: str
+    machine: Machine, request: PrewarmRequest, block_list_url: str, settings_path: str
 ) -> Dict[str, Any]:
     """Check the devices, fetch the block list, start the engine in a session of its own.
 
     An engine of this run that has read all that is asked for, or still runs, is left alone. Raises what the checks
     raise, before any read.
     """
-    finished = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
+    finished = read_json(machine.run_path(request.run_id, "prewarm.json")) or {}
     if _covers(finished, request):
         return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
-    running = _await_end(settings, request.run_id, finished)
+    running = _await_end(machine, request.run_id, finished)
     if running is not None:
         return {"pid": running, "already_running": True}
-    manifest = load_manifest(settings, request.run_id)
-    await_replays(settings)
-    open_mounts(settings, processes, manifest)
-    missing = _fetch_block_list(settings, request.run_id, block_list_url)
-    log_path = settings.run_path(request.run_id, "prewarm.log")
+    manifest = load_manifest(machine, request.run_id)
+    await_replays(machine)
+    open_mounts(machine, manifest)
+    missing = _fetch_block_list(machine, request.run_id, block_list_url)
+    log_path = machine.run_path(request.run_id, "prewarm.log")
     # A disk that is full is the engine's to name.
     with contextlib.suppress(OSError), open(log_path, "a", encoding="utf-8") as log:
         log.write(_ENGINE_BEGINS)
@@ -52,8 +50,8 @@ def start(
     argv += ["prewarm", "--run-id", request.run_id]
     argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
     argv += ["--remainder-rate-mib-per-s", f"{request.remainder_rate_mib_per_s:g}"]
-    pid = processes.start_detached(argv, log_path)
-    _await_start(settings, request.run_id, pid, log_path)
+    pid = machine.processes.start_detached(argv, log_path)
+    _await_start(machine, request.run_id, pid, log_path)
     return {"pid": pid, "already_running": False, "block_list_missing": missing}
 
 

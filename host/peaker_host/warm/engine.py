@@ -12,11 +12,10 @@ from typing import Any, Callable, Dict, List
 
 from peaker_host.machine.errors import HostError, Interrupted, ReadErrors
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.warm.engine_lock import take_lock
+from peaker_host.machine.settings import Machine
 from peaker_host.warm.plan import Planner
 from peaker_host.warm.planned import PlannedVolume
+from peaker_host.warm.progress import take_lock
 from peaker_host.warm.reading_order import PrewarmRequest
 from peaker_host.warm.record import Record
 from peaker_host.warm.volume_work import VolumeWork
@@ -29,14 +28,12 @@ _LOG_SECONDS = 10.0
 class Engine:
     """Warms the volumes of one manifest; one engine per host at a time."""
 
-    def __init__(
-        self, settings: Settings, processes: Processes, request: PrewarmRequest, say: Callable[[str], None]
-    ) -> None:
-        self._settings = settings
+    def __init__(self, machine: Machine, request: PrewarmRequest, say: Callable[[str], None]) -> None:
+        self._machine = machine
         self._request = request
         self._stop = threading.Event()
-        self._record = Record(settings, request, say)
-        self._planner = Planner(settings, processes, request, self._stop, say)
+        self._record = Record(machine, request, say)
+        self._planner = Planner(machine, request, self._stop, say)
         self._planned: List[PlannedVolume] = []
         self._works: List[VolumeWork] = []
         self._threads: List[threading.Thread] = []
@@ -56,7 +53,7 @@ class Engine:
 
         Raises ReadErrors or what the checks raise.
         """
-        lock = take_lock(self._settings, self._request.run_id)
+        lock = take_lock(self._machine, self._request.run_id)
         try:
             return self._run_locked()
         except Interrupted:
@@ -78,10 +75,10 @@ class Engine:
     def _run_locked(self) -> Dict[str, Any]:
         record, request = self._record, self._request
         record.publish("running")
-        self._planned = self._planner.plan(load_manifest(self._settings, request.run_id))
+        self._planned = self._planner.plan(load_manifest(self._machine, request.run_id))
         record.keep_probes(self._planned)
         self._works = [
-            VolumeWork(self._settings, one, request, self._stop, record.depths.get(one.member.volume_id))
+            VolumeWork(self._machine, one, request, self._stop, record.depths.get(one.member.volume_id))
             for one in self._planned
         ]
         bytes_read = sum(volume.bytes_read for volume in self._planned)

@@ -1,6 +1,6 @@
 """A page of each urgent block, before the blocks are read whole.
 
-Where the read of one page brings its whole block (cold_probe.py measures it on the volume), the blocks are warm as
+Where the read of one page brings its whole block (timed_reads.py measures it on the volume), the blocks are warm as
 soon as each was touched once: bound by how many fetches the volume has under way, not by its throughput, as reads of
 the database itself would be. The whole reads follow and are what the journal notes.
 """

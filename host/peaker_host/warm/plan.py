@@ -21,7 +21,7 @@ from peaker_host.blocks.database_files import (
 )
 from peaker_host.blocks.filesystem_maps import FileExtents, open_map
 from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
-from peaker_host.blocks.mount_blocks import mount_blocks
+from peaker_host.blocks.log_replay import mount_blocks
 from peaker_host.blocks.ranges import (
     BLOCK_BYTES,
     Range,
@@ -34,10 +34,8 @@ from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_bl
 from peaker_host.layouts.mounts import OpenFilesystem, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
 from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
-from peaker_host.machine.manifest import Manifest, Member
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.stacks import Stack
+from peaker_host.machine.manifest import Manifest, Member, Stack
+from peaker_host.machine.settings import Machine
 from peaker_host.warm.first_touch import READERS, FirstTouch
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.planned import PlannedFilesystem, PlannedVolume, Prober, on_volumes
@@ -61,26 +59,20 @@ class Planner:
     """Makes the plan of one request."""
 
     def __init__(
-        self,
-        settings: Settings,
-        processes: Processes,
-        request: PrewarmRequest,
-        stop: threading.Event,
-        say: Callable[[str], None],
+        self, machine: Machine, request: PrewarmRequest, stop: threading.Event, say: Callable[[str], None]
     ) -> None:
-        self._settings = settings
-        self._processes = processes
+        self._machine = machine
         self._request = request
         self._stop = stop
         self._say = say
-        self._prober = Prober(settings, request.run_id)
+        self._prober = Prober(machine, request.run_id)
         self.hot_unknown = ""
 
     def plan(self, manifest: Manifest) -> List[PlannedVolume]:
         """All volumes, in the manifest's order. Raises what the checks of a device raise, before any read."""
-        log_replay.await_replays(self._settings)
-        mounts = open_mounts(self._settings, self._processes, manifest)
-        lists = block_list.of_run(self._settings, self._request.run_id)
+        log_replay.await_replays(self._machine)
+        mounts = open_mounts(self._machine, manifest)
+        lists = block_list.of_run(self._machine, self._request.run_id)
         filesystems = [self._filesystem(mount, lists) for mount in mounts]
         if not self._go_on_behind_database(filesystems):
             self._find_out(filesystems)
@@ -120,7 +112,7 @@ class Planner:
         The hot and recovery blocks were read before the database began, and its maps cannot be read under it.
         """
         at_work = [one.mount.top.mount_point in mount_points(one.mount.device) for one in filesystems]
-        kept = kept_live_blocks(self._settings, self._request.run_id) if any(at_work) else {}
+        kept = kept_live_blocks(self._machine, self._request.run_id) if any(at_work) else {}
         volumes = [volume for one in filesystems for volume in one.volumes]
         if not all(volume.member.volume_id in kept for volume in volumes):
             return False
@@ -137,7 +129,7 @@ class Planner:
         """Finds the live blocks independently of this engine's reading order, as the proof does."""
         mount = filesystem.mount
         return live_blocks.live_blocks_of(
-            self._settings, self._processes, self._request.run_id, mount.top, mount.stack, mount.members
+            self._machine, self._request.run_id, mount.top, mount.stack, mount.members
         )
 
     def _keep_live_blocks(self, filesystems: List[PlannedFilesystem], live: Mapping[str, LiveBlocks]) -> None:
@@ -147,7 +139,7 @@ class Planner:
             urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
             name = volume.member.volume_id
             found[name] = replace(found[name], urgent=merged(urgent))
-        keep_live_blocks(self._settings, self._request.run_id, found)
+        keep_live_blocks(self._machine, self._request.run_id, found)
 
     def _filesystem(self, mount: OpenFilesystem, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
         volumes = []
@@ -161,7 +153,7 @@ class Planner:
         self, member: Member, device: BlockDevice, top: BlockDevice, listed: Optional[List[Range]]
     ) -> PlannedVolume:
         blocks = -(-device.size_bytes // BLOCK_BYTES)
-        path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".journal")
+        path = os.path.join(self._machine.state_dir, "journals", member.volume_id + ".journal")
         journal = Journal(path, member.volume_id, member.uuid, blocks)
         return PlannedVolume(member, device, journal, journal.done.count == 0, listed, [], top)
 
@@ -169,7 +161,7 @@ class Planner:
         """Replay the log and learn what is used; what the mount needs is read beforehand."""
         top = filesystem.mount.top
         self._read_first(filesystem)
-        used, unreadable = live_blocks.used_bytes(self._settings, self._processes, self._request.run_id, top)
+        used, unreadable = live_blocks.used_bytes(self._machine, self._request.run_id, top)
         filesystem.used = blocks_of_bytes(used)
         filesystem.note(unreadable)
         filesystem.used_unreadable = bool(unreadable)
@@ -182,7 +174,7 @@ class Planner:
             return
         top = filesystem.mount.top
         try:
-            filesystem.map = open_map(top.filesystem, filesystem.mount.device.path, self._processes)
+            filesystem.map = open_map(top.filesystem, filesystem.mount.device.path, self._machine.processes)
             filesystem.files = find_database(filesystem.map)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
             self._in_plain_order(filesystem, error)
@@ -232,7 +224,7 @@ class Planner:
         listed = filesystem.volumes[0].listed if mount.stack is None else None
         known = Volume(mount.device.size_bytes, listed, filesystem.used or ())
         if filesystem.map is not None and filesystem.files is not None:
-            known = with_files(known, mount.device.path, filesystem.files, self._settings.engine, page_list)
+            known = with_files(known, mount.device.path, filesystem.files, self._machine.engine, page_list)
             if filesystem.map.unreadable:
                 filesystem.note(
                     f"files: {filesystem.map.unreadable} answers are missing: the debugger is older than the "
@@ -283,20 +275,16 @@ def with_files(
     )
 
 
-def urgent_blocks(
-    settings: Settings, processes: Processes, mounts: Sequence[OpenFilesystem]
-) -> Dict[str, List[Range]]:
+def urgent_blocks(machine: Machine, mounts: Sequence[OpenFilesystem]) -> Dict[str, List[Range]]:
     """Returns the hot and recovery blocks of all volumes, which a database needs before it may serve, by
     volume id.
     """
-    maps = [open_map(mount.top.filesystem, mount.device.path, processes) for mount in mounts]
+    maps = [open_map(mount.top.filesystem, mount.device.path, machine.processes) for mount in mounts]
     files = [find_database(one) for one in maps]
     page_list = first_page_list([(mount.device.path, one.page_list) for mount, one in zip(mounts, files)])
     found = {}
     for mount, one in zip(mounts, files):
-        known = with_files(
-            Volume(mount.device.size_bytes), mount.device.path, one, settings.engine, page_list
-        )
+        known = with_files(Volume(mount.device.size_bytes), mount.device.path, one, machine.engine, page_list)
         urgent = [part for _, ranges in urgent_blocks_of(known) for part in ranges]
         if mount.stack is None:
             found[mount.top.volume_id] = urgent

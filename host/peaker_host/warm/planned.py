@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence
 
-from peaker_host.blocks.cold_probe import ColdProbe, kept, probe
 from peaker_host.blocks.database_files import DatabaseFiles
 from peaker_host.blocks.filesystem_maps import FilesystemMap
 from peaker_host.blocks.ranges import Range, difference, intersection, merged
 from peaker_host.blocks.stack_places import block_orders
+from peaker_host.blocks.timed_reads import ColdProbe, kept, probe
 from peaker_host.layouts.mounts import OpenFilesystem
 from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.manifest import Member

@@ -1,14 +1,22 @@
-"""Progress computes an engine's rate and remaining time, and reads its log."""
+"""Progress computes an engine's rate and remaining time, and reads its log.
+
+The lock of the host's one engine is an open file description lock (fcntl(2), Linux 3.15): it can be asked for without
+being taken, and ends with the process.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import struct
 import time
 from collections import deque
-from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
+from typing import IO, Any, Deque, Dict, Iterable, List, Optional, Tuple
 
-from peaker_host.machine.understanding import MISFITS, parsed_json
+from peaker_host.machine.errors import MISFITS, PrewarmAlreadyRunning, parsed_json
+from peaker_host.machine.files import open_lock_file
+from peaker_host.machine.settings import Settings
 from peaker_host.warm.reader_pool import START_DEPTH
 
 MIB = 1024 * 1024
@@ -86,3 +94,36 @@ def logged_samples(path: str) -> List[List[Any]]:
             numbers = [row["elapsed_seconds"], row["bytes_read"], row["rate_mib_per_s"], row["eta_seconds"]]
             samples.append([round(max(0.0, now - row["at"]), 1), *numbers])
     return samples
+
+
+_FILE = "prewarm.lock"
+# struct flock on 64-bit Linux: type, whence, start, length, pid.
+_FLOCK = struct.Struct("hhqqi4x")
+
+
+def take_lock(settings: Settings, run_id: str) -> IO[str]:
+    """Held until the file is closed. Raises PrewarmAlreadyRunning."""
+    lock = open_lock_file(settings.state_path(_FILE))
+    try:
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    except OSError as error:
+        lock.close()
+        raise PrewarmAlreadyRunning("another prewarm runs on this host") from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()} {run_id}\n")
+    lock.flush()
+    return lock
+
+
+def holder(settings: Settings, run_id: str) -> Optional[int]:
+    """Process id of the engine that runs now. Raises PrewarmAlreadyRunning when it is another run's."""
+    with open_lock_file(settings.state_path(_FILE)) as lock:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        found = _FLOCK.unpack(fcntl.fcntl(lock, fcntl.F_OFD_GETLK, asked))[0]
+        if found == fcntl.F_UNLCK:
+            return None
+        lock.seek(0)
+        pid, _, run = lock.read().strip().partition(" ")
+    if run != run_id:
+        raise PrewarmAlreadyRunning(f"the prewarm of run {run or 'unknown'} runs on this host")
+    return int(pid)

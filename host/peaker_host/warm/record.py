@@ -13,11 +13,10 @@ import resource
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from peaker_host.blocks import cold_probe
-from peaker_host.machine.errors import HostError, UnreadableFile
+from peaker_host.blocks import timed_reads
+from peaker_host.machine.errors import HostError, UnreadableFile, understood
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood
 from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, sentence
 from peaker_host.warm.reading_order import PrewarmRequest
@@ -93,7 +92,7 @@ class Record:
         probes = {one.member.volume_id: one.probe for one in planned if one.probe is not None}
         if probes:
             with self._despite_full_disk():
-                cold_probe.keep(self._settings, self._request.run_id, probes)
+                timed_reads.keep(self._settings, self._request.run_id, probes)
 
     @property
     def is_used_warm(self) -> bool:

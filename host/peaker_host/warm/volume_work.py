@@ -16,8 +16,7 @@ from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate, rate_by_cold_await
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
 from peaker_host.warm.reading_order import REMAINDER, URGENT_TIERS, PrewarmRequest
-from peaker_host.warm.throttle import Throttle
-from peaker_host.warm.throttling import LatencyMeter, StartThrottle, Throttling, watched
+from peaker_host.warm.throttling import LatencyMeter, StartThrottle, Throttle, Throttling, watched
 
 _REMAINDER_READERS = 2
 # What a late reader may catch up on is a burst that a database waits behind.

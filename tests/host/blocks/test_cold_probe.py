@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from host_bench import BLOCK, RUN_ID
-from peaker_host.blocks import cold_probe
-from peaker_host.blocks.cold_probe import ColdProbe
+from peaker_host.blocks import timed_reads
+from peaker_host.blocks.timed_reads import ColdProbe
 from peaker_host.machine.settings import Settings
 
 
@@ -20,27 +20,27 @@ def image(tmp_path: Path) -> Path:
 
 
 def test_it_reads_a_few_of_the_blocks_given(image: Path) -> None:
-    found = cold_probe.probe(str(image), 40 * BLOCK, [(30, 10), (2, 4)], random.Random(3))
+    found = timed_reads.probe(str(image), 40 * BLOCK, [(30, 10), (2, 4)], random.Random(3))
     assert found is not None
-    assert len(set(found.blocks)) == cold_probe.BLOCKS
+    assert len(set(found.blocks)) == timed_reads.BLOCKS
     assert set(found.blocks) <= {2, 3, 4, 5, *range(30, 40)}
     assert found.await_ms > 0
 
 
 def test_fewer_blocks_than_wanted_are_all_read_and_none_is_nothing(image: Path) -> None:
-    found = cold_probe.probe(str(image), 40 * BLOCK, [(7, 2)], random.Random(3))
+    found = timed_reads.probe(str(image), 40 * BLOCK, [(7, 2)], random.Random(3))
     assert found is not None
     assert sorted(found.blocks) == [7, 8]
-    assert cold_probe.probe(str(image), 40 * BLOCK, [], random.Random(3)) is None
+    assert timed_reads.probe(str(image), 40 * BLOCK, [], random.Random(3)) is None
 
 
 def test_what_was_measured_is_kept_with_the_run(tmp_path: Path) -> None:
     settings = Settings(state_dir=str(tmp_path))
-    assert cold_probe.kept(settings, RUN_ID) == {}
+    assert timed_reads.kept(settings, RUN_ID) == {}
     probes = {"vol-1": ColdProbe([3, 9], 31.25, 28.5, 0.75), "vol-2": ColdProbe([4], 31.25)}
-    cold_probe.keep(settings, RUN_ID, probes)
-    assert cold_probe.kept(settings, RUN_ID) == probes
-    assert cold_probe.kept(settings, "another-run") == {}
+    timed_reads.keep(settings, RUN_ID, probes)
+    assert timed_reads.kept(settings, RUN_ID) == probes
+    assert timed_reads.kept(settings, "another-run") == {}
 
 
 def probed(
@@ -60,8 +60,8 @@ def probed(
             fetched.add(offset // fetched_bytes)
         return taken
 
-    monkeypatch.setattr(cold_probe, "read_latencies_ms", latencies)
-    found = cold_probe.probe("/dev/sdf", 4000 * BLOCK, [(0, 4000)], random.Random(3))
+    monkeypatch.setattr(timed_reads, "read_latencies_ms", latencies)
+    found = timed_reads.probe("/dev/sdf", 4000 * BLOCK, [(0, 4000)], random.Random(3))
     assert found is not None
     return found
 

@@ -14,7 +14,7 @@ from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map, used_or_all
 from peaker_host.blocks.ranges import difference, total
 from peaker_host.machine.errors import UnreadableFilesystem
-from peaker_host.machine.processes import Completed, Processes
+from peaker_host.machine.settings import Completed, Processes
 
 pytestmark = pytest.mark.real
 

@@ -23,7 +23,7 @@ from peaker_host.blocks.ranges import blocks_of_bytes, difference, intersection,
 from peaker_host.machine.devices import describe_device, is_claimed
 from peaker_host.machine.errors import LogNotReplayed
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Machine, Processes
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
@@ -110,7 +110,7 @@ def test_blocks_written_after_the_freeze_are_proven(host: Host, kind: str) -> No
     live = truly_live(host, volume, kind)
     assemble(host, volume, kind)
     (member,) = load_manifest(host.settings, RUN_ID).members
-    [found] = live_blocks_of(host.settings, Processes(), RUN_ID, member, None, [member]).values()
+    [found] = live_blocks_of(Machine.of(host.settings, Processes()), RUN_ID, member, None, [member]).values()
     assert (found.map_unreadable, found.known) == ("", True)
     assert difference(live, found.blocks) == []
 
@@ -133,7 +133,7 @@ def test_the_kernel_s_map_and_the_debugger_s_agree(host: Host, kind: str) -> Non
     volume = snapshot_under_writes(host, kind, 40 * MIB)
     assemble(host, volume, kind)
     (member,) = load_manifest(host.settings, RUN_ID).members
-    by_kernel = log_replay.replay_log(host.settings, Processes(), RUN_ID, member)
+    by_kernel = log_replay.replay_log(Machine.of(host.settings, Processes()), RUN_ID, member)
     assert by_kernel is not None
     by_debugger = open_map(kind, volume.path, Processes()).used_ranges()
     both = intersection(blocks_of_bytes(by_kernel), blocks_of_bytes(by_debugger))
@@ -188,7 +188,7 @@ def test_what_is_unmounted_during_a_replay_is_free_at_once(
     with host.mounted(other):
         monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
         replay = threading.Thread(
-            target=log_replay.replay_log, args=(host.settings, Processes(), RUN_ID, member)
+            target=log_replay.replay_log, args=(Machine.of(host.settings, Processes()), RUN_ID, member)
         )
         replay.start()
         (tmp_path / "inside").read_text()
@@ -229,7 +229,7 @@ def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host) -> None
     replayed: list[object] = []
 
     def replay() -> None:
-        replayed.append(log_replay.replay_log(host.settings, Processes(), RUN_ID, member))
+        replayed.append(log_replay.replay_log(Machine.of(host.settings, Processes()), RUN_ID, member))
 
     with open(host.settings.state_path("replay.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker_host.blocks.member_layout import (
+from peaker_host.blocks.ranges import Range, each_block
+from peaker_host.blocks.stack_places import (
     LINEAR,
     MIRRORED,
     NEAR,
@@ -18,7 +19,6 @@ from peaker_host.blocks.member_layout import (
     ordered_blocks,
     parity_ranges,
 )
-from peaker_host.blocks.ranges import Range, each_block
 
 STRIPE = Layout(STRIPED, (MemberArea("a", 10, 8), MemberArea("b", 20, 9), MemberArea("c", 0, 8)), 2)
 ROW = Layout(LINEAR, (MemberArea("a", 10, 5), MemberArea("b", 0, 7)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from host_bench import BLOCK, MIB
-from peaker_host.blocks.mount_blocks import MountBlocks, mount_blocks
+from peaker_host.blocks.log_replay import MountBlocks, mount_blocks
 from peaker_host.blocks.ranges import intersection, total
 
 GROUPS = 4

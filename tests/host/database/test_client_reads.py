@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, table
-from peaker_host.database.client_reads import Look, measure_reads, reads_since
+from peaker_host.database.client_statements import Look, measure_reads, reads_since
 from peaker_host.database.mysql_client import admin_client
+from peaker_host.machine.settings import Machine
 
 FIRST = Look("boot", 1000.0, 100.0, 50_000)
 
@@ -48,7 +49,7 @@ def test_the_counters_outlive_the_command(
     programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
     programs.on("COUNT_STAR", answer=lambda _: next(counts))
     programs.on("'Uptime'", answer=lambda _: table({"Variable_name": "Uptime", "Value": next(uptimes)}))
-    client = admin_client(host.settings, programs)
+    client = admin_client(Machine.of(host.settings, programs))
     first, second = (measure_reads(host.settings, client) for _ in range(2))
     assert first["reads_per_second"] is None
     assert "it is the first, or the server or the machine started anew" in first["reads_unknown"]
@@ -60,7 +61,7 @@ def test_a_server_that_keeps_no_counters_is_unknown_and_says_why(
 ) -> None:
     programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
     programs.on("'Uptime'", answer=table({"Variable_name": "Uptime", "Value": "900"}))
-    assert measure_reads(host.settings, admin_client(host.settings, programs)) == {
+    assert measure_reads(host.settings, admin_client(Machine.of(host.settings, programs))) == {
         "reads_per_second": None,
         "reads_unknown": "performance_schema is OFF, so that Peaker cannot count the clients' reads",
     }

@@ -7,6 +7,7 @@ from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database.client_statements import measure_service
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import ServerRestarted
+from peaker_host.machine.settings import Machine
 
 
 class TestServiceMeasurement:
@@ -17,7 +18,7 @@ class TestServiceMeasurement:
         ]
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=lambda _: looks.pop(0))
-        found = measure_service(admin_client(host.settings, programs), 30, lambda seconds: None)
+        found = measure_service(admin_client(Machine.of(host.settings, programs)), 30, lambda seconds: None)
         assert found == {
             "measurable": True,
             "queries": 500,
@@ -33,18 +34,20 @@ class TestServiceMeasurement:
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("'on', @@GLOBAL.performance_schema", answer=table({"result": '{"on": ON}'}))
         programs.on("COUNT_STAR", answer=json_row(statements=1, errors=0, picoseconds=0))
-        assert measure_service(admin_client(host.settings, programs), 1, lambda seconds: None)["measurable"]
+        assert measure_service(admin_client(Machine.of(host.settings, programs)), 1, lambda seconds: None)[
+            "measurable"
+        ]
 
     def test_a_restart_within_the_window_is_no_answer(self, host: Host, programs: ScriptedProcesses) -> None:
         looks = [json_row(statements=n, errors=0, picoseconds=1e9) for n in (1000, 5)]
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=lambda _: looks.pop(0))
         with pytest.raises(ServerRestarted):
-            measure_service(admin_client(host.settings, programs), 1, lambda seconds: None)
+            measure_service(admin_client(Machine.of(host.settings, programs)), 1, lambda seconds: None)
 
     def test_a_server_without_statistics_says_so_at_once(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
-        found = measure_service(admin_client(host.settings, programs), 30)
+        found = measure_service(admin_client(Machine.of(host.settings, programs)), 30)
         assert (found["measurable"], found["queries"], found["mean_ms"]) == (False, 0, None)

@@ -11,7 +11,7 @@ from host_bench import ScriptedProcesses, json_row
 from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, sql_text
 from peaker_host.database.replica_status import read_status
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine, Settings
 
 
 class TestClient:
@@ -40,7 +40,7 @@ class TestClient:
             return json_row(x=1)
 
         programs.on("SELECT", answer=look)
-        with RemoteLogin(Settings(), programs, "10.0.0.1", 3306, "repl", 'se"c\\ret') as client:
+        with RemoteLogin(Machine.of(Settings(), programs), "10.0.0.1", 3306, "repl", 'se"c\\ret') as client:
             client.json({"x": "1"})
         assert 'password="se\\"c\\\\ret"' in seen["content"]
         assert seen["mode"] == 0o600

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, table
-from peaker_host.database import page_list
+from peaker_host.database import page_load
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import BufferPoolTimeout, CommandFailed
+from peaker_host.machine.settings import Machine
 
 
 def quiet(_text: str) -> None:
@@ -25,7 +26,7 @@ class Donor:
 
     def __init__(self, host: Host, programs: ScriptedProcesses, **settings: Any) -> None:
         self.host, self.programs = host, programs
-        self.client = admin_client(host.settings, programs)
+        self.client = admin_client(Machine.of(host.settings, programs))
         self.datadir = Path(host.settings.datadir)
         self.datadir.mkdir()
         self.settings: dict[str, Any] = {
@@ -38,7 +39,7 @@ class Donor:
         programs.on("dump_status", answer=table({"n": "x", "Value": "dump completed at 251121  1:02:03"}))
 
     def dump(self, timeout_seconds: float = 240) -> int:
-        return page_list.dump_buffer_pool(self.client, self.host.settings, 100, timeout_seconds)
+        return page_load.dump_buffer_pool(self.client, self.host.settings, 100, timeout_seconds)
 
     def _says(self, _text: str) -> str:
         return json_row(datadir=f"{self.datadir}/", **self.settings)
@@ -124,10 +125,10 @@ def killed_while_it_dumped(donor: Donor) -> None:
         raise KilledError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_list, "_await_dump", die)
-        real, calls = page_list._restore, []
+        patch.setattr(page_load, "_await_dump", die)
+        real, calls = page_load._restore, []
         patch.setattr(
-            page_list, "_restore", lambda *given: calls.append(1) or (len(calls) < 2 and real(*given))
+            page_load, "_restore", lambda *given: calls.append(1) or (len(calls) < 2 and real(*given))
         )
         with pytest.raises(KilledError):
             donor.dump()
@@ -139,9 +140,9 @@ def test_what_a_killed_dump_changed_is_put_back_by_the_next_command(
 ) -> None:
     donor = Donor(host, programs)
     killed_while_it_dumped(donor)
-    assert page_list.restore_dump_settings(donor.client, host.settings)
+    assert page_load.restore_dump_settings(donor.client, host.settings)
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
-    assert not page_list.restore_dump_settings(donor.client, host.settings), "once"
+    assert not page_load.restore_dump_settings(donor.client, host.settings), "once"
 
 
 def test_a_dump_after_a_killed_one_still_knows_what_the_donor_had(
@@ -157,7 +158,7 @@ def test_a_value_that_somebody_set_meanwhile_is_left_alone(host: Host, programs:
     donor = Donor(host, programs)
     killed_while_it_dumped(donor)
     donor.settings["innodb_buffer_pool_dump_pct"] = 40
-    page_list.restore_dump_settings(donor.client, host.settings)
+    page_load.restore_dump_settings(donor.client, host.settings)
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 40
 
 
@@ -165,9 +166,9 @@ def test_a_server_that_is_down_keeps_the_note(host: Host, programs: ScriptedProc
     donor = Donor(host, programs)
     killed_while_it_dumped(donor)
     programs.on("JSON_OBJECT", answer=CommandFailed("ERROR 2002"))
-    assert not page_list.restore_dump_settings(donor.client, host.settings)
+    assert not page_load.restore_dump_settings(donor.client, host.settings)
     programs.on("JSON_OBJECT", answer=donor._says)
-    assert page_list.restore_dump_settings(donor.client, host.settings)
+    assert page_load.restore_dump_settings(donor.client, host.settings)
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
 
 
@@ -176,5 +177,5 @@ def test_a_dump_that_runs_is_not_disturbed(host: Host, programs: ScriptedProcess
     killed_while_it_dumped(donor)
     with (Path(host.settings.state_dir) / "donor-settings.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert not page_list.restore_dump_settings(donor.client, host.settings)
+        assert not page_load.restore_dump_settings(donor.client, host.settings)
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 100

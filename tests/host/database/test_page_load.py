@@ -10,6 +10,7 @@ from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database import page_load
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import BufferPoolTimeout
+from peaker_host.machine.settings import Machine
 
 NOT_STARTED = "Loading of buffer pool not started"
 LOADING = "Loaded 10/90 pages"
@@ -28,7 +29,7 @@ class Copy:
 
     def __init__(self, host: Host, programs: ScriptedProcesses, *statuses: str, **variables: Any) -> None:
         self.host, self.programs, self.statuses = host, programs, list(statuses)
-        self.client = admin_client(host.settings, programs)
+        self.client = admin_client(Machine.of(host.settings, programs))
         self.variables: dict[str, Any] = {
             "innodb_buffer_pool_filename": "ib_buffer_pool",
             "innodb_io_capacity": 200,

@@ -18,7 +18,7 @@ from peaker_host.donor.base_checks import Filesystem
 from peaker_host.donor.base_replica import BaseRequest, prepare_base
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.machine.errors import BaseNotPrepared, CommandFailed
-from peaker_host.machine.processes import Completed
+from peaker_host.machine.settings import Completed, Machine
 
 DATA = "/var/lib/mysql"
 MOUNTS = {"/": "ext4", DATA: "xfs"}
@@ -51,7 +51,9 @@ class Base:
 
     def prepare(self, **changes: Any) -> dict[str, Any]:
         request = replace(self.request, **changes)
-        return prepare_base(self.settings, str(self.path), self.programs, request, 0.0, lambda _text: None)
+        return prepare_base(
+            Machine.of(self.settings, self.programs), str(self.path), request, 0.0, lambda _text: None
+        )
 
     def refused(self, **changes: Any) -> dict[str, dict[str, str]]:
         with pytest.raises(BaseNotPrepared) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from host_bench import ScriptedProcesses, json_row, status, table, variables
 from peaker_cli.init.host import program
 from peaker_host.donor.describe_base import describe_base
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine, Settings
 
 # Run Command takes 64 KB, of which the document itself has some.
 LARGEST_SCRIPT_BYTES = 60_000
@@ -41,7 +41,7 @@ def test_a_server_says_its_engine_port_retention_and_reads(
     counts = iter((100, 1100))
     programs.on("COUNT_STAR", answer=lambda _: json_row(statements=next(counts), errors=0, picoseconds=0))
     waits: list[float] = []
-    found = describe_base(Settings(mysql_client="sh"), programs, waits.append)
+    found = describe_base(Machine.of(Settings(mysql_client="sh"), programs), waits.append)
     assert (found["engine"], found["port"], found["reads_per_second"]) == ("mariadb", 3307, 100.0)
     assert found["binlog_expire_seconds"] is None, "no login at the source is known here"
     assert waits == [10.0]

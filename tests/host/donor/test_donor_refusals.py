@@ -20,7 +20,8 @@ from peaker_host.machine.errors import (
     HostError,
     UnsupportedChannels,
 )
-from peaker_host.replicate.channel_record import read_record, refuse_other_filters, write_record
+from peaker_host.machine.settings import Machine
+from peaker_host.replicate.source_login import read_record, refuse_other_filters, write_record
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 VOLUMES = ["/var/lib/mysql", "/var/lib/mysql-log"]
@@ -46,7 +47,7 @@ def quiet(_text: str) -> None:
 
 
 def prepare(host: Host, programs: ScriptedProcesses) -> None:
-    prepare_donor.prepare_donor(host.settings, programs, VOLUMES, quiet)
+    prepare_donor.prepare_donor(Machine.of(host.settings, programs), VOLUMES, quiet)
 
 
 @pytest.fixture
@@ -245,11 +246,13 @@ class TestFilters:
     def record(self, host: Host, programs: ScriptedProcesses, **filters: str) -> None:
         Path(host.settings.datadir).mkdir(exist_ok=True)
         programs.on("SHOW REPLICA STATUS", answer=status(**filters, Source_SSL_CA_File="/etc/ca.pem"))
-        write_record(admin_client(host.settings, programs), "mysql", host.settings.datadir)
+        write_record(admin_client(Machine.of(host.settings, programs)), "mysql", host.settings.datadir)
 
     def check(self, host: Host, programs: ScriptedProcesses, **filters: str) -> None:
         programs.on("SHOW REPLICA STATUS", answer=status(**filters))
-        refuse_other_filters(admin_client(host.settings, programs), "mysql", host.settings.datadir)
+        refuse_other_filters(
+            admin_client(Machine.of(host.settings, programs)), "mysql", host.settings.datadir
+        )
 
     def test_the_record_has_filters_and_encryption_and_is_private(
         self, host: Host, programs: ScriptedProcesses

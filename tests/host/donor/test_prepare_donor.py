@@ -6,6 +6,7 @@ import pytest
 from host_bench import MIB, Host, ScriptedProcesses, json_row, pool_settings, status, table, variables
 from peaker_host.donor import prepare_donor
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating
+from peaker_host.machine.settings import Machine
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 
@@ -18,7 +19,7 @@ class TestPrepareDonor:
     def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer="")
         with pytest.raises(DonorIsSource):
-            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], quiet)
+            prepare_donor.prepare_donor(Machine.of(host.settings, programs), ["/var/lib/mysql"], quiet)
         assert not programs.said("SET GLOBAL")
 
     def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -26,13 +27,13 @@ class TestPrepareDonor:
             "super_read_only", answer=json_row(read_only=0)
         )
         with pytest.raises(DonorIsSource, match="accepts writes"):
-            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], quiet)
+            prepare_donor.prepare_donor(Machine.of(host.settings, programs), ["/var/lib/mysql"], quiet)
 
     def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
         programs.on("super_read_only", answer=json_row(read_only=1))
         with pytest.raises(DonorNotReplicating, match="dup"):
-            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], quiet)
+            prepare_donor.prepare_donor(Machine.of(host.settings, programs), ["/var/lib/mysql"], quiet)
 
     @pytest.mark.real
     def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -64,7 +65,7 @@ class TestPrepareDonor:
             programs.on("SET GLOBAL").on("sync -f")
             programs.on("dump_now", answer=dump)
             programs.on("pages_data", answer=table({"n": "x", "Value": "3"}))
-            found = prepare_donor.prepare_donor(host.settings, programs, [str(point)], quiet)
+            found = prepare_donor.prepare_donor(Machine.of(host.settings, programs), [str(point)], quiet)
         assert (found["gtid_set"], found["lag_seconds"], found["buffer_pool_pages"]) == (
             f"{A}:1-9,{B}:1",
             2,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from host_bench import Host
-from peaker_host.health.agent_retention import is_short, kept_hours, shorten_retention
+from peaker_host.health.unit import is_short, kept_hours, shorten_retention
 
 
 def config(host: Host) -> Path:

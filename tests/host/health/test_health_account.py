@@ -11,6 +11,7 @@ from peaker_host.database.mysql_client import admin_client
 from peaker_host.health import account, sample
 from peaker_host.health.account import ensure_health_account, health_client
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, SuperReadOnlyNotRestored
+from peaker_host.machine.settings import Machine
 
 
 def tables_of_a_sample() -> list[str]:
@@ -67,7 +68,9 @@ class TestAccount:
         return accounts
 
     def ensure(self, host: Host, programs: ScriptedProcesses) -> bool:
-        return ensure_health_account(host.settings, programs, admin_client(host.settings, programs))
+        return ensure_health_account(
+            Machine.of(host.settings, programs), admin_client(Machine.of(host.settings, programs))
+        )
 
     def test_it_is_made_once_unlogged_with_little_more_than_a_look(
         self, host: Host, programs: ScriptedProcesses
@@ -161,10 +164,10 @@ class TestAccount:
     def test_what_lies_in_the_home_directory_is_never_read(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
-        health_client(host.settings, programs).rows("SELECT 1")
+        health_client(Machine.of(host.settings, programs)).rows("SELECT 1")
         assert programs.environments[-1] == {"HOME": "/nonexistent"}
 
     def test_the_responder_logs_in_with_it(self, host: Host, programs: ScriptedProcesses) -> None:
-        health_client(host.settings, programs).rows("SELECT 1")
+        health_client(Machine.of(host.settings, programs)).rows("SELECT 1")
         (argv, _) = programs.calls[-1]
         assert f"--defaults-extra-file={host.settings.health_defaults_file}" in argv

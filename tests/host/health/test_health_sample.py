@@ -18,6 +18,7 @@ from peaker_host.health.sample import (
     take_sample,
 )
 from peaker_host.machine.errors import CommandFailed
+from peaker_host.machine.settings import Machine
 
 POLICY = HealthPolicy(lag_seconds=30)
 ROOM = {"/var/lib/mysql": 40.0, "/var/lib/mysql-log": 60.0}
@@ -35,7 +36,7 @@ def look(
     silence: SourceSilence | None = None,
     now: float = 0.0,
 ) -> Sample:
-    client = admin_client(host.settings, programs)
+    client = admin_client(Machine.of(host.settings, programs))
     return take_sample(client, engine, policy, room, silence or SourceSilence(), now)
 
 

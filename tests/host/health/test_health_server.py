@@ -19,11 +19,10 @@ from typing import Any
 
 import pytest
 from host_bench import Host, answering, json_row, status
-from peaker_host.health import process
-from peaker_host.health.process import LastAnswer, listening_addresses, primary_address
+from peaker_host.health import server
+from peaker_host.health.policy import read_health
 from peaker_host.health.responder import MAINTENANCE
-from peaker_host.health.server import HealthServer, listen
-from peaker_host.health.serving_floor import read_health
+from peaker_host.health.server import HealthServer, LastAnswer, listen, listening_addresses, primary_address
 
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 # A load balancer waits six seconds (NLB, HTTP health checks), and a client that is starved by others may need longer.
@@ -197,7 +196,7 @@ class TestAddresses:
     def test_loopback_and_the_address_of_the_default_route(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(process, "primary_address", lambda: "10.0.3.7")
+        monkeypatch.setattr(server, "primary_address", lambda: "10.0.3.7")
         assert listening_addresses(host.settings) == ["127.0.0.1", "10.0.3.7"]
         host.configure(health_address="10.9.9.9")
         assert listening_addresses(host.settings) == ["127.0.0.1", "10.9.9.9"]
@@ -205,7 +204,7 @@ class TestAddresses:
         assert listening_addresses(host.settings) == ["0.0.0.0"]
 
     def test_without_a_default_route_all_of_them(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(process, "primary_address", lambda: None)
+        monkeypatch.setattr(server, "primary_address", lambda: None)
         assert listening_addresses(host.settings) == ["0.0.0.0"]
 
     def test_the_address_is_one_of_this_machine(self) -> None:

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from host_bench import Host, ScriptedProcesses
 from peaker_host.health.unit import UNIT, install_health_service, unit_text
-from peaker_host.machine.processes import package_place
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine, Settings, package_place
 
 LISTENS = """
 import sys
-from peaker_host.health.process import drop_privileges
+from peaker_host.health.server import drop_privileges
 from peaker_host.health.server import listen
 listen(["127.0.0.1"], int(sys.argv[1]))
 drop_privileges()
@@ -28,8 +27,8 @@ print(next(line for line in open("/proc/self/status") if line.startswith("CapEff
 def test_the_service_is_installed_once_and_started_again(host: Host, programs: ScriptedProcesses) -> None:
     """Also one of an older release that systemd has given up: it would refuse the start."""
     programs.on("systemctl")
-    install_health_service(host.settings, programs)
-    install_health_service(host.settings, programs)
+    install_health_service(Machine.of(host.settings, programs))
+    install_health_service(Machine.of(host.settings, programs))
     calls = [argv[1:] for argv, _ in programs.calls]
     assert calls == [
         *(["daemon-reload"], ["enable", UNIT], ["reset-failed", UNIT], ["restart", UNIT]),
@@ -47,7 +46,7 @@ def test_the_unit_runs_the_python_that_wrote_it(
     package.touch()
     monkeypatch.setattr("peaker_host.health.unit.CURRENT_PACKAGE", str(package))
     programs.on("systemctl")
-    install_health_service(host.settings, programs)
+    install_health_service(Machine.of(host.settings, programs))
     unit = (host.root / "units" / UNIT).read_text()
     assert f"ExecStart={sys.executable} {package} health --port 9200\n" in unit
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from peaker_host.health.policy import Peer
-from peaker_host.health.serving_floor import TIE_SECONDS, Standing, ask_peers, may_keep_serving, standing_from
+from peaker_host.health.policy import TIE_SECONDS, Peer, Standing, ask_peers, may_keep_serving, standing_from
 
 OUT, AWAY = Standing("i-out", "out"), Standing("i-away", "unreachable")
 # A look is a second old, was asked for a second ago, and lag is told in whole seconds.

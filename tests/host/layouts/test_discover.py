@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from peaker_host.layouts.discover import discover
 from peaker_host.machine.errors import LayoutUnsupported
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
-from peaker_host.machine.stacks import Stack
+from peaker_host.machine.manifest import Stack
+from peaker_host.machine.settings import Machine, Processes, Settings
 
 PLACE = "/var/lib/mysql"
 
@@ -22,7 +21,7 @@ def stacks_with(folder: Path, disk: str, filesystem: str, place: str = PLACE) ->
     mountinfo = folder / "mountinfo"
     mountinfo.write_text(f"36 35 202:80 / {PLACE} rw,noatime shared:1 - {filesystem} /dev/{disk} rw\n")
     settings = Settings(by_id_dir=str(folder / "by-id"))
-    return discover(settings, Processes(), [place], str(folder / "sys"), str(mountinfo))
+    return discover(Machine.of(settings, Processes()), [place], str(folder / "sys"), str(mountinfo))
 
 
 def test_a_disk_of_xen_cannot_tell_its_volume_and_is_left_out(tmp_path: Path) -> None:

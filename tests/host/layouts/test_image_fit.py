@@ -7,10 +7,10 @@ from typing import Any
 from host_bench import ScriptedProcesses, table, variables
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.layouts.image_fit import compare, donor_facts, image_facts, needs
-from peaker_host.layouts.image_hosts import Image
+from peaker_host.layouts.image_rules import Image
 from peaker_host.machine.errors import CommandFailed, ToolMissing
 from peaker_host.machine.image_server import PROGRAMS, ImageServer, ServerUnit
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine, Settings
 
 DONOR = {"server version": [8, 4, 6], "owner of the data": [27, 27]}
 IMAGE = {"server version": [8, 4, 6], "owner of the data": [27, 27, "mysql"], "programs": []}
@@ -100,7 +100,7 @@ def test_what_an_image_does_not_say_is_unknown(programs: ScriptedProcesses) -> N
 def donor_of(programs: ScriptedProcesses, **changes: str) -> dict[str, Any]:
     told = {"version": "8.4.6-6", "innodb_page_size": "16384", "innodb_log_group_home_dir": "./", **changes}
     programs.on("SHOW GLOBAL VARIABLES", answer=variables(**told))
-    return donor_facts(admin_client(Settings(), programs), "mysql", ["/tmp"])
+    return donor_facts(admin_client(Machine.of(Settings(), programs)), "mysql", ["/tmp"])
 
 
 COMPONENT = table(

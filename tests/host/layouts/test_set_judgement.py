@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_blocks
-from peaker_host.layouts.lvm_reports import logical_volume, parse_pvs, rows_of
-from peaker_host.layouts.md_examine import MdMember, parse_examine
-from peaker_host.layouts.set_judgement import SeenVolume, why_not_the_set
+from peaker_host.layouts.assemble import SeenVolume, why_not_the_set
+from peaker_host.layouts.lvm_reports import MdMember, logical_volume, parse_examine, parse_pvs, rows_of
 from peaker_host.machine.errors import InvalidArgument, LayoutUnsupported
-from peaker_host.machine.manifest import parse_stacks
-from peaker_host.machine.stacks import (
+from peaker_host.machine.manifest import (
     Array,
     ArraySlot,
     LogicalVolume,
@@ -21,6 +19,7 @@ from peaker_host.machine.stacks import (
     StackVolume,
     Stripe,
     layout_kind,
+    parse_stacks,
     stack_document,
     stack_of,
 )

@@ -11,7 +11,7 @@ import host_bench
 import pytest
 from peaker_host.layouts.mounts import unmount
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 
 
 @pytest.fixture

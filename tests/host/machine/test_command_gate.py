@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from peaker_host import cli
-from peaker_host.machine import command_gate
-from peaker_host.machine.command_gate import FencingToken, SentCommand, admit, forget_tokens, run_alone
+from peaker_host.machine import command as gate
+from peaker_host.machine.command import FencingToken, SentCommand, admit, forget_tokens, run_alone
 from peaker_host.machine.errors import (
     CommandFailed,
     CommandFenced,
@@ -58,7 +58,7 @@ class Process:
         self._process.start()
 
     def _run(self, settings: Settings, command: SentCommand, result: dict[str, Any]) -> None:
-        taken = command_gate._taken
+        taken = gate._taken
 
         def seen(lock: Any) -> bool:
             has_it = taken(lock)
@@ -66,7 +66,7 @@ class Process:
                 self.waits.set()
             return has_it
 
-        command_gate._taken = seen  # in this process alone
+        gate._taken = seen  # in this process alone
 
         def work() -> dict[str, Any]:
             self.is_at_work.set()
@@ -131,9 +131,9 @@ def test_a_command_that_was_killed_leaves_the_host_free(settings: Settings) -> N
 def test_a_host_that_stays_busy_says_with_which_command(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_gate, "_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(gate, "_WAIT_SECONDS", 0.0)
     with (
-        command_gate.alone(settings, sent("verify_storage")),
+        gate.alone(settings, sent("verify_storage")),
         pytest.raises(HostBusy, match="stop_database: verify_storage changes the host"),
     ):
         run(settings, sent("stop_database"), dict)
@@ -171,7 +171,7 @@ class TestTokens:
         def full(_path: str, _content: dict[str, Any]) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(command_gate, "write_json", full)
+        monkeypatch.setattr(gate, "write_json", full)
         with pytest.raises(StateDirectoryFull, match="No space left"):
             admit(settings, sent(), NOW)
 
@@ -213,7 +213,7 @@ class TestAgain:
 
     def test_after_a_boot_it_runs(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         run(settings, sent(), lambda: {"boot": 1})
-        monkeypatch.setattr(command_gate, "boot_id", lambda: "another")
+        monkeypatch.setattr(gate, "boot_id", lambda: "another")
         assert run(settings, sent(), lambda: {"boot": 2}) == {"boot": 2}
 
     def test_after_another_command_it_is_admitted_as_any(self, settings: Settings) -> None:

@@ -324,9 +324,8 @@ class TestImagesAgainstTheirDonor:
                 "import json\n"
                 "from peaker_host.database.mysql_client import admin_client\n"
                 "from peaker_host.layouts.image_fit import donor_facts\n"
-                "from peaker_host.machine.processes import Processes\n"
-                "from peaker_host.machine.settings import Settings\n"
-                "client = admin_client(Settings(), Processes())\n"
+                "from peaker_host.machine.settings import Machine\n"
+                "client = admin_client(Machine())\n"
                 "assert client.wait_until_up(120)\n"
                 "client.execute('CREATE TABLE mysql.secret (n INT) ENCRYPTION = \"Y\"')\n"
                 "print(json.dumps(donor_facts(client, 'mysql', ['/srv/d'])))\n",

@@ -7,9 +7,8 @@ import json
 import pytest
 from host_bench import ScriptedProcesses
 from peaker_host.machine.errors import BenchmarkFailed
-from peaker_host.prove.iostat_reports import device_rows
-from peaker_host.prove.knee_meter import summarise_witness
-from peaker_host.prove.load_test import _run_fio, summarise_iostat
+from peaker_host.prove.knee import summarise_witness
+from peaker_host.prove.load_test import _run_fio, device_rows, summarise_iostat
 
 from tests.support.sysstat_json import lacking_row, of_11_7_3, of_12_0_3, of_12_1_4, of_12_2_0, row
 

@@ -18,11 +18,9 @@ from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.blocks.timed_reads import PAGE_BYTES
 from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 from peaker_host.prove import knee
-from peaker_host.prove.knee import find_knee
-from peaker_host.prove.knee_load import Load, Places, Target
-from peaker_host.prove.knee_meter import Meter, summarise_witness
+from peaker_host.prove.knee import Load, Meter, Places, Target, find_knee, summarise_witness
 from peaker_host.prove.knee_search import KneeSettings, Search, Step, search, warnings_about
 
 from localcloud.blockstore import ColdBlockStore, cleanup

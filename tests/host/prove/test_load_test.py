@@ -15,7 +15,7 @@ from host_bench import MIB, Host, ScriptedProcesses
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.machine.devices import BlockDevice, describe_device
 from peaker_host.machine.errors import BenchmarkFailed, CommandFailed
-from peaker_host.machine.processes import Completed, Processes
+from peaker_host.machine.settings import Completed, Processes
 from peaker_host.prove.load_test import (
     _run_fio,
     _write_read_list,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from peaker_host.prove.statistics_of_samples import (
+from peaker_host.prove.storage_proof import (
     quantile,
     sample_size_to_see,
     share_lower,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from host_bench import MIB, Host
-from peaker_host.blocks import cold_probe
+from peaker_host.blocks import timed_reads
 from peaker_host.prove.storage_proof import COLD_SHARE_LIMIT, Warmth, slow_limit_ms
 from simulated_volumes import MACHINES, SimulatedVolume, judge, prove_simulated
 
@@ -186,7 +186,7 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         assert cold["ratio"] > 5
         stat = cold_store.stat(restored)
         listed = [(block, 1) for block in cold_store.snapshot_blocks("snap-1")]
-        fresh = cold_probe.probe(device_of(cold_store, untouched), 1024 * MIB, listed, random.Random(1))
+        fresh = timed_reads.probe(device_of(cold_store, untouched), 1024 * MIB, listed, random.Random(1))
         assert fresh is not None
         assert fresh.await_ms > 8
         assert set(fresh.blocks) <= {block for block, _ in listed}

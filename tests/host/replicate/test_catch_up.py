@@ -10,9 +10,14 @@ from host_bench import Host, ScriptedProcesses, json_row, status, table
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.database.replica_status import status_from
 from peaker_host.machine.errors import BinlogsGone, CatchUpTimeout, ReplicationStopped
-from peaker_host.machine.settings import Settings
-from peaker_host.replicate.replication import client_activity, is_good, wait_for_catch_up
-from peaker_host.replicate.standstill import CONNECTING_SECONDS, Standstill
+from peaker_host.machine.settings import Machine, Settings
+from peaker_host.replicate.replication import (
+    CONNECTING_SECONDS,
+    Standstill,
+    client_activity,
+    is_good,
+    wait_for_catch_up,
+)
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 
@@ -33,8 +38,7 @@ def quiet(_text: str) -> None:
 class TestWaitForCatchUp:
     def run(self, host: Host, programs: ScriptedProcesses, **limits: Any) -> dict[str, Any]:
         return wait_for_catch_up(
-            host.settings,
-            programs,
+            Machine.of(host.settings, programs),
             limits.get("gate", 5),
             limits.get("needed", 3),
             limits.get("timeout", 240),
@@ -146,7 +150,7 @@ class TestWaitForCatchUp:
         assert len(failed.value.numbers["samples"]) == 6
 
     def test_a_source_that_stays_away_is_given_up_after_minutes(self) -> None:
-        client = admin_client(Settings(), ScriptedProcesses().on("SHOW", answer=status(**LOST)))
+        client = admin_client(Machine.of(Settings(), ScriptedProcesses().on("SHOW", answer=status(**LOST))))
         lost, standstill = status_from(client.rows("SHOW REPLICA STATUS"), "mysql"), Standstill()
         begun = 40.0
         assert not any(standstill.is_final(lost, begun + seconds) for seconds in (0.0, 5.0, 599.0))
@@ -216,7 +220,7 @@ class TestDrain:
         server = Server(*hosts)
         programs.on("PROCESSLIST", answer=server.answer).on("COUNT_STAR", answer=server.answer)
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
-        found = client_activity(host.settings, programs)
+        found = client_activity(Machine.of(host.settings, programs))
         counted = dict.fromkeys(("connections", "running_statements", "transactions"), clients)
         assert found == {**counted, "client_statements": 100 * clients}
 
@@ -224,7 +228,7 @@ class TestDrain:
         programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
-        found = client_activity(host.settings, programs)
+        found = client_activity(Machine.of(host.settings, programs))
         assert found == {
             "connections": 4,
             "running_statements": 1,
@@ -237,4 +241,4 @@ class TestDrain:
     ) -> None:
         programs.on("PROCESSLIST", answer=json_row(connections=0, running_statements=0, transactions=0))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
-        assert client_activity(host.settings, programs)["client_statements"] is None
+        assert client_activity(Machine.of(host.settings, programs))["client_statements"] is None

@@ -15,7 +15,7 @@ import pytest
 from host_bench import MIB, Host, ScriptedProcesses, answering, json_row, table
 from peaker_host import cli
 from peaker_host.health.server import HealthServer, listen
-from peaker_host.machine import command_gate
+from peaker_host.machine import command as gate
 from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, ResponderUnreachable, TornSnapshot
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
@@ -127,7 +127,7 @@ class TestStartDatabase:
         is_starting, may_start, waits = threading.Event(), threading.Event(), threading.Event()
         start, taken = (
             ready.rules[[words for words, _ in ready.rules].index(("systemctl start mysql",))][1],
-            (command_gate._taken),
+            (gate._taken),
         )
 
         def slow_start(text: str) -> str:
@@ -143,7 +143,7 @@ class TestStartDatabase:
             return has_it
 
         ready.on("systemctl start mysql", answer=slow_start)
-        monkeypatch.setattr(command_gate, "_taken", seen)
+        monkeypatch.setattr(gate, "_taken", seen)
         argv = host.argv("start_database", "--server-id", "7", "--timeout-seconds", "5")
         calls = [threading.Thread(target=cli.main, args=(argv, ready)) for _ in range(2)]
         calls[0].start()

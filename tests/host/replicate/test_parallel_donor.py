@@ -22,12 +22,11 @@ WORKERS = ("--replica-parallel-workers=8", "--replica-preserve-commit-order=OFF"
 COPY = ("--skip-replica-start=ON", "--relay-log-recovery=ON", "--read-only=ON", "--super-read-only=ON")
 JOIN_AND_CATCH_UP = """
 import json, sys
-from peaker_host.machine.processes import Processes
-from peaker_host.machine.settings import Settings
+from peaker_host.machine.settings import Machine
 from peaker_host.replicate.replication import start_replication, wait_for_catch_up
-settings = Settings(admin_defaults_file="/srv/copy.cnf", datadir="/srv/copy", state_dir="/srv/state")
-joined = start_replication(settings, Processes(), "127.0.0.1", print)
-print(json.dumps({"joined": joined, "caught_up": wait_for_catch_up(settings, Processes(), 5, 3, 240, print)}))
+machine = Machine(admin_defaults_file="/srv/copy.cnf", datadir="/srv/copy", state_dir="/srv/state")
+joined = start_replication(machine, "127.0.0.1", print)
+print(json.dumps({"joined": joined, "caught_up": wait_for_catch_up(machine, 5, 3, 240, print)}))
 """
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from host_bench import MIB, Host, ScriptedProcesses, json_row, unmount, watched
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 
 pytestmark = pytest.mark.real
 

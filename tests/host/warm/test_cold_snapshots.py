@@ -16,7 +16,7 @@ from host_bench import BLOCK, MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import live_blocks_of
 from peaker_host.blocks.ranges import each_block
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Machine, Processes
 
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
@@ -100,7 +100,9 @@ def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
         (member,) = load_manifest(host.settings, RUN_ID).members
         live = list(
             each_block(
-                live_blocks_of(host.settings, Processes(), RUN_ID, member, None, [member])[volume_id].blocks
+                live_blocks_of(Machine.of(host.settings, Processes()), RUN_ID, member, None, [member])[
+                    volume_id
+                ].blocks
             )
         )
         left = set(random.Random(2).sample(live, len(live) // 50 + 5))

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host
-from peaker_host.blocks import cold_probe
-from peaker_host.blocks.cold_probe import ColdProbe
+from peaker_host.blocks import timed_reads
 from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map
-from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
-from peaker_host.machine.processes import Processes
+from peaker_host.blocks.timed_reads import PAGE_BYTES, ColdProbe, read_latencies_ms
+from peaker_host.machine.settings import Machine, Processes
 from peaker_host.warm import first_touch
 from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
@@ -78,7 +77,7 @@ def hot_offsets(image: Path) -> list[int]:
 @pytest.fixture
 def brings_blocks(host: Host, cold: Cold) -> None:
     """An engine before this one measured that a page's read brings its block: noise of the machine may hide that."""
-    cold_probe.keep(host.settings, RUN_ID, {VOLUME: ColdProbe([], 40.0, first_ms=30.0, within_ms=1.0)})
+    timed_reads.keep(host.settings, RUN_ID, {VOLUME: ColdProbe([], 40.0, first_ms=30.0, within_ms=1.0)})
 
 
 def urgent_blocks(volume: dict[str, Any]) -> int:
@@ -144,7 +143,7 @@ def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_re
 ) -> None:
     monkeypatch.setattr(first_touch._TouchPool, "_read_fully", lambda *_: None)
     request = PrewarmRequest(RUN_ID, background_rate_mib_per_s=1.0)
-    engine = Engine(host.settings, Processes(), request, lambda _: None)
+    engine = Engine(Machine.of(host.settings, Processes()), request, lambda _: None)
     thread = threading.Thread(target=engine.run)
     thread.start()
     try:

@@ -18,12 +18,12 @@ from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, assemble, filled, journ
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, total
-from peaker_host.machine import command_gate
-from peaker_host.machine.command_gate import SentCommand
+from peaker_host.machine import command
+from peaker_host.machine.command import SentCommand
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.files import open_lock_file
-from peaker_host.machine.processes import Processes
-from peaker_host.warm import engine_lock
+from peaker_host.machine.settings import Processes
+from peaker_host.warm import progress
 from peaker_host.warm.control import KILLED, _fetch_block_list
 
 pytestmark = pytest.mark.real
@@ -50,7 +50,7 @@ def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host) -> None
     asked = host.argv("start_prewarm", "--background-rate-mib-per-s", "1")
     argv = [sys.executable, "-m", "peaker_host", *asked]
     # Both wait for it, and begin when it is given back.
-    with command_gate.alone(host.settings, SentCommand("assemble_storage", "", None, None)):
+    with command.alone(host.settings, SentCommand("assemble_storage", "", None, None)):
         starts = [
             subprocess.Popen(argv, cwd=HOST_PACKAGES, stdout=subprocess.PIPE, text=True) for _ in range(2)
         ]
@@ -64,7 +64,7 @@ def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host) -> None
 def wait_for_end(host: Host) -> None:
     """Until no engine holds the host."""
     with open_lock_file(host.settings.state_path("prewarm.lock")) as lock:
-        fcntl.fcntl(lock, fcntl.F_OFD_SETLKW, engine_lock._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLKW, progress._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.machine.errors import StateDirectoryFull
-from peaker_host.warm import engine_lock
+from peaker_host.warm import progress
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.progress import MeanRate, eta_seconds, rate_by_cold_await
 from test_prewarm import HOT_TENTH, assemble, engine, filled, tier, tier_of, with_database
@@ -76,27 +76,27 @@ class TestLock:
             answer = real(descriptor, request, argument)
             if request == fcntl.F_OFD_GETLK and not taken:
                 taken.append(True)
-                engine_lock.take_lock(host.settings, RUN_ID).close()
+                progress.take_lock(host.settings, RUN_ID).close()
             return answer
 
-        monkeypatch.setattr("peaker_host.warm.engine_lock.fcntl.fcntl", during)
+        monkeypatch.setattr("peaker_host.warm.progress.fcntl.fcntl", during)
         monkeypatch.setattr(
-            "peaker_host.warm.engine_lock.fcntl.flock", lambda *_: pytest.fail("a look takes a lock")
+            "peaker_host.warm.progress.fcntl.flock", lambda *_: pytest.fail("a look takes a lock")
         )
-        assert engine_lock.holder(host.settings, RUN_ID) is None
+        assert progress.holder(host.settings, RUN_ID) is None
         assert taken
 
     def test_only_root_can_open_it(self, host: Host) -> None:
         path = Path(host.settings.state_dir) / "prewarm.lock"
         path.parent.mkdir(parents=True)
         path.touch(0o644)
-        engine_lock.take_lock(host.settings, RUN_ID).close()
+        progress.take_lock(host.settings, RUN_ID).close()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     def test_the_holder_is_known_while_it_holds(self, host: Host) -> None:
-        with engine_lock.take_lock(host.settings, RUN_ID):
-            assert engine_lock.holder(host.settings, RUN_ID) == os.getpid()
-        assert engine_lock.holder(host.settings, RUN_ID) is None
+        with progress.take_lock(host.settings, RUN_ID):
+            assert progress.holder(host.settings, RUN_ID) == os.getpid()
+        assert progress.holder(host.settings, RUN_ID) is None
 
 
 class TestEnding:
@@ -108,14 +108,14 @@ class TestEnding:
     @pytest.mark.parametrize("asked", [ASKED, (*ASKED, *REMAINDER)], ids=["used", "remainder"])
     def test_what_it_has_read_is_done(self, host: Host, asked: tuple[str, ...]) -> None:
         self.published(host, with_remainder=True)
-        with engine_lock.take_lock(host.settings, RUN_ID):
+        with progress.take_lock(host.settings, RUN_ID):
             assert host.call(*asked)["already_done"]
 
     def test_what_is_asked_for_beyond_it_is_started_when_it_has_ended(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.published(host, with_remainder=False)
-        lock = engine_lock.take_lock(host.settings, RUN_ID)
+        lock = progress.take_lock(host.settings, RUN_ID)
         monkeypatch.setattr("peaker_host.warm.control.time.sleep", lambda _: lock.close())
         answer = host.call(*self.ASKED, *self.REMAINDER)
         assert answer["error"] == "StorageNotAssembled", "it went on to what a start needs next"

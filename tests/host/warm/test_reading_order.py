@@ -19,7 +19,7 @@ from peaker_host.blocks.database_files import (
 )
 from peaker_host.blocks.filesystem_maps import FileEntry, open_map
 from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Processes
 from peaker_host.warm.plan import with_files
 from peaker_host.warm.reading_order import Volume, tiers_of, urgent_blocks_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from peaker_host.warm.throttle import LEAST_SHARE, MOST_SHARE, Throttle, Window, decide, slow_above_ms
+from peaker_host.warm.throttling import LEAST_SHARE, MOST_SHARE, Throttle, Window, decide, slow_above_ms
 
 MIB = 1024 * 1024
 BASELINE_MS = 1.0

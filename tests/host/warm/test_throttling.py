@@ -10,8 +10,14 @@ from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.errors import WrongDevice
 from peaker_host.warm import throttling
-from peaker_host.warm.throttle import LEAST_SHARE, Throttle
-from peaker_host.warm.throttling import LatencyMeter, StartThrottle, Throttling, watched
+from peaker_host.warm.throttling import (
+    LEAST_SHARE,
+    LatencyMeter,
+    StartThrottle,
+    Throttle,
+    Throttling,
+    watched,
+)
 
 MIB = 1024 * 1024
 DEVICE = BlockDevice("/dev/loop99", 7, 99, 1000 * BLOCK_BYTES + 4096, "loop99")

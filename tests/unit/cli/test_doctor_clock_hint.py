@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 from peaker.domain.forecasting import LoadSeries
-from peaker_cli.doctor.clock_hint import better_zone
+from peaker_cli.doctor.metrics import better_zone
 
 from tests.unit.domain.forecasting.test_local_clock import AUTUMN, DAY, SPRING, STEP, by_local_hour
 

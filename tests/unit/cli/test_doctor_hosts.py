@@ -10,8 +10,7 @@ import pytest
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance
 from peaker_cli.doctor.finding import Finding, NotTold
-from peaker_cli.doctor.host_look import look_at_host
-from peaker_cli.doctor.hosts import HostLook, look_at_hosts
+from peaker_cli.doctor.hosts import HostLook, look_at_host, look_at_hosts
 
 from peaker_contract.errors import AwsCallRejected
 from tests.support.builders import BASE, RUN_ID, SOURCE, data_volumes_of, instance, orders, replica

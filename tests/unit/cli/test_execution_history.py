@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from peaker_cli.execution_history import ExecutionHistory
+from peaker_cli.control_plane import ExecutionHistory
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 RUN, MEMBER = "arn:execution:run", "arn:execution:member"

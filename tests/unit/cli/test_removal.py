@@ -8,7 +8,7 @@ from typing import Any
 
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import LeaseRow
-from peaker_cli.removal.judgement import RemovalSight, why_not_removed
+from peaker_cli.removal.command import RemovalSight, why_not_removed
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import pytest
 from peaker.domain.storage.io_findings import Limits, Verdict
 from peaker_cli.app import app
 from peaker_cli.storage import knee
-from peaker_cli.storage.knee_plot import plot_knee
+from peaker_cli.storage.knee import plot_knee
 from peaker_host.machine.errors import DeviceInUse
 from typer.testing import CliRunner
 

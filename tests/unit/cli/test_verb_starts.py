@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from peaker_cli.asking import agree
 from peaker_cli.control_plane import ControlPlane, Execution
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.runs.named_run import named_run
+from peaker_cli.runs.command import named_run
 from peaker_cli.runs.plan import refused_text
 from peaker_cli.verbs.start import checked, start_once
 

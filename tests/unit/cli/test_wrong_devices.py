@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from peaker_cli.app import app
-from peaker_cli.storage import block_device, knee
+from peaker_cli.storage import knee
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse
 from typer.testing import CliRunner
 
@@ -86,9 +86,9 @@ def test_a_device_that_cannot_be_opened_says_why(
     def refuse(path: str, flags: int) -> int:
         raise OSError(number, os.strerror(number), path)
 
-    monkeypatch.setattr(block_device.stat, "S_ISBLK", lambda mode: True)
-    monkeypatch.setattr(block_device.os, "open", refuse)
-    told = block_device.why_not_measurable("/dev/null")
+    monkeypatch.setattr(knee.stat, "S_ISBLK", lambda mode: True)
+    monkeypatch.setattr(knee.os, "open", refuse)
+    told = knee.why_not_measurable("/dev/null")
     assert told is not None
     assert said in told
 
