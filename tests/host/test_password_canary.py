@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from peaker_host.database.mysql_client import admin_client
-from peaker_host.health import account
+from peaker_host.health import unit
 from peaker_host.machine.errors import DatabaseUnreachable
 from peaker_host.machine.settings import Machine, Processes, load_settings
 from peaker_host.replicate import replication
@@ -77,11 +77,11 @@ class TestHealthPassword:
 
     @pytest.fixture(autouse=True)
     def drawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(account.secrets, "token_urlsafe", lambda _: f"{PART}-7f3a91")
+        monkeypatch.setattr(unit.secrets, "token_urlsafe", lambda _: f"{PART}-7f3a91")
 
     def make(self, bench: Bench) -> None:
         settings = load_settings(bench.settings())
-        account.ensure_health_account(
+        unit.ensure_health_account(
             Machine.of(settings, Processes()), admin_client(Machine.of(settings, Processes()))
         )
 

@@ -23,7 +23,6 @@ from peaker_host.blocks import (
 from peaker_host.cli import MAX_CHARACTERS, result_line
 from peaker_host.database import (
     data_paths,
-    gtid_sets,
     mysql_client,
     page_load,
     replica_status,
@@ -399,13 +398,13 @@ def _databases() -> Iterator[EntryPoint]:
     settings = host_settings(replication_credentials_file="/nonexistent")
     mariadb = host_settings(engine="mariadb")
     sets = (f"{UUID}:1-5:8,\n{UUID.replace('3', '4')}:tag:1-77", f"{UUID}:1")
-    yield EntryPoint("GTID set", TEXT, gtid_sets.parse_gtid_set, sets, own)
+    yield EntryPoint("GTID set", TEXT, replica_status.parse_gtid_set, sets, own)
     yield EntryPoint(
-        "GTID sets compared", TEXT, lambda case: gtid_sets.count_missing(case, sets[0]) + gtid_sets.count_missing(sets[0], case),
+        "GTID sets compared", TEXT, lambda case: replica_status.count_missing(case, sets[0]) + replica_status.count_missing(sets[0], case),
         sets, own,
     )  # fmt: skip
     yield EntryPoint(
-        "MariaDB positions", TEXT, lambda case: gtid_sets.count_missing_mariadb(case, "0-1-7"), ("0-1-77,1-2-9",), own,
+        "MariaDB positions", TEXT, lambda case: replica_status.count_missing_mariadb(case, "0-1-7"), ("0-1-77,1-2-9",), own,
     )  # fmt: skip
     for engine, row in (("mysql", STATUS), ("mariadb", MARIADB_STATUS)):
         yield EntryPoint(

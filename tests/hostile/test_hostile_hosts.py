@@ -15,10 +15,9 @@ from peaker_host import cli
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import ExtMap
 from peaker_host.blocks.log_replay import MountBlocks, mount_blocks
-from peaker_host.database.gtid_sets import parse_gtid_set
 from peaker_host.database.mysql_client import option_line
 from peaker_host.database.page_load import restore_dump_settings
-from peaker_host.database.replica_status import status_from
+from peaker_host.database.replica_status import parse_gtid_set, status_from
 from peaker_host.health import policy
 from peaker_host.health.policy import read_health, standing_from
 from peaker_host.machine.devices import read_superblock

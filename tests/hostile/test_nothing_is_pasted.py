@@ -25,7 +25,7 @@ CONSTANTS = {
     # What a person is told to run.
     "peaker_host.donor.base_replica": {"who"},
     "peaker_host.donor.base_checks": {"name"},
-    "peaker_host.health.account": {"name", "right", "table", "_RESTORE_WAIT_SECONDS"},
+    "peaker_host.health.unit": {"name", "right", "table", "_RESTORE_WAIT_SECONDS"},
     "peaker_host.layouts.image_rules": {"names"},
     # `drawn` is a number that this host has drawn.
     "peaker_host.replicate.identity": {"listed", "drawn"},

@@ -31,22 +31,20 @@ from peaker_host.donor.base_checks import (
     refused,
     server_numbers,
 )
-from peaker_host.health.account import (
-    OWNERS_ACCOUNT,
-    ensure_health_account,
-    login_problem,
-    statements_for_the_source,
-)
 from peaker_host.health.policy import read_health, store_policy
 from peaker_host.health.server import listening_addresses
 from peaker_host.health.unit import (
     FIELD,
+    OWNERS_ACCOUNT,
     RETENTION_HOURS,
     UNIT,
+    ensure_health_account,
     install_health_service,
     is_short,
     kept_hours,
+    login_problem,
     shorten_retention,
+    statements_for_the_source,
     unit_text,
 )
 from peaker_host.machine.command import SentCommand, alone, forget_tokens

@@ -39,7 +39,7 @@ def _set_maintenance(context: Context) -> Dict[str, Any]:
 
 def _health(context: Context) -> Dict[str, Any]:
     from peaker_host.health import server
-    from peaker_host.health.account import health_client
+    from peaker_host.health.unit import health_client
 
     client = health_client(context.machine)
     return server.run(context.machine, client, context.arguments.port, context.say)

@@ -13,9 +13,14 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from peaker_host.database.gtid_sets import count_missing, count_missing_mariadb
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, status_from
+from peaker_host.database.replica_status import (
+    DIALECTS,
+    ReplicaStatus,
+    count_missing,
+    count_missing_mariadb,
+    status_from,
+)
 from peaker_host.health.policy import HealthPolicy
 from peaker_host.machine.errors import MISFITS, HostError
 from peaker_host.machine.manifest import present_manifest

@@ -1,15 +1,20 @@
-"""The systemd unit that keeps the health responder running, and how long the SSM agent keeps its commands' folders.
+"""What the health responder needs on its host: its systemd unit, its own database account, and commands' folders that
+the SSM agent keeps for hours, not for 14 days (its default: of a command a minute those would be 20,000).
 
-The agent keeps them for 14 days by default (amazon-ssm-agent: 336 hours, at least 8). check_replicas sends a command a
-minute, so that would be 20,000 folders on the root volume; 8 hours are 480.
+Where the owner of the cluster made an account (docs/read-endpoint.md) and its client file is here, that one is used.
+Otherwise it is made on this server alone (its creation is not logged), so that it neither needs a change on the source
+nor makes this replica differ from it in GTIDs. It may see how replication stands, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Optional
+import secrets
+from typing import List, Optional
 
+from peaker_host.database.mysql_client import MysqlClient, sql_text
+from peaker_host.machine.errors import DatabaseUnreachable, SuperReadOnlyNotRestored
 from peaker_host.machine.files import read_json, read_text, write_atomically
 from peaker_host.machine.settings import Machine, Settings, package_command
 
@@ -98,3 +103,115 @@ def shorten_retention(settings: Settings) -> None:
     section = content.get(_SECTION)
     changed = {**(section if isinstance(section, dict) else {}), FIELD: RETENTION_HOURS}
     write_atomically(settings.agent_config, json.dumps({**content, _SECTION: changed}, indent=4) + "\n")
+
+
+ACCOUNT, OWNERS_ACCOUNT = "peaker_health_local", "peaker_health"
+# Turning super_read_only on waits for a transaction that is being applied.
+_RESTORE_TRIES, _RESTORE_WAIT_SECONDS = 6, 10
+# One of each kind that validate_password and MariaDB's simple_password_check ask for; a random text may lack one.
+_STRONG = "Aa1_"
+# The tables that a sample asks (sample.py).
+_TABLES = (
+    "replication_connection_status",
+    "replication_connection_configuration",
+    "replication_applier_status_by_worker",
+    "replication_applier_status_by_coordinator",
+)
+_MAY_SEE = {
+    "mysql": ("REPLICATION CLIENT ON *.*", *(f"SELECT ON performance_schema.{table}" for table in _TABLES)),
+    "mariadb": ("REPLICA MONITOR ON *.*",),
+}
+
+
+def ensure_health_account(machine: Machine, admin: MysqlClient) -> bool:
+    """Keep the account that works, else make one with a new password and write its client file; says whether it did.
+
+    MySQL's super_read_only is off for a moment where it was on; read_only stays on.
+    """
+    if os.path.exists(machine.health_defaults_file) and login_problem(machine) is None:
+        return False
+    password = _STRONG + secrets.token_urlsafe(24)
+    name = f"{sql_text(ACCOUNT)}@'localhost'"
+    statements = [
+        "SET SESSION sql_log_bin = 0",
+        # Made anew with its password: a policy refuses an account without one, and a history the same one twice.
+        f"DROP USER IF EXISTS {name}",
+        f"CREATE USER {name} IDENTIFIED BY {sql_text(password)} PASSWORD EXPIRE NEVER",
+        *(f"GRANT {right} TO {name}" for right in _MAY_SEE[machine.engine]),
+    ]
+    if machine.engine == "mysql":
+        _while_writable(admin, statements)
+    else:
+        admin.execute(*statements)
+    text = f"[client]\nuser={ACCOUNT}\npassword={password}\n"
+    write_atomically(machine.health_defaults_file, text, mode=0o600)
+    return True
+
+
+def statements_for_the_source(engine: str) -> List[str]:
+    """Returns the statements by which the owner makes the account on the source; every replica gets it by
+    replication.
+    """
+    name = f"{sql_text(OWNERS_ACCOUNT)}@'localhost'"
+    return [
+        f"CREATE USER {name} IDENTIFIED BY '<password>' WITH MAX_USER_CONNECTIONS 5",
+        *(f"GRANT {right} TO {name}" for right in _MAY_SEE[engine]),
+    ]
+
+
+def _while_writable(admin: MysqlClient, statements: List[str]) -> None:
+    """Accounts are written like other rows. read_only stays on meanwhile, and super_read_only is on again also when a
+    statement fails; where it was off it stays off."""
+    if not int(admin.json({"on": "@@GLOBAL.super_read_only"})["on"]):
+        admin.execute(*statements)
+        return
+    try:
+        admin.execute("SET GLOBAL super_read_only = OFF", *statements)
+    finally:
+        _restore_super_read_only(admin)
+
+
+def _restore_super_read_only(admin: MysqlClient) -> None:
+    for _ in range(_RESTORE_TRIES - 1):
+        try:
+            return _turn_on(admin)
+        except DatabaseUnreachable:
+            continue
+    try:
+        _turn_on(admin)
+    except DatabaseUnreachable as error:
+        raise SuperReadOnlyNotRestored(
+            f"super_read_only is OFF and could not be turned on again, read_only is ON: {error}. Turn it on: "
+            "SET GLOBAL super_read_only = ON"
+        ) from error
+
+
+def _turn_on(admin: MysqlClient) -> None:
+    # It waits for what is being applied, and while it waits nothing else can commit: not for long, but again.
+    admin.execute(
+        f"SET SESSION lock_wait_timeout = {_RESTORE_WAIT_SECONDS}", "SET GLOBAL super_read_only = ON"
+    )
+
+
+def login_problem(machine: Machine) -> Optional[str]:
+    """Returns the reason why the responder cannot log in; None when it can."""
+    try:
+        health_client(machine).rows("SELECT 1", timeout_seconds=10.0)
+    except DatabaseUnreachable as error:
+        return str(error)
+    return None
+
+
+def health_client(machine: Machine) -> MysqlClient:
+    """The server as the responder sees it. Without the account every question fails, which is bad, not good."""
+    socket = _socket_line(machine)
+    return MysqlClient(machine.processes, machine.mysql_client, machine.health_defaults_file, socket)
+
+
+def _socket_line(settings: Settings) -> List[str]:
+    """Names the socket of the administrator's file for the responder, where that file has one."""
+    if not os.path.exists(settings.admin_defaults_file):
+        return []
+    with open(settings.admin_defaults_file, encoding="utf-8") as file:
+        named = [line.split("=", 1)[1].strip() for line in file if line.strip().startswith("socket")]
+    return [f"--socket={named[0]}"] if named else []

@@ -6,9 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-from peaker_host.database.gtid_sets import count_missing, parse_gtid_set, subtracted
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.database.replica_status import DIALECTS
+from peaker_host.database.replica_status import DIALECTS, count_missing, parse_gtid_set, subtracted
 from peaker_host.machine.errors import ErrantTransactions, HostError
 from peaker_host.machine.settings import Machine
 from peaker_host.replicate.source_login import SourcePosition, ask_position, followed_source, one_line

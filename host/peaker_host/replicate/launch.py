@@ -11,10 +11,9 @@ from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.database.page_load import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
-from peaker_host.health.account import ensure_health_account
 from peaker_host.health.policy import store_policy
 from peaker_host.health.responder import await_responder
-from peaker_host.health.unit import UNIT, install_health_service, shorten_retention
+from peaker_host.health.unit import UNIT, ensure_health_account, install_health_service, shorten_retention
 from peaker_host.layouts.mounts import let_resync, mount_at_place, open_mounts, take_down, unmount
 from peaker_host.machine.devices import (
     Mount,

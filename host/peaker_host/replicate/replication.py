@@ -7,11 +7,12 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.database.client_statements import host_is_another, read_counters
-from peaker_host.database.gtid_sets import count_missing, count_missing_mariadb
 from peaker_host.database.mysql_client import MysqlClient, admin_client, sql_text
 from peaker_host.database.replica_status import (
     DIALECTS,
     ReplicaStatus,
+    count_missing,
+    count_missing_mariadb,
     for_channel,
     only_channel,
     read_status,

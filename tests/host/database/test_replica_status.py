@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from pathlib import Path
+from typing import Any
 
 import pytest
-from peaker_host.database.replica_status import DIALECTS
+from host_bench import ScriptedProcesses, json_row
+from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, sql_text
+from peaker_host.database.replica_status import (
+    DIALECTS,
+    count_missing,
+    count_missing_mariadb,
+    read_status,
+    subtracted,
+)
+from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable
+from peaker_host.machine.settings import Machine, Settings
 
 
 def evaluated(expression: str, name: str, value: object) -> int:
@@ -27,3 +40,64 @@ def test_read_only_of_mariadb_is_a_switch_up_to_11_and_a_word_from_12_on(value: 
 @pytest.mark.parametrize("value", [0, 1])
 def test_super_read_only_of_mysql_is_a_switch(value: int) -> None:
     assert evaluated(DIALECTS["mysql"].read_only_expression, "super_read_only", value) == value
+
+
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+class TestGtidSets:
+    def test_missing_transactions_are_counted_over_sources_and_gaps(self) -> None:
+        assert count_missing(f"{A}:1-10:15,\n{B}:1-3", f"{A}:1-4:15") == 9
+
+    def test_a_tag_is_a_source_of_its_own(self) -> None:
+        assert count_missing(f"{A}:1-5:blue:1-2", f"{A}:1-5:green:1-2") == 2
+
+    def test_case_and_the_empty_set(self) -> None:
+        assert count_missing(f"{A.upper()}:1-3", f"{A}:1-3") == 0
+        assert count_missing("", f"{A}:1") == 0
+        assert count_missing(f"{A}:1-3", "") == 3
+
+    def test_what_is_missing_is_told_as_a_set(self) -> None:
+        assert subtracted(f"{A}:1-10:15,{B}:1-3:blue:7", f"{A}:1-4:6-10,{B}:1-3") == f"{A}:5:15,{B}:blue:7"
+        assert subtracted(f"{A}:1-3", f"{A}:1-9") == ""
+
+    def test_mariadb_positions_compare_by_domain(self) -> None:
+        assert count_missing_mariadb("0-1-21,1-7-5", "0-3-18") == 8
+        assert count_missing_mariadb("0-1-21", "0-2-30") == 0
+
+
+class TestClient:
+    def test_null_escapes_and_column_names(self, programs: ScriptedProcesses) -> None:
+        programs.on("SELECT", answer="a\tb\tc\nNULL\tx\\ty\\\\z\\n\t\n")
+        rows = MysqlClient(programs, "mysql", "/f").rows("SELECT 1")
+        assert rows == [{"a": None, "b": "x\ty\\z\n", "c": ""}]
+
+    def test_an_error_of_the_client_is_an_unreachable_database(self, programs: ScriptedProcesses) -> None:
+        programs.on("mysql", answer=CommandFailed("mysql ended with exit code 1: ERROR 2002"))
+        with pytest.raises(DatabaseUnreachable, match="ERROR 2002"):
+            MysqlClient(programs, "mysql", "/f").rows("SELECT 1")
+
+    def test_no_rows_is_an_empty_list(self, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW", answer="")
+        assert read_status(MysqlClient(programs, "mysql", "/f"), "mysql") is None
+
+    def test_statements_and_passwords_never_stand_on_the_command_line(
+        self, programs: ScriptedProcesses
+    ) -> None:
+        seen: dict[str, Any] = {}
+
+        def look(text: str) -> str:
+            path = text.split("--defaults-extra-file=")[1].split()[0]
+            seen.update(content=Path(path).read_text(), mode=os.stat(path).st_mode & 0o777, path=path)
+            return json_row(x=1)
+
+        programs.on("SELECT", answer=look)
+        with RemoteLogin(Machine.of(Settings(), programs), "10.0.0.1", 3306, "repl", 'se"c\\ret') as client:
+            client.json({"x": "1"})
+        assert 'password="se\\"c\\\\ret"' in seen["content"]
+        assert seen["mode"] == 0o600
+        assert not os.path.exists(seen["path"])
+        assert all("ret" not in " ".join(argv) for argv, _ in programs.calls)
+
+    def test_text_is_quoted(self) -> None:
+        assert sql_text("a'b\\c") == "'a''b\\\\c'"

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses
-from peaker_host.health.unit import UNIT, install_health_service, unit_text
+from host_bench import Host, ScriptedProcesses, json_row, table
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.health import sample, unit
+from peaker_host.health.unit import (
+    UNIT,
+    ensure_health_account,
+    health_client,
+    install_health_service,
+    is_short,
+    kept_hours,
+    shorten_retention,
+    unit_text,
+)
+from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, SuperReadOnlyNotRestored
 from peaker_host.machine.settings import Machine, Settings, package_place
 
 LISTENS = """
@@ -91,3 +106,192 @@ def low_port() -> int:
                 continue
             return port
     raise AssertionError("every port below 1024 is taken")
+
+
+def config(host: Host) -> Path:
+    return Path(host.settings.agent_config)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        None,
+        {},
+        {
+            "Ssm": {"RunCommandLogsRetentionDurationHours": 336, "Endpoint": "vpce"},
+            "Mds": {"CommandWorkersLimit": 5},
+        },
+    ],
+    ids=["no file", "an empty one", "the owner's own"],
+)
+def test_eight_hours_are_written_and_everything_else_of_the_owner_stays(
+    host: Host, written: dict[str, Any] | None
+) -> None:
+    if written is not None:
+        config(host).parent.mkdir(parents=True, exist_ok=True)
+        config(host).write_text(json.dumps(written))
+    assert not is_short(kept_hours(host.settings))
+    shorten_retention(host.settings)
+    found = json.loads(config(host).read_text())
+    before = written or {}
+    assert found == {**before, "Ssm": {**before.get("Ssm", {}), "RunCommandLogsRetentionDurationHours": 8}}
+    assert is_short(kept_hours(host.settings))
+
+
+def tables_of_a_sample() -> list[str]:
+    """The tables of performance_schema that the responder asks, in the order in which a sample names them first."""
+    named = re.findall(r"performance_schema\.\w+", " ".join(sample._MYSQL_FACTS.values()))
+    return [table for table in dict.fromkeys(named) if not table.startswith("@@")]
+
+
+class StrictAccounts:
+    """A server's accounts under `validate_password` (MEDIUM) and a `password_history`, as MySQL answers for them."""
+
+    def __init__(self) -> None:
+        self.passwords: dict[str, str] = {}
+        self._before: dict[str, set[str]] = {}
+
+    def answer(self, text: str) -> str:
+        for line, statement in enumerate(text.split(";\n"), 1):
+            found = re.search(r"(CREATE|ALTER|DROP) USER (IF (?:NOT )?EXISTS )?('\S+'@'\S+')", statement)
+            if found:
+                self._run(line, found[1], bool(found[2]), found[3], statement)
+        return ""
+
+    def _run(self, line: int, verb: str, leniently: bool, name: str, statement: str) -> None:
+        there = name in self.passwords
+        if there is (verb == "CREATE"):
+            if leniently:
+                return
+            raise CommandFailed(f"ERROR 1396 (HY000) at line {line}: Operation {verb} USER failed for {name}")
+        if verb == "DROP":
+            del self.passwords[name], self._before[name]
+            return
+        given = re.search(r"IDENTIFIED BY '([^']*)'", statement)
+        password = given[1] if given else ""
+        kinds = (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^a-zA-Z0-9]", r".{8}")
+        if not all(re.search(kind, password) for kind in kinds):
+            raise CommandFailed(
+                f"ERROR 1819 (HY000) at line {line}: Your password does not satisfy the current policy requirements"
+            )
+        if password in self._before.setdefault(name, set()):
+            raise CommandFailed(f"ERROR 3638 (HY000) at line {line}: Cannot use these credentials for {name}")
+        self._before[name].add(password)
+        self.passwords[name] = password
+
+
+class TestAccount:
+    """The account that the responder logs in with; the administrator's is never used for that."""
+
+    @pytest.fixture(autouse=True)
+    def accounts(self, programs: ScriptedProcesses) -> StrictAccounts:
+        accounts = StrictAccounts()
+        programs.on("super_read_only = ON").on("SELECT 1", answer=table({"1": 1}))
+        programs.on("CREATE USER", answer=accounts.answer)
+        programs.on("@@GLOBAL.super_read_only", answer=json_row(on=1))
+        return accounts
+
+    def ensure(self, host: Host, programs: ScriptedProcesses) -> bool:
+        return ensure_health_account(
+            Machine.of(host.settings, programs), admin_client(Machine.of(host.settings, programs))
+        )
+
+    def test_it_is_made_once_unlogged_with_little_more_than_a_look(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        assert self.ensure(host, programs) is True
+        (made,) = programs.said("CREATE USER")
+        assert "sql_log_bin = 0" in made.split("CREATE USER")[0]
+        assert [line for line in made.split(";\n") if "GRANT" in line] == [
+            f"GRANT {right} TO 'peaker_health_local'@'localhost'"
+            for right in (
+                "REPLICATION CLIENT ON *.*",
+                *(f"SELECT ON {table}" for table in tables_of_a_sample()),
+            )
+        ]
+        path = Path(host.settings.health_defaults_file)
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert self.ensure(host, programs) is False
+        assert len(programs.said("CREATE USER")) == 1
+
+    def test_a_password_policy_accepts_whatever_is_drawn(
+        self,
+        host: Host,
+        programs: ScriptedProcesses,
+        accounts: StrictAccounts,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A random text may have no capital, no digit or no special character: ERROR 1819 on one host in a few."""
+        monkeypatch.setattr(unit.secrets, "token_urlsafe", lambda _: "qwertzuiopasdfghjklyxcvbnmqwertz")
+        assert self.ensure(host, programs) is True
+        (password,) = accounts.passwords.values()
+        assert f"password={password}\n" in Path(host.settings.health_defaults_file).read_text()
+        (made,) = [line for line in programs.said("CREATE USER")[0].split(";\n") if "CREATE USER" in line]
+        assert made.endswith("PASSWORD EXPIRE NEVER"), (
+            "default_password_lifetime would shut the responder out"
+        )
+
+    def test_an_account_that_came_with_the_copy_gets_a_password_that_is_known_here(
+        self, host: Host, programs: ScriptedProcesses, accounts: StrictAccounts
+    ) -> None:
+        """The donor has the same unit, its password is in the donor's own file."""
+        name = "'peaker_health_local'@'localhost'"
+        accounts.answer(f"CREATE USER {name} IDENTIFIED BY 'Donors-0wn-one'")
+        assert self.ensure(host, programs) is True
+        kept = Path(host.settings.health_defaults_file).read_text()
+        assert f"password={accounts.passwords[name]}\n" in kept
+        assert "Donors-0wn-one" not in kept
+
+    def test_the_owner_s_own_account_is_used_as_it_is(self, host: Host, programs: ScriptedProcesses) -> None:
+        path = Path(host.settings.health_defaults_file)
+        path.write_text("[client]\nuser=peaker_health\npassword=x\n")
+        assert self.ensure(host, programs) is False
+        assert "peaker_health\n" in path.read_text()
+
+    def test_a_failure_never_leaves_the_server_writable(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("CREATE USER", answer=CommandFailed("ERROR 1396"))
+        with pytest.raises(DatabaseUnreachable):
+            self.ensure(host, programs)
+        assert programs.calls[-1][1].endswith("SET GLOBAL super_read_only = ON;\n")
+
+    def test_where_super_read_only_was_off_it_stays_off(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("@@GLOBAL.super_read_only", answer=json_row(on=0))
+        assert self.ensure(host, programs) is True
+        assert not programs.said("SET GLOBAL super_read_only")
+
+    def test_super_read_only_is_turned_on_again_though_a_long_transaction_is_being_applied(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        busy = iter([CommandFailed("ERROR 1205 (HY000): Lock wait timeout exceeded")] * 2)
+
+        def turn_on(_text: str) -> str:
+            if (error := next(busy, None)) is not None:
+                raise error
+            return ""
+
+        programs.on("super_read_only = ON", answer=turn_on)
+        assert self.ensure(host, programs) is True
+        assert len(programs.said("super_read_only = ON")) == 3
+        assert all("lock_wait_timeout" in line for line in programs.said("super_read_only = ON"))
+
+    def test_a_super_read_only_that_stays_off_is_told_by_its_name(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("super_read_only = ON", answer=CommandFailed("ERROR 1205 (HY000): Lock wait timeout"))
+        with pytest.raises(SuperReadOnlyNotRestored, match="SET GLOBAL super_read_only = ON"):
+            self.ensure(host, programs)
+
+    def test_what_lies_in_the_home_directory_is_never_read(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        health_client(Machine.of(host.settings, programs)).rows("SELECT 1")
+        assert programs.environments[-1] == {"HOME": "/nonexistent"}
+
+    def test_the_responder_logs_in_with_it(self, host: Host, programs: ScriptedProcesses) -> None:
+        health_client(Machine.of(host.settings, programs)).rows("SELECT 1")
+        (argv, _) = programs.calls[-1]
+        assert f"--defaults-extra-file={host.settings.health_defaults_file}" in argv

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,16 @@ from typing import Any
 import pytest
 from host_bench import MIB, Host
 from peaker_host.blocks import timed_reads
-from peaker_host.prove.storage_proof import COLD_SHARE_LIMIT, Warmth, slow_limit_ms
+from peaker_host.prove.storage_proof import (
+    COLD_SHARE_LIMIT,
+    Warmth,
+    quantile,
+    sample_size_to_see,
+    share_lower,
+    share_upper,
+    slow_limit_ms,
+    trimmed_mean,
+)
 from simulated_volumes import MACHINES, SimulatedVolume, judge, prove_simulated
 
 from localcloud.blockstore import ColdBlockStore
@@ -219,3 +229,42 @@ def check_load(proof: dict[str, Any]) -> None:
     assert load["fio"]["iops"] > 0
     assert proof["iostat"]["rareq-sz"] == pytest.approx(16, rel=0.05)
     assert load["nvme"] is None
+
+
+@pytest.mark.parametrize(("successes", "drawn", "population"), [(0, 300, 383), (2, 50, 200), (5, 411, 5000)])
+def test_the_bound_of_a_finite_population_is_the_last_share_that_is_not_ruled_out(
+    successes: int, drawn: int, population: int
+) -> None:
+    def so_few(marked: int) -> float:
+        ways = sum(
+            math.comb(marked, k) * math.comb(population - marked, drawn - k) for k in range(successes + 1)
+        )
+        return ways / math.comb(population, drawn)
+
+    marked = round(share_upper(successes, drawn, population, 1e-3) * population)
+    assert so_few(marked) > 1e-3 >= so_few(marked + 1)
+
+
+def test_when_all_is_drawn_the_share_is_known() -> None:
+    assert share_upper(7, 100, 100, 1e-3) == 0.07
+    assert share_upper(0, 0, 100, 1e-3) == 1.0
+
+
+def test_the_lower_bound_is_the_upper_one_of_what_was_not_seen() -> None:
+    assert share_lower(0, 300, 10**6, 1e-3) == 0.0
+    assert share_lower(5, 5, 5, 1e-3) == 1.0
+    lower = share_lower(7, 411, 10**6, 0.005)
+    six_or_fewer = sum(math.comb(411, k) * lower**k * (1 - lower) ** (411 - k) for k in range(7))
+    assert 1 - six_or_fewer == pytest.approx(0.005, rel=0.02), "as of an unlimited population"
+
+
+def test_the_sample_in_which_two_percent_cannot_hide() -> None:
+    assert sample_size_to_see(0.02, 1e-3) == 342
+    assert 0.98**342 <= 1e-3 < 0.98**341
+
+
+def test_quantiles_and_trimmed_means() -> None:
+    assert quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
+    assert quantile([7.0], 0.99) == 7.0
+    assert trimmed_mean([1.0] * 19 + [1000.0], 0.05) == 1.0
+    assert trimmed_mean([2.0], 0.4) == 2.0
