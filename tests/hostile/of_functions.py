@@ -29,7 +29,7 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.report.run_progress import run_progress
 from peaker.domain.runs.execution_input import ExecutionInput, execution_input_problems, parse_execution_input
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import LeaseRow, RunPart, StepRow
+from peaker.domain.runs.ledger import RunPart, StepRow
 from peaker.domain.runs.run import ExecutionRequest, StoppedExecution
 from peaker.domain.storage import storage_judgement
 from peaker.domain.storage.iostat_columns import IostatFormatError
@@ -138,7 +138,6 @@ OF_A_HOST: Mapping[str, tuple[type[host_results.HostResult], Any]] = {
     "stop_database": (host_results.DatabaseStopped, HEALTHY["stop_database"]),
 }
 SETTINGS = orders()
-LEASE = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
 
 
 def entries() -> list[EntryPoint]:

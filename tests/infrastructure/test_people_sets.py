@@ -88,9 +88,6 @@ def test_a_host_may_do_exactly_what_its_agent_does(environment: str) -> None:
     assert {action for action, _ in granted("host", environment)} == AGENT
 
 
-KEY = "arn:aws:kms:us-east-1:111111111111:key/0a1b2c3d-0000-4000-8000-000000000001"
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / "host").rglob("*.py")), ids=lambda path: path.stem)
 def test_nothing_else_on_a_host_calls_aws_with_the_hosts_credentials(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))

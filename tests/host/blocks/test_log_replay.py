@@ -26,7 +26,6 @@ from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.settings import Machine, Processes
 
 pytestmark = pytest.mark.real
-Capture = pytest.CaptureFixture[str]
 Blocks = list[tuple[int, int]]
 EXTENT = re.compile(r"^\s*\d+:\s+\d+\.\.\s*\d+:\s+(\d+)\.\.\s*(\d+):")
 

@@ -26,7 +26,6 @@ from peaker_host.machine.manifest import (
 from peaker_host.warm.plan import set_orders
 from peaker_host.warm.reading_order import Volume, tiers_of, urgent_blocks_of
 
-GIB = 1024**3
 MIB = 1024**2
 ARRAY = "68ba530e:a5a8ae46:bae47bb8:8b2ca788"
 NAMES = {f"vol-{n}": f"data-{n}" for n in range(3)}

@@ -28,8 +28,6 @@ from simulated_volumes import MACHINES, SimulatedVolume, judge, prove_simulated
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 
-Capture = pytest.CaptureFixture[str]
-
 
 def prove(
     monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, machine: str, seed: int, **volume: Any

@@ -24,7 +24,6 @@ from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 
 pytestmark = pytest.mark.real
-Capture = pytest.CaptureFixture[str]
 VOLUME = "vol-0000000000000b51d"
 USED_MIB, GONE_MIB = 240, 120
 

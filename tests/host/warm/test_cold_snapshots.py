@@ -22,7 +22,6 @@ from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 
 pytestmark = pytest.mark.real
-Capture = pytest.CaptureFixture[str]
 SOURCE, SIZE = "vol-0000000000000c50d", 1200 * MIB
 
 

@@ -28,7 +28,6 @@ from peaker_host.warm.control import KILLED, _fetch_block_list
 
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
-Capture = pytest.CaptureFixture[str]
 
 
 def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:

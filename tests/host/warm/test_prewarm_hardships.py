@@ -21,7 +21,6 @@ from peaker_host.warm.progress import MeanRate, eta_seconds, rate_by_cold_await
 from test_prewarm import HOT_TENTH, assemble, engine, filled, tier, tier_of, with_database
 
 pytestmark = pytest.mark.real
-Capture = pytest.CaptureFixture[str]
 
 
 class TestEstimate:

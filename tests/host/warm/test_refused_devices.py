@@ -9,7 +9,6 @@ import pytest
 from host_bench import MIB, Host, Volume, assemble, filled, sectors_read
 
 pytestmark = pytest.mark.real
-Capture = pytest.CaptureFixture[str]
 
 
 class TestWrongDevices:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -43,7 +42,6 @@ from tests.support.workflows import MACHINES
 Document = dict[str, Any]
 GIVEN = Path(__file__).with_name("environment_files")
 SHOP_TEXT = (GIVEN / "shop.yaml").read_text(encoding="utf-8")
-R7G_SIZES = ", ".join(json.loads(aws_names.PATH.read_text())["sizes_by_instance_family"]["r7g"])
 EARLY = datetime(2026, 11, 1, tzinfo=UTC)
 
 
