@@ -36,6 +36,10 @@ the ledger and the lease are the deployed ones; the ports on AWS are those of `s
 - Have a DNS name as the read endpoint: `World(7, settings(read_endpoint=by_name()))`.
 - See who called what: `world.account.log` (effects); the `calls` of each of `world.functions.invocations`.
 
+Tests of one use case have `calm.calm_ports()`: an empty world with its ports, in which nothing is left to chance. They
+plant what they need behind the ports (`ports.compute.add(...)`, `ports.refuses("storage.attach", error)`) and move
+`ports.clock` themselves.
+
 A record of the account has a `history` of (second, state), also of what is still to come: `account.state_at(record,
 second)`. `world.time.seconds` is now. Lists are late and stale as on AWS; the account itself is the truth.
 """

@@ -13,6 +13,8 @@ OTHERS_SHOWN_WITHIN = 8.0
 # A list may still tell what was true so many seconds ago.
 STALE_SECONDS = (0.0, 0.0, 0.0, 1.0, 3.0, 6.0)
 TERMINATED_SHOWN_FOR = 3600.0
+# When that was which was always there.
+LONG_AGO = -86_400.0 * 99
 
 
 @dataclass

@@ -17,6 +17,7 @@ from peaker_contract.errors import (
 )
 from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import (
+    LONG_AGO,
     OTHERS_SHOWN_WITHIN,
     Account,
     Record,
@@ -29,6 +30,7 @@ from sim.account import (
 from sim.workflows.virtual_time import VirtualTime
 
 GIB = 1024**3
+
 _FOUND_BEFORE = OTHERS_SHOWN_WITHIN / 2
 
 
@@ -121,6 +123,57 @@ class HostileStorage:
         self._account.volumes[volume_id] = record
         return record
 
+    def add(self, volume: Volume) -> Volume:
+        """Put a volume there as it is, long since."""
+        record = self.made(volume.volume_id, volume.zone, volume.size_gib, volume.tags, None)
+        record |= {
+            "shown": LONG_AGO,
+            "type": volume.volume_type,
+            "iops": volume.iops,
+            "throughput": volume.throughput_mib_per_s,
+            "rate": volume.initialization_rate_mib_per_s,
+            "key": volume.kms_key_id,
+            "history": [(LONG_AGO, "available" if volume.instance_id else volume.state)],
+        }
+        if volume.instance_id is not None:
+            attached = {
+                "instance": volume.instance_id,
+                "device": volume.device,
+                "at": LONG_AGO,
+                "attached": LONG_AGO,
+            }
+            record["attachments"] = [{**attached, "until": None, "deleted_with_it": False}]
+        return volume
+
+    @property
+    def volumes(self) -> dict[str, Volume]:
+        """All that are there now, those too that lists do not show yet."""
+        now, found = self._time.seconds, self._account.volumes
+        return {key: self._volume(one, now) for key, one in found.items() if state_at(one, now) != "deleted"}
+
+    @property
+    def snapshots(self) -> dict[str, Snapshot]:
+        """The same of snapshots."""
+        now, found = self._time.seconds, self._account.snapshots
+        return {
+            key: self._snapshot(one, now) for key, one in found.items() if state_at(one, now) != "deleted"
+        }
+
+    def add_snapshot(self, snapshot: Snapshot) -> Snapshot:
+        """Put a snapshot there as it is."""
+        started = self._time.seconds_of(snapshot.started_at) if snapshot.started_at else LONG_AGO
+        self._account.snapshots[snapshot.snapshot_id] = {
+            "id": snapshot.snapshot_id,
+            "volume": snapshot.source_volume_id,
+            "size": 4,
+            "full_size": snapshot.full_size_bytes,
+            "tags": dict(snapshot.tags),
+            "started": started,
+            "shown": LONG_AGO,
+            "history": [(LONG_AGO, snapshot.state)],
+        }
+        return snapshot
+
     def attach(self, volume_id: str, instance_id: str, device: str) -> None:
         now = self._time.seconds
         volume, instance = self._account.volumes.get(volume_id), self._account.instances.get(instance_id)
@@ -191,8 +244,9 @@ class HostileStorage:
             size_gib=record["size"],
             volume_type=record["type"],
             zone=record["zone"],
-            iops=3000,
-            throughput_mib_per_s=125,
+            iops=record.get("iops", 3000),
+            throughput_mib_per_s=record.get("throughput", 125),
+            kms_key_id=record.get("key"),
             instance_id=held["instance"] if held else None,
             device=held["device"] if held else None,
             attachment_state=None
@@ -216,7 +270,7 @@ class HostileStorage:
             state=state,
             source_volume_id=record["volume"],
             progress_percent=100.0 if done else 40.0,
-            full_size_bytes=record["size"] * GIB // 2 if done else None,
+            full_size_bytes=record.get("full_size", record["size"] * GIB // 2) if done else None,
             started_at=self._time.datetime_of(record["started"]),
             tags=dict(record["tags"]),
         )

@@ -13,6 +13,7 @@ from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, Resourc
 from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.account import (
     INSTANCE_SHOWN_WITHIN,
+    LONG_AGO,
     OTHERS_SHOWN_WITHIN,
     TERMINATED_SHOWN_FOR,
     Account,
@@ -46,6 +47,16 @@ class HostileCompute:
         self._zones = zones
         self._environment = environment
         self.ends_within = (15.0, 120.0)
+        # What is not as usual: by type, by image, and a capacity reservation group's room or EC2's refusal of its name.
+        self.vcpus: dict[str, int] = {"r6i.large": 2, "r6i.xlarge": 4, "r5.large": 2}
+        self.promises: dict[str, InstancePromise] = {}
+        self.image_is_under: dict[str, Sequence[str] | Unknown] = {}
+        self.images_gone: set[str] = set()
+        self.image_maps: Sequence[str] = ["/dev/xvda"]
+        self.image_is: str | Unknown = "Linux/UNIX"
+        self.reservations: list[CapacityReservation] = []
+        self.group_room = 0
+        self.group_refused: Exception | None = None
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._tagged(CLUSTER_TAG, cluster)
@@ -69,27 +80,30 @@ class HostileCompute:
         return [one for one in found if one.state in ("pending", "running")]
 
     def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
-        return dict.fromkeys(instance_types, 2)
+        return {kind: self.vcpus[kind] for kind in instance_types if kind in self.vcpus}
 
     def ebs_promise(self, instance_type: str) -> InstancePromise:
-        return InstancePromise(
+        usual = InstancePromise(
             baseline_iops=3600,
             baseline_mib_per_s=self.ebs_mib_per_s,
             memory_mib=16_384,
             architectures=("x86_64",),
         )
+        return self.promises.get(instance_type, usual)
 
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
-        return []
+        if image_id in self.images_gone:
+            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
+        return self.image_is_under.get(image_id, [])
 
     def image_devices(self, image_id: str) -> Sequence[str]:
-        return ["/dev/xvda"]
+        return self.image_maps
 
     def platform(self, image_id: str) -> str | Unknown:
-        return "Linux/UNIX"
+        return self.image_is
 
     def capacity_reservations(self) -> list[CapacityReservation]:
-        return []
+        return self.reservations
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         now, asked = self._time.seconds, repr(spec)
@@ -99,7 +113,8 @@ class HostileCompute:
                 raise AwsCallRejected("ec2:RunInstances: IdempotentParameterMismatch")
             return self._instance(self._account.instances[instance_id], now)
         zone = self._zones[spec.subnet_id]
-        if zone in self._account.full_zones or spec.instance_type in self._account.full_types:
+        full = zone in self._account.full_zones or spec.instance_type in self._account.full_types
+        if not self._enters(spec.capacity_reservation_group_arn) and full:
             raise CapacityUnavailable(f"ec2:RunInstances: InsufficientInstanceCapacity: {zone}")
         record = self.made(spec.tags, zone, spec.instance_type)
         record["client_token"] = client_token
@@ -120,7 +135,7 @@ class HostileCompute:
             return
         if state != "stopped":
             raise AwsCallRejected(f"ec2:StartInstances: IncorrectInstanceState: {instance_id} is {state}")
-        if record["zone"] in self._account.full_zones:
+        if not self._enters(capacity_reservation_group_arn) and record["zone"] in self._account.full_zones:
             raise CapacityUnavailable(f"ec2:StartInstances: InsufficientInstanceCapacity: {record['zone']}")
         self._boots(record)
 
@@ -142,6 +157,41 @@ class HostileCompute:
                     one["until"] = free
             if held["deleted_with_it"]:
                 volume["history"].append((free, "deleted"))
+
+    def add(self, instance: Instance) -> Instance:
+        """Put an instance there as it is, long since; while it runs, its host works and has a database."""
+        now = self._time.seconds
+        record: Record = {
+            "id": instance.instance_id,
+            "zone": instance.zone,
+            "type": instance.instance_type,
+            "tags": dict(instance.tags),
+            "private_ip": instance.private_ip,
+            "launched": self._time.seconds_of(instance.launched_at),
+            "shown": LONG_AGO,
+            "history": [(LONG_AGO, instance.state)],
+            "client_token": instance.client_token,
+        }
+        self._account.instances[instance.instance_id] = record
+        for what in ("up", "database", "package", "verified"):
+            self._account.happened(instance.instance_id, LONG_AGO, what, True)
+        if instance.state != "running":
+            self._account.goes_down(instance.instance_id, now)
+        return instance
+
+    def forget(self, instance_id: str) -> None:
+        """It has ended so long ago that EC2 does not know it."""
+        self.terminate(instance_id)
+        self._account.instances[instance_id]["history"] = [(LONG_AGO, "terminated")]
+
+    def _enters(self, group: str | None) -> bool:
+        """Whether the capacity reservation group has room for one more instance."""
+        if group is not None and self.group_refused is not None:
+            raise self.group_refused
+        if group is None or self.group_room < 1:
+            return False
+        self.group_room -= 1
+        return True
 
     def made(self, tags: Mapping[str, str], zone: str, instance_type: str) -> Record:
         """A new instance with its root volume."""

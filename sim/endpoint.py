@@ -58,6 +58,30 @@ class HostileEndpoint:
             [(1 - warming, self.health(settings)), (warming, self.warming_health(settings))]
         )
 
+    def set(
+        self,
+        instance_id: str,
+        state: TargetState,
+        reason: str = "",
+        *,
+        only: str | None = None,
+        cluster: str = "orders",
+    ) -> None:
+        """Its health from now on, whatever its host says, in both groups or in `only` this one."""
+        for name in (SERVING, WARMING) if only is None else (only,):
+            self._group(cluster, name)[instance_id] = {
+                "registered": 0.0,
+                "healthy": 0.0,
+                "draining": self._time.seconds if state is TargetState.DRAINING else None,
+                "gone": None,
+                "said": TargetHealth(state, reason),
+            }
+
+    def forget(self, instance_id: str, *, only: str | None = None, cluster: str = "orders") -> None:
+        """Somebody takes it out of both groups, or out of `only` this one, at once."""
+        for name in (SERVING, WARMING) if only is None else (only,):
+            self._group(cluster, name).pop(instance_id, None)
+
     def serving(self, cluster: str) -> list[str]:
         """Who is healthy in the serving group."""
         found = self._health(cluster, SERVING)
@@ -92,6 +116,9 @@ class HostileEndpoint:
     def _standing(self, instance_id: str, target: Record, now: float) -> TargetHealth:
         if target["draining"] is not None:
             return TargetHealth(TargetState.DRAINING, "Target.DeregistrationInProgress")
+        if "said" in target:
+            said: TargetHealth = target["said"]
+            return said
         instance = self._account.instances.get(instance_id)
         if instance is None or state_at(instance, now) != "running":
             return TargetHealth(TargetState.UNUSED, "Target.InvalidState")

@@ -67,12 +67,17 @@ def _declared(document: str) -> dict[str, Any]:
 
 
 class HostileCommands:
-    """Port CommandRunner. `scripts`: by document, and by document and host, what a host answers instead, in turn."""
+    """Port CommandRunner. `scripts`: by document, and by document and host, what a host answers instead, in turn.
+
+    `said`: by document, or `*` for all others, what Systems Manager says of commands whatever the hosts do.
+    """
 
     def __init__(
         self, account: Account, time: VirtualTime, chance: random.Random, pace: Pace | None = None
     ) -> None:
         self.scripts: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
+        self.said: dict[str, CommandOutcome] = {}
+        self.agent_version = OLDEST_AGENT
         self.after_a_restart = AFTER_A_RESTART
         self.pace = pace or Pace(prewarm_mib=6000.0)
         # A new replica lacks what was written since its snapshots, not a given number of seconds.
@@ -88,7 +93,21 @@ class HostileCommands:
 
     def agent(self, instance_id: str) -> Agent:
         up = self._account.on_host(instance_id, "up", self._time.seconds)
-        return Agent(up is not None and up[1] is True, OLDEST_AGENT)
+        return Agent(up is not None and up[1] is True, self.agent_version)
+
+    def silence(self, instance_id: str) -> None:
+        """The host's agent answers no more."""
+        self._account.happened(instance_id, self._time.seconds, "up", False)
+
+    @property
+    def sent(self) -> list[tuple[str, str, str]]:
+        """Document, host and comment of all commands, in their order."""
+        return [(one["document"], one["instance"], one["comment"]) for one in self._account.commands.values()]
+
+    @property
+    def parameters(self) -> list[dict[str, str]]:
+        """Those of all commands, in their order."""
+        return [one["parameters"] for one in self._account.commands.values()]
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         require_parameters(document, parameters)
@@ -132,6 +151,11 @@ class HostileCommands:
         record, now = self._account.commands.get(command_id), self._time.seconds
         if record is None or record["known"] > now:
             return CommandOutcome(CommandStatus.MISSING)
+        if record["instance"] != instance_id:
+            return CommandOutcome(CommandStatus.MISSING)
+        said = self.said.get(record["document"], self.said.get("*"))
+        if said is not None:
+            return said
         if record["cancelled"] is not None:
             return CommandOutcome(CommandStatus.CANCELLED, "Cancelled")
         died = self._died(record)

@@ -138,6 +138,10 @@ class MemoryTable(LedgerTable):
         )
         return token
 
+    def plant(self, item: Mapping[str, Any]) -> None:
+        """Put an item, or attributes of one that is there, without a lease."""
+        self._put({**(self.get(item["pk"], item["sk"]) or {}), **item})
+
     def _require_lease(self, holder: Holder) -> None:
         self.require_lease(holder)
 

@@ -82,6 +82,7 @@ READS = frozenset({
     "require_lease", "unfinished_runs", "member_token", "value", "points", "metric_points", "events",
     "check_state", "issued", "report",
 })  # fmt: skip
+METHODS = READS.union(one.split(".")[1] for one in EFFECTS | WRITES)
 
 
 @cache
@@ -120,16 +121,19 @@ class Traced:
     """A port whose calls go through the function that makes them."""
 
     def __init__(self, name: str, port: Any, world: World) -> None:
-        self._name = name
-        self._port = port
-        self._world = world
+        vars(self).update(_name=name, _port=port, _world=world)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._port, name, value)
 
     def __getattr__(self, method: str) -> Any:
         found = getattr(self._port, method)
+        if method not in METHODS or not callable(found):
+            return found  # what a scenario plants behind the port
         call = f"{self._name}.{method}"
 
         def traced(*given: Any, **named: Any) -> Any:
-            return self._world.functions.called(call, lambda: self._do(call, found, given, named))
+            return self._world.functions.called(call, lambda: self._do(call, found, given, named), given)
 
         return traced
 
@@ -141,13 +145,18 @@ class Traced:
 
 
 class World:
-    """One environment, whatever its clusters. Everything that is left to chance comes from `seed`."""
+    """One environment, whatever its clusters. Everything that is left to chance comes from `seed`, or from `chance`.
 
-    def __init__(self, seed: int, *clusters: ClusterSettings) -> None:
+    An `empty` one has no instances and no schedules.
+    """
+
+    def __init__(
+        self, seed: int, *clusters: ClusterSettings, chance: random.Random | None = None, empty: bool = False
+    ) -> None:
         self.seed = seed
         self.time = VirtualTime()
         self.account = Account()
-        self.random = random.Random(seed)
+        self.random = chance or random.Random(seed)
         self.stops: list[float] = []
         self.functions = Functions(self.time, self.random, _body, _limit)
         self.workflows = StepFunctions(machines(), self.time, self.random, self.functions, PREFIX)
@@ -155,6 +164,8 @@ class World:
         # How often the event of an execution's end comes: 0, 1 or 2 times, each so many seconds later.
         self.deliveries: Callable[[Execution], tuple[float, ...]] = lambda _: (self.random.uniform(0.5, 8),)
         self.ports = self._ports(clusters or (settings(),))
+        if empty:
+            return
         for name, period in SCHEDULES_OF_CLUSTERS.items():
             for cluster in self.clusters.names():
                 self._schedule(name, period, self.random.uniform(0, period), {"cluster": cluster})
@@ -263,7 +274,7 @@ class World:
         zones = {
             subnet: zone for one in self.clusters.by_name.values() for zone, subnet in one.subnets.items()
         }
-        table = MemoryTable(self.account, self.time)
+        table = self.table = MemoryTable(self.account, self.time)
         self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
         self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
         self.commands = HostileCommands(self.account, self.time, self.random)

@@ -33,7 +33,10 @@ class Killed(BaseException):
 
 @dataclass
 class Invocation:
-    """One call of a function. `calls` are the ports' methods that it has called, `compute.launch`, in their order."""
+    """One call of a function. `calls` are the ports' methods that it has called, `compute.launch`, in their order.
+
+    `given` are the arguments of the newest of them.
+    """
 
     number: int
     function: str
@@ -46,6 +49,7 @@ class Invocation:
     answer: Promise = field(default_factory=Promise)
     elapsed: float = START_SECONDS
     calls: list[str] = field(default_factory=list)
+    given: tuple[Any, ...] = ()
     strand: Strand | None = None
     fault: Interference | None = None
 
@@ -155,13 +159,14 @@ class Functions:
                 invocation.strand.kill("closed")
         self._open.clear()
 
-    def called(self, call: str, action: Callable[[], Any]) -> Any:
+    def called(self, call: str, action: Callable[[], Any], given: tuple[Any, ...] = ()) -> Any:
         """Do a port's call on behalf of the function that runs now."""
         invocation = self.current
         if invocation is None:
             return action()
         invocation.elapsed += CALL_SECONDS
         invocation.calls.append(call)
+        invocation.given = given
         if invocation.fault is None:
             return action()
         invocation.fault.before(invocation, call)

@@ -20,21 +20,42 @@ class AtCall(Interference):
     """Base: one call of the invocation, by its number or by its name (the first of that name).
 
     Given to several invocations it is for the first of them that makes the call; with `always` for all of them.
+    With `of` it is the first call that has this argument.
     """
 
     at: int | str = 0
     hit: Callable[[], None] = field(default=_nothing)
     always: bool = False
     done: bool = False
+    of: object = None
 
     def is_it(self, invocation: Invocation, call: str) -> bool:
         if self.done and not self.always:
             return False
         found = call == self.at if isinstance(self.at, str) else len(invocation.calls) - 1 == self.at
+        if self.of is not None:
+            found = found and self.of in invocation.given
         if found:
             self.done = True
             self.hit()
         return found
+
+
+@dataclass
+class Each(Interference):
+    """All of these happen; `heard` are the calls and their arguments, also of those that were refused."""
+
+    faults: list[Interference] = field(default_factory=list)
+    heard: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        self.heard.append((call, invocation.given))
+        for fault in self.faults:
+            fault.before(invocation, call)
+
+    def after(self, invocation: Invocation, call: str) -> None:
+        for fault in self.faults:
+            fault.after(invocation, call)
 
 
 @dataclass

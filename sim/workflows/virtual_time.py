@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 Steps = Generator["Promise", Any, Any]
 
 
@@ -38,6 +38,10 @@ class VirtualTime:
     @staticmethod
     def datetime_of(seconds: float) -> datetime:
         return START + timedelta(seconds=round(seconds, 6))
+
+    @staticmethod
+    def seconds_of(moment: datetime) -> float:
+        return (moment - START).total_seconds()
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         self._count += 1

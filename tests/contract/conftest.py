@@ -29,10 +29,10 @@ from peaker_contract import errors
 from peaker_contract.names import RUN_TAG
 from sim.account import Account
 from sim.table import MemoryTable
+from sim.workflows.virtual_time import START as NOON
 from sim.workflows.virtual_time import VirtualTime
 from tests.contract.run_parts import RUN
 from tests.support.balanced_endpoint import make_balanced_endpoint
-from tests.support.fakes import NOON
 from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a77000000000001a"

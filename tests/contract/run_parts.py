@@ -32,7 +32,7 @@ from peaker.domain.storage.set_manifest import SetManifest, Stack, StackVolume
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
 from peaker_contract.steps import Method
-from tests.support.fakes import NOON
+from sim.workflows.virtual_time import START as NOON
 
 RUN = RunRow("run-1", "orders", "scale_out", NOON, ExecutionInput(cluster="orders", reason="sale at eight"))
 LATER = NOON + timedelta(minutes=5)

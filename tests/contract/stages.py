@@ -1,4 +1,4 @@
-"""Where the ports on hosts and volumes are tried: the fake, the hostile cloud in memory, and the adapters."""
+"""Where the ports on hosts and volumes are tried: the cloud in memory, calm and hostile, and the adapters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, InstanceSpec, VolumeSpec
+from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.ports.cloud import Compute, Storage
 from peaker.ports.hosts import CommandRunner
 
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, RUN_TAG
+from sim.calm import Calm
 from sim.world import ENVIRONMENT, World, settings
 from tests.contract.conftest import Adapters
-from tests.support.fakes import NOON, FakeCommands, FakeCompute, FakeStorage
 from tests.support.workflow_cloud import WorkflowCloud
 
 DOCUMENT = "install_host_package"
@@ -73,46 +73,13 @@ def state_of(stage: Stage, instance_id: str) -> str:
         return ""
 
 
-class FakeStage:
-    """What begins is done by the next look."""
-
-    document = (DOCUMENT, PARAMETERS)
-
-    def __init__(self) -> None:
-        self.compute = FakeCompute(zones={"subnet-1": "us-east-1a"})
-        self.storage = FakeStorage()
-        self.commands = FakeCommands(
-            results={DOCUMENT: CommandOutcome(CommandStatus.SUCCESS, "Success", "{}")}
-        )
-        self.commands.silent.add(UNKNOWN_HOST)
-        self.spec = InstanceSpec("ami-1", "r6i.large", "subnet-1", (), None, {})
-
-    def now(self) -> datetime:
-        return NOON
-
-    def eventually(self, holds: Callable[[], bool]) -> None:
-        self.compute.finish_stopping()
-        self.storage.finish_attaching()
-        self.storage.complete()
-        self.commands.online |= {key for key, one in self.compute.instances.items() if one.state == "running"}
-        assert holds()
-
-    def data_volume(self, instance_id: str, device: str) -> str:
-        number = len(self.storage.volumes)
-        spec = VolumeSpec("snap-1", "us-east-1a", 1, "gp3", 3000, 125, None, {})
-        made = self.storage.create_volume(spec, f"data-{number}").volume_id
-        self.storage.attach(made, instance_id, device)
-        self.storage.finish_attaching()
-        return made
-
-
 class HostileStage:
-    """Time passes only here."""
+    """Time passes only here; a `calm` one leaves nothing to chance."""
 
     document = (DOCUMENT, PARAMETERS)
 
-    def __init__(self) -> None:
-        self._world = World(1, settings())
+    def __init__(self, *, calm: bool = False) -> None:
+        self._world = World(1, settings(), chance=Calm() if calm else None)
         self.compute = self._world.compute
         self.storage = self._world.storage
         self.commands = self._world.commands

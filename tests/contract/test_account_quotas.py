@@ -14,8 +14,8 @@ from peaker.domain.reading import Unknown
 from peaker.ports.cloud import AccountQuotas
 
 from sim import others
+from sim.workflows.virtual_time import START as NOON
 from tests.contract.conftest import Adapters
-from tests.support.fakes import NOON
 
 UNKNOWN = Quota("ebs", "L-00000000")
 

@@ -1,4 +1,4 @@
-"""Compute, Storage and CommandRunner: one suite for the fakes, for the hostile cloud in memory and for the adapters."""
+"""Compute, Storage and CommandRunner: one suite for the cloud in memory, calm and hostile, and for the adapters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.contract.stages import (
     UNKNOWN_SNAPSHOT,
     UNKNOWN_VOLUME,
     AwsStage,
-    FakeStage,
     HostileStage,
     Stage,
     running,
@@ -33,11 +32,11 @@ def _document(aws: Adapters) -> None:
     document(aws, "nothing", "true")
 
 
-@pytest.fixture(params=["fake", "hostile", "aws"])
+@pytest.fixture(params=["calm", "hostile", "aws"])
 def stage(request: pytest.FixtureRequest) -> Stage:
     if request.param == "aws":
         return AwsStage(request.getfixturevalue("aws"))
-    return FakeStage() if request.param == "fake" else HostileStage()
+    return HostileStage(calm=request.param == "calm")
 
 
 def test_the_same_token_gives_the_same_instance(stage: Stage) -> None:
@@ -151,7 +150,7 @@ def test_a_volume_is_made_once_per_token_attached_once_and_deleted_when_free(sta
     with pytest.raises(errors.VolumeFailed):
         stage.storage.attach(volume_id, other, "/dev/sdg")
     stage.compute.terminate(host)
-    stage.eventually(lambda: free(stage, volume_id, host))
+    stage.eventually(lambda: free(stage, volume_id))
     stage.storage.delete_volume(volume_id)
     stage.storage.delete_volume(UNKNOWN_VOLUME)
     stage.eventually(lambda: listed() == {})
@@ -167,10 +166,8 @@ def test_a_volume_without_a_snapshot_is_empty_and_made_once_per_token(stage: Sta
     assert (listed()[volume_id].size_gib, listed()[volume_id].kms_key_id) == (1, None)
 
 
-def free(stage: Stage, volume_id: str, host: str) -> bool:
-    """EC2 detaches the volumes of an instance that ends; the fake is told to."""
-    if isinstance(stage, FakeStage):
-        stage.storage.detach_all(host)
+def free(stage: Stage, volume_id: str) -> bool:
+    """EC2 detaches the volumes of an instance that ends."""
     there = [one for one in stage.storage.volumes_of_environment() if one.volume_id == volume_id]
     return [one.state for one in there] == ["available"]
 
@@ -189,7 +186,7 @@ def test_a_volume_that_was_made_and_vanished_is_told_with_its_key_when_the_call_
     """Its key was revoked; EC2 answers the token with `IdempotentParameterMismatch`."""
     spec = volume_spec(stage, "run-7")
     volume_id = stage.storage.create_volume(spec, "token-vanished").volume_id
-    stage.eventually(lambda: free(stage, volume_id, "i-0"))
+    stage.eventually(lambda: free(stage, volume_id))
     stage.storage.delete_volume(volume_id)
     stage.eventually(lambda: stage.storage.volumes_of_run("run-7") == [])
     with pytest.raises(errors.VolumeVanished, match="KMS key"):

@@ -14,8 +14,8 @@ from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports.ledger import Lease, Ledger
 
 from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling, LedgerInconsistent, Throttled
+from sim.workflows.virtual_time import START as NOON
 from tests.contract.run_parts import DONOR, RUN
-from tests.support.fakes import NOON
 
 HOUR = timedelta(hours=1)
 

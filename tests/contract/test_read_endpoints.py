@@ -23,13 +23,15 @@ from peaker_cli.failures import ControlPlaneError
 from cloud_rig.clocks import ALL_BUT_STOPPED, at_scale
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
-from sim.endpoint import SERVING
+from sim.account import Account
+from sim.calm import Calm
+from sim.endpoint import SERVING, HostileEndpoint
+from sim.workflows.virtual_time import VirtualTime
 from sim.world import World
 from sim.world import by_name as dns_name
 from sim.world import settings as of_the_world
 from tests.contract.conftest import NUMBERS, Adapters
 from tests.support.builders import BY_NAME, orders
-from tests.support.fakes import FakeEndpoint
 from tests.support.workflow_cloud import WorkflowCloud
 
 PRESENT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY}
@@ -121,17 +123,14 @@ def held_clock(aws: Adapters) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["fake", "hostile", "hostile route53", "nlb", "route53"])
+@pytest.fixture(params=["hostile", "hostile route53", "nlb", "route53"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
     if request.param == "route53":
         return request.getfixturevalue("by_name")
-    if request.param.startswith("hostile"):
-        return in_the_hostile_cloud(request.param == "hostile route53")
     if request.param == "nlb":
         given = (request.getfixturevalue(name) for name in ("aws", "balanced", "host"))
         return by_balancer(*given)
-    fake = FakeEndpoint()
-    return Endpoint(fake, orders(), "i-0123456789abcdef0", fake.finish_draining)
+    return in_the_hostile_cloud(request.param == "hostile route53")
 
 
 def test_a_newcomer_is_warming_then_serving_then_gone(endpoint: Endpoint) -> None:
@@ -188,18 +187,17 @@ def test_what_a_replica_gets_is_known_and_one_that_went_gets_nothing(endpoint: E
 
 
 def test_each_cluster_has_the_endpoint_of_its_kind() -> None:
-    nlb, route53 = FakeEndpoint(), FakeEndpoint()
-    router = ReadEndpointByKind(nlb, route53)
-    for settings, mine, not_mine in ((orders(), nlb, route53), (orders(read_endpoint=BY_NAME), route53, nlb)):
+    for settings, mine in ((orders(), "nlb"), (orders(read_endpoint=BY_NAME), "route53")):
+        kinds = {kind: Account() for kind in ("nlb", "route53")}
+        router = ReadEndpointByKind(*(HostileEndpoint(one, VirtualTime(), Calm()) for one in kinds.values()))
         router.register(settings, "i-1")
         router.promote(settings, "i-1")
         router.set_share(settings, 0.3)
         assert (set(router.health(settings)), set(router.warming_health(settings))) == ({"i-1"}, {"i-1"})
         router.deregister(settings, "i-1")
-        assert (mine.shares, mine.targets["i-1"].state) == ([0.3], TargetState.DRAINING)
-        mine.finish_draining()
-        mine.shares.clear()
-        assert (not_mine.shares, not_mine.targets) == ([], {})
+        assert kinds.pop(mine).shares == {"orders": 0.3}
+        [other] = kinds.values()
+        assert (other.shares, other.targets) == ({}, {})
 
 
 # -- the load balancer ---------------------------------------------------------------------------------------

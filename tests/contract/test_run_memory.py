@@ -25,8 +25,8 @@ from peaker.domain.runs.ledger import (
 from peaker.ports.ledger import Lease, Ledger
 
 from peaker_contract.errors import LedgerInconsistent, Throttled
+from sim.workflows.virtual_time import START as NOON
 from tests.contract.run_parts import DONOR, LATER, ONE_OF_EACH, RUN
-from tests.support.fakes import NOON
 
 COLUMNS_OF_A_RUN = {
     "pk",

@@ -47,25 +47,18 @@ from peaker_contract import errors
 from peaker_contract.metrics import Metric
 from sim import others
 from sim.workflows.step_functions import StepFunctionsClient
+from sim.workflows.virtual_time import START as NOON
 from sim.world import PREFIX, World, settings
 from tests.contract.conftest import Adapters, make_table
 from tests.support.builders import orders
 from tests.support.deployed_roles import trust
-from tests.support.fakes import (
-    NOON,
-    FakeClock,
-    FakeExecutions,
-)
-from tests.support.forecast_fakes import FakeForecastRecords
 
 BUCKET, ENVIRONMENT = "small-ports", "small"
 REGION = "us-east-1"
 
 
-@pytest.fixture(params=["fake", "hostile", "system", "scaled"])
+@pytest.fixture(params=["hostile", "system", "scaled"])
 def clock(request: pytest.FixtureRequest, aws: Adapters) -> Clock:
-    if request.param == "fake":
-        return FakeClock()
     if request.param == "hostile":
         return World(7).ports.clock
     return SystemClock() if request.param == "system" else ScaledClock(aws.cloud.state_dir / "clock.json")
@@ -311,22 +304,10 @@ def lease_of(run: str) -> LeaseRow:
     return LeaseRow("orders", run, "scale_out", 1, NOON)
 
 
-@pytest.fixture(params=["fake", "hostile", "aws"])
+@pytest.fixture(params=["hostile", "aws"])
 def begun(request: pytest.FixtureRequest) -> Iterator[Begun]:
     never = lease_of(run_id("scale_out", "orders", NOON - timedelta(days=400), "never"))
-    if request.param == "fake":
-        run = run_id("scale_out", "orders", NOON, "one")
-        fake = FakeExecutions({run: RunExecution("one", "RUNNING", None)})
-        ended = {run: RunExecution("one", "ABORTED", NOON)}
-        yield Begun(
-            fake,
-            lease_of(run),
-            "one",
-            never,
-            lambda: fake.rolling_back.add("one"),
-            lambda: fake.by_run.update(ended),
-        )
-    elif request.param == "hostile":
+    if request.param == "hostile":
         yield begun_in_memory(never)
     else:
         yield from begun_on(request.getfixturevalue("aws"), never)
@@ -407,10 +388,10 @@ def test_who_began_a_run_and_who_is_rolled_back_is_told_or_unknown(begun: Begun)
     assert begun.executions.being_rolled_back() == frozenset({begun.name})
 
 
-@pytest.fixture(params=["fake", "dynamodb"])
+@pytest.fixture(params=["memory", "dynamodb"])
 def records(request: pytest.FixtureRequest) -> ForecastRecords:
-    if request.param == "fake":
-        return FakeForecastRecords()
+    if request.param == "memory":
+        return others.ForecastRecords()
     client = request.getfixturevalue("aws").cloud.client("dynamodb")
     table = make_table(client)
     return DynamoForecastRecords(client, table, DynamoDbLedger(LedgerTable(client, table)))

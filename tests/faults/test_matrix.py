@@ -121,7 +121,7 @@ def test_the_auditor_sees_a_base_replica_that_was_touched() -> None:
 
 
 def test_the_auditor_sees_a_lease_that_stays() -> None:
-    account, until = Account(), "2026-11-22T18:00:00.000Z"
+    account, until = Account(), "2026-11-21T18:00:00.000Z"
     held = {"pk": "cluster#orders", "sk": "lease", "run_id": "r", "held_until": until}
     account.leases = [{**held, "at": 5.0}, {**held, "run_id": "-", "at": 1010.0}, {**held, "at": 1100.0}]
     account.leases += [{**held, "run_id": "-", "at": 1150.0}]
@@ -134,7 +134,7 @@ def test_the_auditor_sees_a_lease_that_stays() -> None:
 
 def test_a_lease_that_nobody_gives_back_is_held_until_its_end() -> None:
     account = Account()
-    held = {"pk": "cluster#orders", "sk": "lease", "run_id": "r", "held_until": "2026-11-22T12:10:00.000Z"}
+    held = {"pk": "cluster#orders", "sk": "lease", "run_id": "r", "held_until": "2026-11-21T12:10:00.000Z"}
     account.leases = [{**held, "at": 5.0}]
     assert seconds_to_free_lease(account, "orders", [60.0]) == 540.0
 

@@ -54,13 +54,14 @@ from peaker_contract.errors import (
     PeakerError,
     UnknownCluster,
 )
+from sim import others
+from sim.calm import calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.contract.run_parts import ONE_OF_EACH, RUN
 from tests.hostile.entry_point import DOCUMENT, JSON_TEXT, TEXT, EntryPoint, Form, told_plainly
 from tests.hostile.of_hosts import STACK
 from tests.hostile.payloads import CANARY
 from tests.support.builders import BASE, RUN_ID, orders, with_cluster
-from tests.support.fakes import NOON, fake_ports
-from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.usecases.forecast.test_forecast_load import Published
 
 REQUEST: dict[str, Any] = {"cluster": "orders", "mode": "act", "count": 1, "reason": "sale at eight"}
@@ -158,7 +159,7 @@ def _requests() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "ValidateRequest", DOCUMENT,
         lambda case: validate_request(
-            fake_ports(SETTINGS),
+            calm_ports(SETTINGS),
             ExecutionRequest(operation="scale_out", execution_name="e", started_at=NOON, input=case),
         ),
         (REQUEST, BY_ALARM), (InvalidRequest, UnknownCluster),
@@ -181,7 +182,7 @@ def _identified(case: Any) -> Any:
     whole = case if isinstance(case, dict) else {}
     said = {name: str(whole[name]) for name in ("input", "name", "cause") if whole.get(name) is not None}
     stopped = StoppedExecution.model_validate({**EVENT, **said})
-    ports = with_cluster(fake_ports(SETTINGS))
+    ports = with_cluster(calm_ports(SETTINGS))
     return identify_stopped_run(ports, stopped)
 
 
@@ -480,10 +481,10 @@ class _History:
 def _checked_load(case: Any) -> Any:
     published = Published()
     ports = ForecastPorts(
-        with_cluster(fake_ports()),
+        with_cluster(calm_ports()),
         _History(case),
         published,
-        FakeForecastRecords(),
+        others.ForecastRecords(),
     )  # type: ignore[arg-type]
     return forecast_load(ports, "orders"), published
 

@@ -42,12 +42,12 @@ from environments.schema import Environment, load_environment
 from environments.yaml_text import plain_value
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.field_types import moment
+from sim.workflows.virtual_time import START as NOON
 from ssm_documents.schema import InvalidDocument, check_document
 from tests.hostile.entry_point import BYTES, DOCUMENT, JSON_TEXT, TEXT, WORDS, EntryPoint, told_plainly
 from tests.hostile.places import file_with, folder
 from tests.support import simulated_month as plan_month
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
-from tests.support.fakes import NOON
 from tests.unit.cli.test_receipt import proof
 from tests.unit.cli.test_receipt import receipt as a_receipt
 from tests.unit.cli.test_status_document import REPORT, gathered

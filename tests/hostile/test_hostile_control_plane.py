@@ -21,9 +21,10 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.runs.receipt_command import receipt_panel
 
 from peaker_contract.errors import HostCommandFailed, InvalidRequest, LedgerInconsistent, NothingToUndo
+from sim.calm import calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.hostile.of_functions import EVENT, PREWARM_NUMBERS, SETTINGS, wired
 from tests.hostile.payloads import INJECTIONS
-from tests.support.fakes import NOON, fake_ports
 from tests.unit.cli.test_receipt import receipt
 
 
@@ -103,7 +104,7 @@ def test_a_cause_that_wraps_itself_without_end_is_told() -> None:
 def test_an_execution_that_was_given_no_json_has_nothing_to_undo(text: str) -> None:
     stopped = StoppedExecution.model_validate({**EVENT, "input": text})
     with pytest.raises(NothingToUndo, match="input was refused"):
-        identify_stopped_run(fake_ports(SETTINGS), stopped)
+        identify_stopped_run(calm_ports(SETTINGS), stopped)
 
 
 def test_a_receipt_of_another_release_is_told_to_be_one() -> None:

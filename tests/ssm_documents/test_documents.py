@@ -20,7 +20,7 @@ from ssm_documents.schema import document_paths, load_document
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = document_paths()
-# Functions name their parameters in the use case, where tests/support/fakes.py holds them against the document.
+# Functions name their parameters in the use case, where sim/ssm.py holds them against the document.
 PARAMETERS_FOR_PEOPLE = {
     "set_maintenance": {"RunId", "Maintenance"},
     "prepare_base": {

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from peaker.adapters.dynamodb.items import cluster_key
+from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.domain.document.disposal import ParkingFigures
+from peaker.domain.instants import to_iso
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.ledger import ResourceKind
-from peaker.domain.runs.run import RequestedStep, StepInput
+from peaker.domain.runs.run import RequestedStep, StepInput, run_id
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import holder_of
 
@@ -30,10 +33,12 @@ from peaker_contract.names import (
     RUN_TAG,
     VOLUME_TAG,
 )
-from tests.support.fakes import NOON, FakePorts
+from sim.calm import CalmPorts
+from sim.workflows.virtual_time import START as NOON
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_ID = "scale-out-orders-20261121T120000-9f3a"
+EXECUTION = "manual-1"
+RUN_ID = run_id("scale_out", "orders", NOON, EXECUTION)
 SOURCE = "i-0000000000000050a"
 BASE = "i-000000000000b0001"
 PEAK = "i-000000000000c0002"
@@ -132,7 +137,7 @@ def fleet_with(*replicas: Replica, source: Instance | Unknown | None = None) -> 
     return FleetState("orders", NOON, source or instance(SOURCE, "source"), replicas)
 
 
-def with_cluster(ports: FakePorts) -> FakePorts:
+def with_cluster(ports: CalmPorts) -> CalmPorts:
     """A source and one serving base replica with its volumes."""
     ports.compute.add(instance(SOURCE, "source"))
     ports.compute.add(instance(BASE))
@@ -143,13 +148,13 @@ def with_cluster(ports: FakePorts) -> FakePorts:
 
 
 def leased(
-    ports: FakePorts, step: str, operation: str = "scale_out", run_id: str = RUN_ID, **more: Any
+    ports: CalmPorts, step: str, operation: str = "scale_out", run_id: str = RUN_ID, **more: Any
 ) -> StepInput:
     """The input of a step of a run that holds the lease of orders; opens the run when it is new.
 
     The clock may stand still between two runs: what the one before had under way has ended.
     """
-    ports.rows.let_late_calls_end("orders")
+    let_late_calls_end(ports, "orders")
     request = RequestedStep(
         run_id=run_id, cluster="orders", operation=operation, step="AcquireLease",  # type: ignore[arg-type]
         request=more.pop("request", {"cluster": "orders"}),
@@ -160,7 +165,19 @@ def leased(
     )  # fmt: skip
 
 
-def run_with_a_registered_replica(ports: FakePorts) -> StepInput:
+def write_replica(ports: CalmPorts, row: ReplicaRow) -> None:
+    """The ledger's row of a replica, without a lease."""
+    ports.world.table.plant(replica_item(row))
+
+
+def let_late_calls_end(ports: CalmPorts, cluster: str) -> None:
+    """As if the time had passed in which a call of the run before may be under way."""
+    lease = ports.world.table.get(cluster_key(cluster), "lease")
+    if lease is not None:
+        ports.world.table.plant({**lease, "settled_at": to_iso(NOON - timedelta(days=99))})
+
+
+def run_with_a_registered_replica(ports: CalmPorts) -> StepInput:
     """A build that got as far as a registered replica, PEAK, with volumes and snapshots; it holds the lease."""
     step = leased(ports, "RegisterReplica")
     holder, now = holder_of(step), ports.clock.now()

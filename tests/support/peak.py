@@ -18,17 +18,22 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
-from tests.support.builders import RUN_ID, data_volumes_of, instance, leased, with_cluster
-from tests.support.fakes import NOON, FakePorts
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
+from tests.support.builders import RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
 
 PEAK = "i-000000000000c0002"
 IN_RUN = "scale-in-orders-20261121T120000-77aa"
+# Systems Manager on a command whose host works on, and a host on whether it does.
+STILL_RUNNING = CommandOutcome(CommandStatus.RUNNING)
+AT_WORK = CommandOutcome(CommandStatus.SUCCESS, stdout='{"version": 1, "ok": true, "at_work": true}')
 TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
 
 
-def with_peak(ports: FakePorts, size_gib: int = 4) -> FakePorts:
+def with_peak(ports: CalmPorts, size_gib: int = 4) -> CalmPorts:
     """A cluster with a serving peak replica made by an earlier run, and a low load."""
     with_cluster(ports)
+    ports.commands.said |= {"*": STILL_RUNNING, "report_work": AT_WORK}
     built = leased(ports, "AwaitHealthy")
     holder = holder_of(built)
     ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(hours=5)))
@@ -51,17 +56,25 @@ def with_peak(ports: FakePorts, size_gib: int = 4) -> FakePorts:
     return ports
 
 
-def step(ports: FakePorts, name: str, **request: Any) -> StepInput:
+def step(ports: CalmPorts, name: str, **request: Any) -> StepInput:
     return leased(ports, name, "scale_in", IN_RUN, request={"cluster": "orders", **request})
 
 
-def answers(ports: FakePorts, document: str, **numbers: Any) -> None:
+def answers(ports: CalmPorts, document: str, **numbers: Any) -> None:
     """The host's answer to a document from now on."""
     text = json.dumps({"version": 1, "ok": True, **numbers})
-    ports.commands.results[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
+    ports.commands.said[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
 
 
-def drain_to_idle(ports: FakePorts, given: StepInput) -> dict[str, Any]:
+def commands_that(**said: CommandOutcome) -> CalmPorts:
+    """A cluster with two base replicas whose hosts answer so, and work for ever on all other documents."""
+    ports = with_cluster(calm_ports(orders()))
+    ports.compute.add(instance("i-000000000000b0002"))
+    ports.commands.said |= {"*": STILL_RUNNING, **said}
+    return ports
+
+
+def drain_to_idle(ports: CalmPorts, given: StepInput) -> dict[str, Any]:
     """The numbers of a drain that finds nobody from its first sample to its last."""
     with pytest.raises(errors.ReplicaDraining):
         drain_replica(ports, given)
@@ -69,6 +82,6 @@ def drain_to_idle(ports: FakePorts, given: StepInput) -> dict[str, Any]:
     return dict(drain_replica(ports, given).numbers)
 
 
-def clients(ports: FakePorts, connections: int, statements: int = 0) -> None:
+def clients(ports: CalmPorts, connections: int, statements: int = 0) -> None:
     """Who is on the replica, and how many statements clients have run."""
     answers(ports, "drain_replica", connections=connections, transactions=0, client_statements=statements)

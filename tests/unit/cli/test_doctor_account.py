@@ -23,8 +23,8 @@ from peaker_cli.doctor.account import (
 from peaker_cli.doctor.finding import Finding, NotTold, ask
 
 from peaker_contract.cluster import ClusterSettings
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, data_volumes_of, orders
-from tests.support.fakes import NOON
 
 ROLE = "arn:aws:iam::123456789012:role/peaker-replica"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/ab"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance
 from peaker_cli.doctor.finding import Finding, NotTold
@@ -14,7 +15,7 @@ from peaker_cli.doctor.hosts import HostLook, look_at_host, look_at_hosts
 
 from peaker_contract.errors import AwsCallRejected
 from tests.support.builders import BASE, RUN_ID, SOURCE, data_volumes_of, instance, orders, replica
-from tests.support.fakes import FakeCommands
+from tests.support.peak import commands_that
 
 OTHER = "i-000000000000b0002"
 ONLINE = [{"PingStatus": "Online", "AgentVersion": "3.3.3050.0"}]
@@ -30,7 +31,7 @@ def ended(result: dict[str, Any]) -> CommandOutcome:
 def look(
     outcome: CommandOutcome | None = None, agent: Any = ONLINE, name: str = BASE, commands: Any = None
 ) -> HostLook:
-    asked = commands or FakeCommands(results={"prepare_base": outcome or ended(SOUND)})
+    asked = commands or commands_that(prepare_base=outcome or ended(SOUND)).commands
     return look_at_host(asked, orders(), instance(name), data_volumes_of(name), agent, lambda _: None)
 
 
@@ -48,7 +49,7 @@ def test_sound_hosts_pass_in_every_line() -> None:
 
 
 def test_the_host_is_asked_to_make_nothing() -> None:
-    commands = FakeCommands(results={"prepare_base": ended(SOUND)})
+    commands = commands_that(prepare_base=ended(SOUND)).commands
     look(commands=commands)
     [(document, instance_id, _)], [parameters] = commands.sent, commands.parameters
     assert (document, instance_id, parameters["Mode"]) == ("prepare_base", BASE, "check")
@@ -120,22 +121,18 @@ class TestAHost:
         assert line.verdict.value == "unknown"
 
     def test_one_whose_agent_is_offline_is_not_asked(self) -> None:
-        commands = FakeCommands()
+        commands = commands_that().commands
         found = looked(look(agent=[{"PingStatus": "ConnectionLost"}], commands=commands))
         assert found[f"{BASE}: agent"].verdict.value == "refuse"
         assert commands.sent == []
 
     def test_a_person_who_may_not_ask_hears_which_permission_it_takes(self) -> None:
-        class Denied(FakeCommands):
-            def send(self, *_: Any, **__: Any) -> str:
-                from botocore.exceptions import ClientError
-
-                denied = ClientError(
-                    {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "SendCommand"
-                )
-                raise AwsCallRejected("ssm:SendCommand: AccessDeniedException: no") from denied
-
-        line = looked(look(commands=Denied()))[f"{BASE}: server"]
+        refusal = AwsCallRejected("ssm:SendCommand: AccessDeniedException: no")
+        code = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+        refusal.__cause__ = ClientError(code, "SendCommand")  # type: ignore[arg-type]
+        ports = commands_that()
+        ports.refuses("commands.send", refusal)
+        line = looked(look(commands=ports.commands))[f"{BASE}: server"]
         assert (line.verdict.value, "ssm:SendCommand" in line.remedy) == ("unknown", True)
 
 

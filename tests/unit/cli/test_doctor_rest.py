@@ -27,8 +27,8 @@ from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, Targ
 from peaker_cli.doctor.finding import Finding, NotTold
 from peaker_cli.doctor.metrics import MetricFacts, better_zone, look_at_metrics
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, BY_NAME, orders
-from tests.support.fakes import NOON
 from tests.unit.domain.forecasting.test_local_clock import AUTUMN, DAY, SPRING, STEP, by_local_hour
 
 NLB = {

@@ -21,8 +21,10 @@ from peaker_cli.failures import ControlPlaneError
 
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG
 from sim import others
+from sim.calm import calm_ports
+from sim.ssm import HostileCommands
 from tests.support.builders import BASE, data_volumes_of, instance, orders
-from tests.support.fakes import FakeCommands, FakeEndpoint
+from tests.support.peak import commands_that
 
 INSTALLED = {"version": 1, "ok": True, "installed": True, "sha256": "ab" * 32}
 GOOD = {"name": "gtid", "state": "already there", "detail": "gtid_mode is ON", "remedy": ""}
@@ -33,14 +35,14 @@ def ended(result: dict[str, Any], status: CommandStatus = CommandStatus.SUCCESS)
     return CommandOutcome(status, status.value, f"progress\n{json.dumps(result)}\n", "")
 
 
-def prepared(commands: FakeCommands) -> list[BaseStep]:
+def prepared(commands: HostileCommands) -> list[BaseStep]:
     return prepare_host(
         commands, others.Package, orders(), BASE, Preparation(), lambda _: None, lambda _: None
     )
 
 
-def host_that(**results: CommandOutcome) -> FakeCommands:
-    return FakeCommands(results={"install_host_package": ended(INSTALLED), **results})
+def host_that(**results: CommandOutcome) -> HostileCommands:
+    return commands_that(install_host_package=ended(INSTALLED), **results).commands
 
 
 class TestTheHost:
@@ -67,16 +69,16 @@ class TestTheHost:
         assert "Delivery Timed Out" in prepared(host_that(prepare_base=lost))[-1].detail
 
     def test_without_the_package_nothing_else_is_asked(self) -> None:
-        commands = FakeCommands()
+        commands = commands_that().commands
         said = {"ok": False, "error": "PackageNotFetched", "message": "URLError"}
-        commands.results["install_host_package"] = ended(said, CommandStatus.FAILED)
+        commands.said["install_host_package"] = ended(said, CommandStatus.FAILED)
         steps = prepared(commands)
         assert [(step.name, step.state) for step in steps] == [("host package", "refused")]
         assert len(commands.sent) == 1
 
     def test_a_command_that_does_not_end_is_named(self) -> None:
-        with pytest.raises(ControlPlaneError, match=r"install_host_package .* command-1"):
-            prepared(FakeCommands())
+        with pytest.raises(ControlPlaneError, match=r"install_host_package .* command-0"):
+            prepared(commands_that().commands)
 
 
 class TestTheQuestion:
@@ -130,10 +132,10 @@ class TestTheVolumes:
 
 
 def test_a_base_replica_is_in_both_groups_also_when_asked_twice() -> None:
-    endpoint = FakeEndpoint()
+    endpoint = calm_ports(orders()).endpoint
     for _ in range(2):
         register_base(endpoint, orders(), instance(BASE))
-        assert (set(endpoint.targets), set(endpoint.warming)) == ({BASE}, {BASE})
+        assert set(endpoint.health(orders())) == set(endpoint.warming_health(orders())) == {BASE}
 
 
 @pytest.mark.parametrize(
@@ -151,10 +153,10 @@ def test_a_base_replica_is_in_both_groups_also_when_asked_twice() -> None:
     ],
 )
 def test_anything_else_is_refused_with_the_reason(role: str, tags: dict[str, str], why: str) -> None:
-    endpoint = FakeEndpoint()
+    endpoint = calm_ports(orders()).endpoint
     with pytest.raises(ControlPlaneError, match=why):
         register_base(endpoint, orders(), instance(BASE, role, tags=tags))
-    assert (endpoint.targets, endpoint.warming) == ({}, {})
+    assert (endpoint.health(orders()), endpoint.warming_health(orders())) == ({}, {})
 
 
 def test_the_source_is_not_advised_to_become_a_replica() -> None:

@@ -26,8 +26,8 @@ from peaker_cli.status.run_at_work import RunAtWork, run_status
 from peaker_cli.status.run_lines import run_line
 from rich.console import Console
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
-from tests.support.fakes import NOON
 
 PEAK = "i-000000000000c0001"
 AT_WORK = RunExecution("manual-1", "RUNNING", None)

@@ -22,8 +22,8 @@ from peaker_cli.status.run_at_work import RunAtWork
 from peaker_cli.status.verdict import Word, verdict, worst_first
 from peaker_cli.status.why import logged_report, sentences
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
-from tests.support.fakes import NOON
 from tests.unit.cli.test_status_document import REPORT, gathered, removal
 
 PEAK = "i-000000000000c0001"

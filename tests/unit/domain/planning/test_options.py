@@ -21,8 +21,8 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import fleet_with, orders, parked, replica
-from tests.support.fakes import NOON
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 TIB = 1024.0**4

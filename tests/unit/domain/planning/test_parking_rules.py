@@ -26,8 +26,8 @@ from peaker.usecases.forecast.forecast_load import return_lead_time
 from peaker_contract.catalogue import parts_of
 from peaker_contract.names import OWNER_TAG
 from peaker_contract.steps import Method
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import figures_of_parking, fleet_with, orders, parked, replica
-from tests.support.fakes import NOON
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 RUN = "scale-out-orders-1"

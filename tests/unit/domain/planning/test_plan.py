@@ -14,8 +14,8 @@ from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.ledger import LeaseRow
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import fleet_with, orders, replica
-from tests.support.fakes import NOON
 
 BASE, PEAK = "i-00000000000000b01", "i-00000000000000c01"
 LEASE = LeaseRow("orders", "scale-in-orders-7", "scale_in", 3, NOON + timedelta(hours=1))

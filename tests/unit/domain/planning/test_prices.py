@@ -13,8 +13,8 @@ from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, PriceTabl
 from peaker.domain.prices.price_table import Quote as PriceQuote
 from peaker.domain.reading import Known, Unknown
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import fleet_with, orders, replica
-from tests.support.fakes import NOON
 
 BASE = "i-00000000000000b01"
 NOT_ASKED = Unknown("the AWS Price List was not asked yet")

@@ -10,7 +10,7 @@ from peaker.domain.report.receipt import ForecastLead, assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import RunRow, StepRow
 
-from tests.support.fakes import NOON
+from sim.workflows.virtual_time import START as NOON
 
 
 def step(name: str, began: float, ended: float | None) -> StepRow:

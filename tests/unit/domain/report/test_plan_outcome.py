@@ -9,8 +9,8 @@ from peaker.domain.report.plan_outcome import PartOutcome, PlanOutcome, plan_out
 from peaker.domain.runs.ledger import StepRow
 
 from peaker_contract.steps import Method
+from sim.workflows.virtual_time import START as NOON
 from tests.contract.run_parts import PLAN
-from tests.support.fakes import NOON
 
 LEAD = LeadTimeEstimate(
     seconds=600.0, parts={"donor": 60.0, "hydration": 300.0}, p90_seconds=800.0, p90_parts={"donor": 90.0}

@@ -10,8 +10,8 @@ from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import orders
-from tests.support.fakes import NOON
 
 READING = {
     "state": "running",

@@ -11,8 +11,8 @@ from peaker.domain.runs.run import ExecutionRequest
 from peaker.usecases.run.validate_request import validate_request
 
 from peaker_contract.errors import InvalidRequest, UnknownCluster
+from sim.calm import calm_ports
 from tests.support.builders import orders
-from tests.support.fakes import fake_ports
 from tests.support.wrong_inputs import GOOD, WRONG_INPUTS
 
 
@@ -20,7 +20,7 @@ def validated(workflow: str, given: Any) -> Any:
     request = ExecutionRequest.model_validate(
         {"operation": workflow, "execution_name": "e", "started_at": "2026-11-21T12:00:00Z", "input": given}
     )
-    return validate_request(fake_ports(orders(), orders(name="payments-eu")), request)
+    return validate_request(calm_ports(orders(), orders(name="payments-eu")), request)
 
 
 def test_the_input_gets_its_defaults() -> None:

@@ -9,7 +9,7 @@ import pytest
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.runs.replay_speed import apply_speed, return_speed
 
-from tests.support.fakes import NOON
+from sim.workflows.virtual_time import START as NOON
 
 
 def step(name: str, began: float, ended: float | None, **numbers: Any) -> StepRow:

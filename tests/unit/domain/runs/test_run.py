@@ -11,7 +11,7 @@ from peaker.domain.host_results import parse_success
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import RUN_ID_LIMIT, client_token, run_id
 
-from tests.support.fakes import NOON
+from sim.workflows.virtual_time import START as NOON
 
 
 def test_a_run_id_says_what_where_and_when_and_is_the_same_for_a_retry() -> None:

@@ -13,8 +13,8 @@ from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.service.registration import LiveState, changes_since_proof
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import SOURCE, data_volumes_of, instance
-from tests.support.fakes import NOON
 
 NEW = "i-000000000000c0002"
 VOLUMES = {"vol-data-0002": "/dev/sdf", "vol-log-0002": "/dev/sdg"}

@@ -9,8 +9,8 @@ import pytest
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.service.registration import missing_proofs
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import orders
-from tests.support.fakes import NOON
 
 GOOD: dict[str, dict[str, Any]] = {
     "PrepareDonor": {"server_uuid": "donor"},

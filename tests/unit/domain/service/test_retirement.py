@@ -20,8 +20,8 @@ from peaker.domain.service.retirement import (
 )
 
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import SOURCE, fleet_with, instance, orders, replica
-from tests.support.fakes import NOON
 
 BASE, OLD, YOUNG = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 RUN = "scale-out-orders-1"

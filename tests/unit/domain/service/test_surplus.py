@@ -21,8 +21,8 @@ from peaker.domain.service.surplus import (
     removable_replicas,
 )
 
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import fleet_with, orders, replica
-from tests.support.fakes import NOON
 
 BASE = replica("i-00000000000000b01")
 LOW = LoadEvidence(Known(50.0), Known(1.0))

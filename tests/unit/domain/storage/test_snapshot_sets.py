@@ -15,7 +15,7 @@ from peaker.domain.storage.snapshot_sets import (
     surplus_sets,
 )
 
-from tests.support.fakes import NOON
+from sim.workflows.virtual_time import START as NOON
 
 GIB = 2**30
 USED = {"vol-data": 100.0 * GIB, "vol-log": 20.0 * GIB}

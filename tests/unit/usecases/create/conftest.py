@@ -7,14 +7,14 @@ from peaker.domain.runs.run import PlanStep
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A run that has its plan, one replica in zone a first, and its donor."""
-    ports = with_cluster(fake_ports(orders()))
+    ports = with_cluster(calm_ports(orders()))
     plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump()))
     choose_donor(ports, leased(ports, "ChooseDonor"))
     return ports

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from peaker.domain.document.plan import ScaleOutPlan, as_document
@@ -35,6 +35,8 @@ from peaker.usecases.warm.report_prewarm import report_prewarm
 
 from peaker_contract import errors
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.functions import Interference, Invocation
 from tests.support.builders import (
     BASE,
     RUN_ID,
@@ -45,37 +47,37 @@ from tests.support.builders import (
     orders,
     with_cluster,
 )
-from tests.support.fakes import FakePorts, fake_ports
 from tests.support.peak import answers
 
 ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return with_cluster(fake_ports(orders()))
+def ports() -> CalmPorts:
+    return with_cluster(calm_ports(orders()))
 
 
-def step(ports: FakePorts, name: str) -> StepInput:
+def step(ports: CalmPorts, name: str) -> StepInput:
     return leased(ports, name)
 
 
-def plan_step(ports: FakePorts, **more: Any) -> PlanStep:
+def plan_step(ports: CalmPorts, **more: Any) -> PlanStep:
     return PlanStep(**step(ports, "PlanScaleOut").model_dump(), **more)
 
 
-def planned(ports: FakePorts) -> None:
+def planned(ports: CalmPorts) -> None:
     """A run that has its plan and its donor."""
     plan_scale_out(ports, plan_step(ports))
     choose_donor(ports, step(ports, "ChooseDonor"))
 
 
-def snapshotted(ports: FakePorts) -> None:
+def snapshotted(ports: CalmPorts) -> None:
     """A run whose snapshots are complete and whose instance runs."""
     planned(ports)
     create_snapshots(ports, step(ports, "CreateSnapshots"))
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     launch_replica(ports, step(ports, "LaunchReplica"))
+    ports.clock.advance(seconds=15)
 
 
 def request(**given: Any) -> ExecutionRequest:
@@ -87,15 +89,15 @@ def request(**given: Any) -> ExecutionRequest:
     )
 
 
-def test_a_request_gets_its_identity_and_its_mode(ports: FakePorts) -> None:
+def test_a_request_gets_its_identity_and_its_mode(ports: CalmPorts) -> None:
     found = validate_request(ports, request(cluster="orders"))
     assert (found.cluster, found.mode, found.automatic) == ("orders", "act", False)
     assert found.run_id.startswith("scale-out-orders-20261121T120000-")
-    observing = with_cluster(fake_ports(orders(mode="observe")))
+    observing = with_cluster(calm_ports(orders(mode="observe")))
     assert validate_request(observing, request(cluster="orders")).mode == "plan"
 
 
-def test_the_plan_is_written_with_a_lease_and_only_then(ports: FakePorts) -> None:
+def test_the_plan_is_written_with_a_lease_and_only_then(ports: CalmPorts) -> None:
     unleased = PlanStep(run_id=RUN_ID, cluster="orders", operation="scale_out", step="PlanOnly")
     assert plan_scale_out(ports, unleased).plan["donor"] == BASE
     with pytest.raises(errors.LedgerInconsistent):
@@ -104,7 +106,7 @@ def test_the_plan_is_written_with_a_lease_and_only_then(ports: FakePorts) -> Non
     assert as_document(ports.ledger.run(RUN_ID).required(ScaleOutPlan, "CreateVolumes")) == found.plan
 
 
-def test_a_refused_plan_stops_the_run(ports: FakePorts) -> None:
+def test_a_refused_plan_stops_the_run(ports: CalmPorts) -> None:
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
     with pytest.raises(errors.ScaleOutRefused, match="no_donor"):
         plan_scale_out(ports, plan_step(ports))
@@ -112,7 +114,7 @@ def test_a_refused_plan_stops_the_run(ports: FakePorts) -> None:
 
 @pytest.mark.parametrize(("required", "refused"), [(1, True), (2, False), (None, False)])
 def test_an_alarm_without_a_shortage_has_nothing_to_build(
-    ports: FakePorts, required: float | None, refused: bool
+    ports: CalmPorts, required: float | None, refused: bool
 ) -> None:
     if required is not None:
         ports.readings.metrics["orders", "RequiredReplicas"] = required
@@ -131,7 +133,7 @@ def test_an_alarm_without_a_shortage_has_nothing_to_build(
      ("schedule", 1, False), ("schedule", 2, True), ("schedule", None, False)],
 )  # fmt: skip
 def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
-    ports: FakePorts, kind: Any, required: float | None, short: bool
+    ports: CalmPorts, kind: Any, required: float | None, short: bool
 ) -> None:
     if required is not None:
         ports.readings.metrics["orders", "RequiredReplicas"] = required
@@ -150,7 +152,7 @@ def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
     assert ports.lease.current("orders", ports.clock.now()) is None
 
 
-def test_donor_and_source_are_remembered(ports: FakePorts) -> None:
+def test_donor_and_source_are_remembered(ports: CalmPorts) -> None:
     planned(ports)
     run = ports.ledger.run(RUN_ID)
     donor = run.required(Donor, "CreateSnapshots")
@@ -159,7 +161,7 @@ def test_donor_and_source_are_remembered(ports: FakePorts) -> None:
     assert run.required(Source, "StartReplication").instance_id == SOURCE
 
 
-def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
+def test_the_package_goes_to_the_host_that_is_named(ports: CalmPorts) -> None:
     planned(ports)
     answers(ports, "install_host_package", installed=True)
     given = HostStep(**{**step(ports, "InstallOnDonor").model_dump(), "host": "donor"})
@@ -168,7 +170,7 @@ def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
     assert set(ports.commands.parameters[0]) == {"PackageUrl"}
 
 
-def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: FakePorts) -> None:
+def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: CalmPorts) -> None:
     """As the scheduled check heard it from the host; without one it is unknown, and says why."""
     plan_scale_out(ports, plan_step(ports))
     ports.readings.lags[BASE] = Known(0.4)
@@ -182,21 +184,16 @@ def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: FakePorts) -> None
 @pytest.mark.parametrize(
     "error", [errors.Throttled("too many"), errors.AwsUnavailable("down"), errors.AwsCallRejected("denied")]
 )
-def test_metrics_that_do_not_answer_keep_nobody_from_a_donor(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_metrics_that_do_not_answer_keep_nobody_from_a_donor(ports: CalmPorts, error: Exception) -> None:
     """PrepareDonor asks the host itself before the snapshot."""
 
-    def refused(*_: object) -> NoReturn:
-        raise error
-
     plan_scale_out(ports, plan_step(ports))
-    monkeypatch.setattr(ports.readings, "lag_seconds", refused)
+    ports.refuses("readings.lag_seconds", error)
     candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
     assert candidates[BASE] == f"healthy, lag unknown ({error})"
 
 
-def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: FakePorts) -> None:
+def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: CalmPorts) -> None:
     other = "i-000000000000b0002"
     ports.compute.add(instance(other))
     for volume in data_volumes_of(other):
@@ -207,7 +204,7 @@ def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: Fa
 
 
 @pytest.mark.parametrize("lag", [6, None])
-def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: float | None) -> None:
+def test_a_donor_that_lags_or_does_not_know_is_refused(ports: CalmPorts, lag: float | None) -> None:
     planned(ports)
     answers(
         ports,
@@ -222,7 +219,7 @@ def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: fl
         prepare_donor(ports, step(ports, "PrepareDonor"))
 
 
-def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: FakePorts) -> None:
+def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: CalmPorts) -> None:
     planned(ports)
     numbers = {"gtid_set": "a:1", "lag_seconds": 0, "server_uuid": "u"}
     answers(ports, "prepare_donor", **numbers, buffer_pool_pages=1, data_bytes=1)
@@ -230,23 +227,23 @@ def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: F
     assert ports.commands.parameters[-1]["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
 
 
-def test_a_donor_result_that_lacks_something_is_a_failure(ports: FakePorts) -> None:
+def test_a_donor_result_that_lacks_something_is_a_failure(ports: CalmPorts) -> None:
     planned(ports)
     answers(ports, "prepare_donor", gtid_set="a:1")
     with pytest.raises(errors.HostCommandFailed, match="result does not fit"):
         prepare_donor(ports, step(ports, "PrepareDonor"))
 
 
-def test_snapshots_are_made_once_however_often_it_is_asked(ports: FakePorts) -> None:
+def test_snapshots_are_made_once_however_often_it_is_asked(ports: CalmPorts) -> None:
     planned(ports)
     for _ in range(3):
         create_snapshots(ports, step(ports, "CreateSnapshots"))
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
     assert {one.tags[VOLUME_TAG] for one in ports.storage.snapshots.values()} == {"data", "log"}
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
 
 
-def test_a_set_of_which_one_member_shows_is_waited_for(ports: FakePorts) -> None:
+def test_a_set_of_which_one_member_shows_is_waited_for(ports: CalmPorts) -> None:
     """The answer was lost, and EC2 shows what was made one by one."""
     planned(ports)
     given = step(ports, "CreateSnapshots")
@@ -256,7 +253,9 @@ def test_a_set_of_which_one_member_shows_is_waited_for(ports: FakePorts) -> None
         ports.ledger.intend(
             holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details
         )
-    ports.storage.create_snapshots(BASE, [next(iter(volumes.values()))], {RUN_TAG: RUN_ID})
+    ports.storage.create_snapshots(
+        BASE, [next(iter(volumes.values()))], {RUN_TAG: RUN_ID, OWNER_TAG: "local"}
+    )
     with pytest.raises(errors.SnapshotsPending, match="does not show yet"):
         create_snapshots(ports, given)
     ports.clock.advance(minutes=6)
@@ -264,7 +263,7 @@ def test_a_set_of_which_one_member_shows_is_waited_for(ports: FakePorts) -> None
         create_snapshots(ports, given)
 
 
-def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: FakePorts) -> None:
+def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: CalmPorts) -> None:
     planned(ports)
     given = step(ports, "CreateSnapshots")
     for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
@@ -274,30 +273,28 @@ def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(port
         )
     with pytest.raises(errors.SnapshotsPending, match="answer was lost"):
         create_snapshots(ports, given)
-    assert ports.storage.snapshot_calls == 0
+    assert len(ports.done("storage.create_snapshots")) == 0
     ports.clock.advance(minutes=6)
     create_snapshots(ports, given)
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
 
 
-def test_snapshots_are_awaited_and_one_in_error_spoils_the_set(ports: FakePorts) -> None:
-    from dataclasses import replace
-
+def test_snapshots_are_awaited_and_one_in_error_spoils_the_set(ports: CalmPorts) -> None:
     planned(ports)
     create_snapshots(ports, step(ports, "CreateSnapshots"))
-    with pytest.raises(errors.SnapshotsPending, match="0 %"):
+    with pytest.raises(errors.SnapshotsPending, match="40 %"):
         await_snapshots(ports, step(ports, "AwaitSnapshots"))
-    ports.storage.complete()
-    assert await_snapshots(ports, step(ports, "AwaitSnapshots")).numbers["full_size_bytes"]["data"] == 2**30
+    ports.clock.advance(seconds=40)
+    assert await_snapshots(ports, step(ports, "AwaitSnapshots")).numbers["full_size_bytes"]["data"] == 2**31
     first = next(iter(ports.storage.snapshots))
-    ports.storage.snapshots[first] = replace(ports.storage.snapshots[first], state="error")
+    ports.storage.add_snapshot(replace(ports.storage.snapshots[first], state="error"))
     with pytest.raises(errors.SnapshotFailed):
         await_snapshots(ports, step(ports, "AwaitSnapshots"))
 
 
-def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: FakePorts) -> None:
+def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: CalmPorts) -> None:
     planned(ports)
-    ports.compute.full_subnets = {ZONE_A}
+    ports.world.account.full_zones = {"us-east-1a"}
     for _ in range(2):
         found = launch_replica(ports, step(ports, "LaunchReplica"))
     assert found.numbers["zone"] == "us-east-1b"
@@ -314,12 +311,13 @@ def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: F
     assert ports.ledger.replicas("orders")[made[0].instance_id].state is ReplicaState.BUILDING
 
 
-def test_the_instance_is_awaited_and_its_loss_is_seen(ports: FakePorts) -> None:
-    snapshotted(ports)
+def test_the_instance_is_awaited_and_its_loss_is_seen(ports: CalmPorts) -> None:
+    planned(ports)
+    launch_replica(ports, step(ports, "LaunchReplica"))
     instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
     with pytest.raises(errors.InstanceNotOnline):
         await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
-    ports.commands.online.add(instance_id)
+    ports.clock.advance(seconds=15)
     await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
     ports.compute.terminate(instance_id)
     with pytest.raises(errors.InstanceFailed):
@@ -327,10 +325,9 @@ def test_the_instance_is_awaited_and_its_loss_is_seen(ports: FakePorts) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.3.2299.0", "3.2.10000.0", "3.3.2746", ""])
-def test_an_instance_whose_image_has_an_old_agent_takes_no_command(ports: FakePorts, version: str) -> None:
+def test_an_instance_whose_image_has_an_old_agent_takes_no_command(ports: CalmPorts, version: str) -> None:
     snapshotted(ports)
     instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
-    ports.commands.online.add(instance_id)
     ports.commands.agent_version = version
     told = rf"the SSM agent of {instance_id} is {version or 'of unknown version'}; .* need 3\.3\.2746\.0 or newer"
     with pytest.raises(errors.AgentTooOld, match=told):
@@ -339,21 +336,21 @@ def test_an_instance_whose_image_has_an_old_agent_takes_no_command(ports: FakePo
     await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
 
 
-def test_volumes_are_made_once_in_the_instances_zone(ports: FakePorts) -> None:
+def test_volumes_are_made_once_in_the_instances_zone(ports: CalmPorts) -> None:
     snapshotted(ports)
     for _ in range(2):
         create_volumes(ports, step(ports, "CreateVolumes"))
     made = ports.storage.volumes_of_run(RUN_ID)
-    assert sorted(str(one.name) for one in made) == ["data", "log"]
+    assert sorted(str(one.name) for one in made) == ["data", "log", "root"]
     assert {one.zone for one in made} == {"us-east-1a"}
 
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
-def test_a_key_that_ebs_could_not_use_is_refused_before_anything_is_made(ports: FakePorts) -> None:
-    for volume_id, volume in ports.storage.volumes.items():
-        ports.storage.volumes[volume_id] = replace(volume, kms_key_id=KEY)
+def test_a_key_that_ebs_could_not_use_is_refused_before_anything_is_made(ports: CalmPorts) -> None:
+    for volume in ports.storage.volumes.values():
+        ports.storage.add(replace(volume, kms_key_id=KEY))
     ports.volume_keys.refused[KEY] = "it is not in kms_key_arns of orders"
     plan = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None}))
     assert [refusal["code"] for refusal in plan.plan["refusals"]] == ["key"]
@@ -361,7 +358,7 @@ def test_a_key_that_ebs_could_not_use_is_refused_before_anything_is_made(ports: 
 
 
 def test_a_key_of_the_image_that_ec2_could_not_use_is_refused_before_anything_is_made(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     ports.compute.image_is_under[orders().image_id] = [KEY]
     ports.volume_keys.refused[KEY] = "it is not in kms_key_arns of orders; add it there and deploy"
@@ -373,14 +370,14 @@ def test_a_key_of_the_image_that_ec2_could_not_use_is_refused_before_anything_is
     )
 
 
-def test_an_image_that_is_gone_is_refused_before_anything_is_made(ports: FakePorts) -> None:
+def test_an_image_that_is_gone_is_refused_before_anything_is_made(ports: CalmPorts) -> None:
     ports.compute.image_is_under.clear()
     ports.compute.images_gone.add(orders().image_id)
     planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
     assert [refusal["code"] for refusal in planned["refusals"]] == ["image"]
 
 
-def test_an_image_whose_keys_nobody_shows_is_no_refusal(ports: FakePorts) -> None:
+def test_an_image_whose_keys_nobody_shows_is_no_refusal(ports: CalmPorts) -> None:
     """Another account's image: what it is under shows when it starts, and the plan says so."""
     ports.compute.image_is_under[orders().image_id] = Unknown("its snapshots are another account's")
     planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
@@ -389,11 +386,13 @@ def test_an_image_whose_keys_nobody_shows_is_no_refusal(ports: FakePorts) -> Non
     assert note == f"the key of image_id {orders().image_id} is unknown: its snapshots are another account's"
 
 
-def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: FakePorts) -> None:
+def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: CalmPorts) -> None:
     """CreateVolume had answered; EBS could not use the key."""
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
-    ports.storage.volumes.clear()
+    for one in ports.storage.volumes_of_run(RUN_ID):
+        if one.name != "root":
+            ports.storage.delete_volume(one.volume_id)
     ports.clock.advance(minutes=4)
     with pytest.raises(errors.VolumesAttaching, match="does not show yet"):
         attach_volumes(ports, step(ports, "AttachVolumes"))
@@ -402,30 +401,42 @@ def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: FakePorts
         attach_volumes(ports, step(ports, "AttachVolumes"))
 
 
+@dataclass
+class RefusesRates(Interference):
+    """EBS makes no volume with an initialization rate."""
+
+    error: Exception
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        if call == "storage.create_volume" and invocation.given[0].initialization_rate_mib_per_s is not None:
+            raise self.error
+
+
 @pytest.mark.parametrize("refusal", [errors.CapacityUnavailable, errors.AwsCallRejected])
 def test_volumes_whose_rate_is_refused_hydrate_at_the_default_rate(refusal: type[errors.PeakerError]) -> None:
-    ports = with_cluster(fake_ports(orders(initialization_rate_mib_per_s=300)))
-    ports.storage.rate_refusal = refusal("ec2:CreateVolume: some code: the quota is used up")
+    ports = with_cluster(calm_ports(orders(initialization_rate_mib_per_s=300)))
     snapshotted(ports)
+    ports.meets(RefusesRates(refusal("ec2:CreateVolume: some code: the quota is used up")))
     found = create_volumes(ports, step(ports, "CreateVolumes"))
-    assert [spec.initialization_rate_mib_per_s for spec in ports.storage.specs] == [None, None]
+    assert [spec.initialization_rate_mib_per_s for spec in ports.done("storage.create_volume")] == [
+        None,
+        None,
+    ]
     assert len(found.numbers["notes"]) == 2
     # Later plans learn from this run how fast the default rate was.
     made = ports.ledger.run(RUN_ID).required(VolumeRates, "test")
     assert made.rates == {"data": None, "log": None}
 
 
-def test_volumes_are_attached_and_seen_attached(ports: FakePorts) -> None:
+def test_volumes_are_attached_and_seen_attached(ports: CalmPorts) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
-    for _ in range(2):
-        with pytest.raises(errors.VolumesAttaching):
-            attach_volumes(ports, step(ports, "AttachVolumes"))
-    ports.storage.finish_attaching()
+    with pytest.raises(errors.VolumesAttaching):
+        attach_volumes(ports, step(ports, "AttachVolumes"))
     assert set(attach_volumes(ports, step(ports, "AttachVolumes")).numbers["attached"]) == {"data", "log"}
 
 
-def test_the_host_is_told_its_volumes_by_id(ports: FakePorts) -> None:
+def test_the_host_is_told_its_volumes_by_id(ports: CalmPorts) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
     answers(ports, "assemble_storage", members=[], bytes=1)
@@ -436,7 +447,7 @@ def test_the_host_is_told_its_volumes_by_id(ports: FakePorts) -> None:
 
 
 def test_the_host_is_told_the_clusters_engine_and_health_port_before_anything_is_read(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
@@ -447,17 +458,17 @@ def test_the_host_is_told_the_clusters_engine_and_health_port_before_anything_is
 
 
 def test_an_image_whose_server_cannot_become_a_replica_ends_the_build_before_the_prewarm(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     snapshotted(ports)
     create_volumes(ports, step(ports, "CreateVolumes"))
     said = {"version": 1, "ok": False, "error": "ImageUnfit", "message": "systemd has none of the units"}
-    ports.commands.results["assemble_storage"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(said))
+    ports.commands.said["assemble_storage"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(said))
     with pytest.raises(errors.ImageUnfit, match="ImageUnfit: systemd has none of the units"):
         assemble_storage(ports, step(ports, "AssembleStorage"))
 
 
-def test_the_donors_facts_go_to_the_new_host_and_what_it_says_of_its_image_is_told(ports: FakePorts) -> None:
+def test_the_donors_facts_go_to_the_new_host_and_what_it_says_of_its_image_is_told(ports: CalmPorts) -> None:
     planned(ports)
     facts = {"server version": [8, 4, 6], "owner of the data": [27, 27], "SELinux": ""}
     numbers = {
@@ -480,7 +491,7 @@ def test_the_donors_facts_go_to_the_new_host_and_what_it_says_of_its_image_is_to
 
 @pytest.mark.parametrize("mapped", ["/dev/sdg", "/dev/xvdg", "xvdg"])
 def test_a_device_name_that_the_image_maps_is_refused_before_anything_is_made(
-    ports: FakePorts, mapped: str
+    ports: CalmPorts, mapped: str
 ) -> None:
     ports.compute.image_maps = ["/dev/xvda", mapped]
     planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
@@ -491,7 +502,7 @@ def test_a_device_name_that_the_image_maps_is_refused_before_anything_is_made(
 
 def test_a_prewarm_past_its_deadline_fails() -> None:
     limits = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
-    ports = with_cluster(fake_ports(orders(limits=limits)))
+    ports = with_cluster(calm_ports(orders(limits=limits)))
     snapshotted(ports)
     given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump(), until="serving", starts=1)
     now = ports.clock.now()
@@ -512,13 +523,13 @@ def test_the_pause_follows_the_remaining_time(eta: float | None, pause: int) -> 
     assert pause_seconds(eta) == pause
 
 
-def test_a_newcomer_is_awaited_in_the_warming_group(ports: FakePorts) -> None:
+def test_a_newcomer_is_awaited_in_the_warming_group(ports: CalmPorts) -> None:
     snapshotted(ports)
     instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
-    ports.endpoint.set_warming(instance_id, TargetState.INITIAL, "Elb.InitialHealthChecking")
+    ports.endpoint.set(instance_id, TargetState.INITIAL, "Elb.InitialHealthChecking", only="warming")
     with pytest.raises(errors.TargetNotHealthy, match=r"initial Elb\.InitialHealthChecking"):
         await_healthy(ports, step(ports, "AwaitHealthy"))
-    ports.endpoint.set_warming(instance_id, TargetState.HEALTHY)
+    ports.endpoint.set(instance_id, TargetState.HEALTHY, only="warming")
     await_healthy(ports, step(ports, "AwaitHealthy"))
     assert ports.ledger.replicas("orders")[instance_id].state is ReplicaState.BUILDING
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceRow, of_kind
+from peaker.domain.runs.ledger import Donor, ResourceKind
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
@@ -17,15 +15,16 @@ from peaker.usecases.run.held_lease import holder_of
 
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
+from sim.calm import CalmPorts
+from sim.workflows.interferences import Followed, Raises, Watches
 from tests.support.builders import RUN_ID, leased
-from tests.support.fakes import FakePorts
 
 
-def snapshot_names(ports: FakePorts) -> set[str | None]:
+def snapshot_names(ports: CalmPorts) -> set[str | None]:
     return {one.tags.get(VOLUME_TAG) for one in ports.storage.snapshots.values()}
 
 
-def intended_long_ago(ports: FakePorts) -> None:
+def intended_long_ago(ports: CalmPorts) -> None:
     """Snapshots of a backup had to complete first: the intent was written long before the call that EC2 took."""
     given = leased(ports, "CreateSnapshots")
     for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
@@ -38,101 +37,84 @@ def intended_long_ago(ports: FakePorts) -> None:
 
 @pytest.mark.parametrize("waited_for_others", [False, True])
 def test_a_snapshot_that_is_not_found_for_its_name_is_named_by_a_later_try(
-    ports: FakePorts, waited_for_others: bool
+    ports: CalmPorts, waited_for_others: bool
 ) -> None:
     """CreateSnapshots had answered; CreateTags said InvalidSnapshot.NotFound, and lists did not show it either."""
     if waited_for_others:
         intended_long_ago(ports)
-    ports.storage.not_found_yet = ports.storage.hidden = True
+    ports.chance.late = True
     for _ in range(2):
         with pytest.raises(errors.SnapshotsPending, match="does not find snap-"):
             create_snapshots(ports, leased(ports, "CreateSnapshots"))
-        ports.clock.advance(seconds=30)
-    ports.storage.not_found_yet = ports.storage.hidden = False
+        ports.chance.late = False
+        ports.clock.advance(seconds=2)
+    ports.clock.advance(seconds=6)
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
     assert snapshot_names(ports) == {"data", "log"}
 
 
-def test_of_two_calls_at_once_one_makes_the_set(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one had looked for rows and snapshots before the first had written or made any."""
-    create, given = ports.storage.create_snapshots, leased(ports, "CreateSnapshots")
+    given = leased(ports, "CreateSnapshots")
 
-    def overtaken(*asked: Any) -> list[Snapshot]:
-        monkeypatch.setattr(ports.storage, "create_snapshots", create)
+    def overtakes() -> None:
         monkeypatch.setattr(lost_answers, "LOST_ANSWER_GRACE", timedelta(0))
         with pytest.raises(errors.SnapshotsPending, match="another call makes the set"):
             create_snapshots(ports, given)
-        return create(*asked)
 
-    monkeypatch.setattr(ports.storage, "create_snapshots", overtaken)
+    ports.meets(Watches(at="storage.create_snapshots", hit=overtakes))
     create_snapshots(ports, given)
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
 
 
-def test_a_call_that_was_refused_is_made_again_without_a_wait(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_was_refused_is_made_again_without_a_wait(ports: CalmPorts) -> None:
     intended_long_ago(ports)
-    create = ports.storage.create_snapshots
-
-    def refused(*_: Any) -> list[Snapshot]:
-        monkeypatch.setattr(ports.storage, "create_snapshots", create)
-        raise errors.Throttled("ec2:CreateSnapshots: RequestLimitExceeded")
-
-    monkeypatch.setattr(ports.storage, "create_snapshots", refused)
+    ports.meets(Raises(at="storage.create_snapshots", error=errors.Throttled("RequestLimitExceeded")))
     with pytest.raises(errors.Throttled):
         create_snapshots(ports, leased(ports, "CreateSnapshots"))
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
 
 
-def test_a_set_that_is_recorded_in_part_is_not_made_again(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_that_is_recorded_in_part_is_not_made_again(ports: CalmPorts) -> None:
     """The function died between two rows of the ledger, and EC2 does not show the set yet."""
     intended_long_ago(ports)
-    made = ports.ledger.made
-
-    def dies(*given: object) -> ResourceRow:
-        if any(row.resource_id for row in of_kind(ports.ledger.resources(RUN_ID), ResourceKind.SNAPSHOT)):
-            raise errors.AwsUnavailable("no answer")
-        return made(*given)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ports.ledger, "made", dies)
-        with pytest.raises(errors.AwsUnavailable):
-            create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    ports.storage.hidden = True
+    died = errors.AwsUnavailable("no answer")
+    ports.meets(Followed(at="ledger.made", then=lambda: ports.refuses("ledger.made", died)))
+    ports.chance.late = True
+    with pytest.raises(errors.AwsUnavailable):
+        create_snapshots(ports, leased(ports, "CreateSnapshots"))
+    ports.answers_all()
     with pytest.raises(errors.SnapshotsPending, match="recorded a part of the set"):
         create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    ports.storage.hidden = False
+    ports.chance.late = False
+    ports.clock.advance(seconds=8)
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
     assert snapshot_names(ports) == {"data", "log"}
 
 
 def test_a_snapshot_that_is_deleted_before_it_has_its_name_is_not_waited_for_without_end(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    ports.storage.snapshots.popitem()
+    ports.storage.delete_snapshot(next(iter(ports.storage.snapshots)))
     ports.clock.advance(minutes=6)
     with pytest.raises(errors.SnapshotFailed, match="is not there any more"):
         create_snapshots(ports, leased(ports, "CreateSnapshots"))
 
 
-def test_a_volume_that_a_list_shows_and_attach_does_not_find_is_tried_again(ports: FakePorts) -> None:
+def test_a_volume_that_a_list_shows_and_attach_does_not_find_is_tried_again(ports: CalmPorts) -> None:
     """DescribeVolumes said available; AttachVolume said InvalidVolume.NotFound."""
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     launch_replica(ports, leased(ports, "LaunchReplica"))
     create_volumes(ports, leased(ports, "CreateVolumes"))
-    ports.storage.not_found_yet = True
+    ports.refuses("storage.attach", errors.ResourceNotFound("ec2:AttachVolume: InvalidVolume.NotFound"))
     with pytest.raises(errors.VolumesAttaching, match="does not show yet"):
         attach_volumes(ports, leased(ports, "AttachVolumes"))
-    ports.storage.not_found_yet = False
+    ports.answers_all()
     with pytest.raises(errors.VolumesAttaching, match="begins to attach"):
         attach_volumes(ports, leased(ports, "AttachVolumes"))
-    ports.storage.finish_attaching()
     attach_volumes(ports, leased(ports, "AttachVolumes"))

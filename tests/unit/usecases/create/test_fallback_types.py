@@ -15,33 +15,33 @@ from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
 from peaker_contract import errors
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import RUN_ID, instance, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 
 LIKE_R6I = InstancePromise(3600, 77.49, memory_mib=16_384, architectures=("x86_64",))
 SUBNETS = {"us-east-1a": "subnet-0a77000000000001a", "us-east-1b": "subnet-0a77000000000001b"}
 
 
-def world(*fallbacks: str, **changes: Any) -> FakePorts:
-    ports = fake_ports(orders(fallback_instance_types=list(fallbacks), **changes))
+def world(*fallbacks: str, **changes: Any) -> CalmPorts:
+    ports = calm_ports(orders(fallback_instance_types=list(fallbacks), **changes))
     ports.compute.promises |= dict.fromkeys(("r6i.large", "r7i.large", "r6i.xlarge"), LIKE_R6I)
     with_cluster(ports)
     return ports
 
 
-def planned(ports: FakePorts) -> ScaleOutPlan:
+def planned(ports: CalmPorts) -> ScaleOutPlan:
     plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump()))
     choose_donor(ports, leased(ports, "ChooseDonor"))
     return ports.ledger.run(RUN_ID).required(ScaleOutPlan, "test")
 
 
-def left_out(ports: FakePorts) -> dict[str, str | None]:
+def left_out(ports: CalmPorts) -> dict[str, str | None]:
     return {one.instance_type: one.why_not for one in planned(ports).types}
 
 
 def test_all_zones_are_asked_for_the_usual_type_before_any_for_the_next() -> None:
     ports = world("r7i.large", "r6i.xlarge")
-    ports.compute.full_types = {"r6i.large", "r7i.large"}
+    ports.world.account.full_types = {"r6i.large", "r7i.large"}
     assert planned(ports).launch_order == ("r6i.large", "r7i.large", "r6i.xlarge")
     launch_replica(ports, leased(ports, "LaunchReplica"))
     rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
@@ -59,7 +59,7 @@ def test_all_zones_are_asked_for_the_usual_type_before_any_for_the_next() -> Non
 def test_no_room_for_any_type_names_each_type_and_zone() -> None:
     ports = world("r7i.large")
     planned(ports)
-    ports.compute.full_types = {"r6i.large", "r7i.large"}
+    ports.world.account.full_types = {"r6i.large", "r7i.large"}
     with pytest.raises(
         errors.CapacityUnavailable, match=r"r6i.large or r7i.large: .*r7i.large in us-east-1b: "
     ):
@@ -69,7 +69,7 @@ def test_no_room_for_any_type_names_each_type_and_zone() -> None:
 def test_the_replica_is_priced_by_the_type_that_had_room() -> None:
     ports = world("r7i.large")
     plan = planned(ports)
-    ports.compute.full_types = {"r6i.large"}
+    ports.world.account.full_types = {"r6i.large"}
     launch_replica(ports, leased(ports, "LaunchReplica"))
     paid, usual = price_of_build(ports.ledger.run(RUN_ID)), plan.price
     assert paid is not None
@@ -98,7 +98,7 @@ def test_a_type_unlike_the_usual_one_is_left_out(other: InstancePromise, why: st
 
 def test_a_type_of_which_ec2_says_nothing_is_left_out() -> None:
     ports = world("r7i.large")
-    ports.compute.ebs_refused = errors.AwsCallRejected("UnauthorizedOperation")
+    ports.refuses("compute.ebs_promise", errors.AwsCallRejected("UnauthorizedOperation"))
     told = left_out(ports)["r7i.large"]
     assert told is not None
     assert "EC2 does not say what r6i.large carries" in told

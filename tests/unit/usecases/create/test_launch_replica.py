@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from peaker.domain.replicas.fleet import ReplicaState
-from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, StepInput, client_token
 from peaker.domain.service.leftovers import attempt_of
@@ -19,72 +19,65 @@ from peaker.usecases.run.tear_down import TearDown, tear_down
 
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.interferences import LosesAnswer, Raises
 from tests.support.builders import RUN_ID, leased, orders, with_cluster
-from tests.support.fakes import FakeCompute, FakePorts, fake_ports
 
 ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
 
 
-@dataclass
-class Ec2(FakeCompute):
-    """EC2 that launches and does not answer (`lost`), and shows by tag only what it is told to show."""
+def launches_without_an_answer(ports: CalmPorts, *, shows: bool = True) -> None:
+    """The next launch is lost on the function; EC2 lists its instance only half a minute later unless it `shows`."""
+    ports.meets(LosesAnswer(at="compute.launch", error=TimeoutError("the function's time was over")))
+    ports.chance.late = not shows
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    ports.chance.late = False
 
-    lost: int = 0
-    shows: bool = True
-    asked: list[str] = field(default_factory=list)
 
-    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
-        self.asked.append(spec.subnet_id)
-        launched = super().launch(spec, client_token)
-        if self.lost:
-            self.lost -= 1
-            raise TimeoutError("the function's time was over")
-        return launched
+def zones_asked(ports: CalmPorts) -> list[str]:
+    return [spec.subnet_id for spec, _ in ports.asked("compute.launch")]
 
-    def instances_of_run(self, run_id: str) -> list[Instance]:
-        return super().instances_of_run(run_id) if self.shows else []
+
+def put_first(ports: CalmPorts, one: Instance) -> None:
+    """Lists show it before all others."""
+    there = dict(ports.world.account.instances)
+    ports.world.account.instances.clear()
+    ports.compute.add(one)
+    ports.world.account.instances.update(there)
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     return planned(orders())
 
 
-def planned(settings: ClusterSettings) -> FakePorts:
+def planned(settings: ClusterSettings) -> CalmPorts:
     """A run of this cluster that has its plan and its donor."""
-    plain = fake_ports(settings)
-    world = FakePorts(**{**vars(plain), "compute": Ec2(zones=plain.compute.zones)})
-    with_cluster(world)
+    world = with_cluster(calm_ports(settings))
     plan_scale_out(world, PlanStep(**leased(world, "PlanScaleOut").model_dump()))
     choose_donor(world, leased(world, "ChooseDonor"))
     return world
 
 
-def ec2(ports: FakePorts) -> Ec2:
-    assert isinstance(ports.compute, Ec2)
-    return ports.compute
-
-
-def launch(ports: FakePorts) -> StepInput:
+def launch(ports: CalmPorts) -> StepInput:
     given = leased(ports, "LaunchReplica")
     launch_replica(ports, given)
     return given
 
 
-def rows(ports: FakePorts) -> Sequence[ResourceRow]:
+def rows(ports: CalmPorts) -> Sequence[ResourceRow]:
     return of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
 
 
-def test_a_zone_that_refused_is_not_asked_again_while_the_next_one_has_not_answered(ports: FakePorts) -> None:
+def test_a_zone_that_refused_is_not_asked_again_while_the_next_one_has_not_answered(ports: CalmPorts) -> None:
     """Zone a refuses, zone b launches, the function ends without an answer; then zone a has capacity."""
-    ports.compute.full_subnets = {ZONE_A}
-    ec2(ports).lost, ec2(ports).shows = 1, False
-    with pytest.raises(TimeoutError):
-        launch(ports)
-    ports.compute.full_subnets = set()
+    ports.world.account.full_zones = {"us-east-1a"}
+    launches_without_an_answer(ports, shows=False)
+    ports.world.account.full_zones = set()
     launch(ports)
-    assert ec2(ports).asked == [ZONE_A, ZONE_B, ZONE_B]
-    ec2(ports).shows = True
+    assert zones_asked(ports) == [ZONE_A, ZONE_B, ZONE_B]
+    ports.clock.advance(seconds=30)
     [instance] = ports.compute.instances_of_run(RUN_ID)
     assert {row.name: (row.state, row.resource_id) for row in rows(ports)} == {
         "replica/us-east-1a": (ResourceState.UNDONE, None),
@@ -92,63 +85,59 @@ def test_a_zone_that_refused_is_not_asked_again_while_the_next_one_has_not_answe
     }
 
 
-def test_an_attempt_without_an_answer_goes_on_to_the_next_zone_once_its_own_refuses(ports: FakePorts) -> None:
-    ec2(ports).lost, ec2(ports).shows = 1, False
+def test_an_attempt_without_an_answer_goes_on_to_the_next_zone_once_its_own_refuses(ports: CalmPorts) -> None:
+    ports.meets(Raises(at="compute.launch", error=TimeoutError("EC2 did not hear it")))
     with pytest.raises(TimeoutError):
         launch(ports)
-    ports.compute.full_subnets = {ZONE_A}
+    ports.world.account.full_zones = {"us-east-1a"}
     launch(ports)
-    assert ec2(ports).asked == [ZONE_A, ZONE_A, ZONE_B]
+    assert zones_asked(ports) == [ZONE_A, ZONE_A, ZONE_B]
 
 
-def test_an_instance_that_shows_is_taken_over(ports: FakePorts) -> None:
-    ec2(ports).lost = 1
-    with pytest.raises(TimeoutError):
-        launch(ports)
+def test_an_instance_that_shows_is_taken_over(ports: CalmPorts) -> None:
+    launches_without_an_answer(ports)
     launch(ports)
-    assert ec2(ports).asked == [ZONE_A]
+    assert zones_asked(ports) == [ZONE_A]
     [row] = rows(ports)
     assert row.resource_id == ports.compute.instances_of_run(RUN_ID)[0].instance_id
 
 
-def test_zones_that_have_all_refused_are_not_asked_once_more(ports: FakePorts) -> None:
-    ports.compute.full_subnets = {ZONE_A, ZONE_B}
+def test_zones_that_have_all_refused_are_not_asked_once_more(ports: CalmPorts) -> None:
+    ports.world.account.full_zones = {"us-east-1a", "us-east-1b"}
     for said in (r"us-east-1a: .*us-east-1b: ", "us-east-1a, us-east-1b have refused before"):
         with pytest.raises(errors.CapacityUnavailable, match=said):
             launch(ports)
-    assert ec2(ports).asked == [ZONE_A, ZONE_B]
+    assert zones_asked(ports) == [ZONE_A, ZONE_B]
 
 
-def test_an_instance_with_copied_tags_is_no_attempt_of_the_run(ports: FakePorts) -> None:
+def test_an_instance_with_copied_tags_is_no_attempt_of_the_run(ports: CalmPorts) -> None:
     """Somebody launched more like the one that the run launched without an answer: its tags are the same."""
-    ec2(ports).lost = 1
-    with pytest.raises(TimeoutError):
-        launch(ports)
+    launches_without_an_answer(ports)
     [ours] = ports.compute.instances_of_run(RUN_ID)
     copied = replace(ours, instance_id="i-0fffffffffffffff1", client_token="of the console")
-    ports.compute.instances = {copied.instance_id: copied, **ports.compute.instances}
+    put_first(ports, copied)
     given = launch(ports)
     [row] = rows(ports)
     assert row.resource_id == ours.instance_id
     job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
     assert tear_down(job) == [ours.instance_id]
-    ports.compute.instances.pop(ours.instance_id)
+    ports.compute.forget(ours.instance_id)
     ports.clock.advance(minutes=10)
     with pytest.raises(errors.NotOwned, match="i-0fffffffffffffff1 is left alone"):
         tear_down(job)
-    assert ports.compute.terminated == [ours.instance_id]
+    assert ports.done("compute.terminate") == [ours.instance_id]
 
 
 def test_of_two_calls_that_both_launched_the_first_settled_instance_is_the_replica(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     """Zone a had room for the first call and none for the second, which went on to zone b while the first waited."""
-    ports.compute.full_subnets = {ZONE_A}
+    ports.world.account.full_zones = {"us-east-1a"}
     given = launch(ports)
     [second] = ports.compute.instances_of_run(RUN_ID)
     token = client_token(RUN_ID, "LaunchReplica", "us-east-1a")
     first = replace(second, instance_id="i-0fffffffffffffff1", zone="us-east-1a", client_token=token)
-    ports.compute.instances = {first.instance_id: first, **ports.compute.instances}
+    put_first(ports, first)
     summary = launch_replica(ports, given)
     found = [getattr(attempt_of(rows(ports), one), "name", None) for one in (first, second)]
     assert found == ["replica/us-east-1a", "replica/us-east-1b"]
@@ -156,7 +145,7 @@ def test_of_two_calls_that_both_launched_the_first_settled_instance_is_the_repli
     assert set(ports.ledger.replicas("orders")) == {second.instance_id}
 
 
-def test_a_call_that_comes_late_leaves_a_replica_in_service(ports: FakePorts) -> None:
+def test_a_call_that_comes_late_leaves_a_replica_in_service(ports: CalmPorts) -> None:
     given = launch(ports)
     [row] = ports.ledger.replicas("orders").values()
     ports.ledger.set_replica(holder_of(given), replace(row, state=ReplicaState.IN_SERVICE))
@@ -164,34 +153,33 @@ def test_a_call_that_comes_late_leaves_a_replica_in_service(ports: FakePorts) ->
     assert ports.ledger.replicas("orders")[row.instance_id].state is ReplicaState.IN_SERVICE
 
 
-def test_the_undo_finds_what_was_launched_without_an_answer(ports: FakePorts) -> None:
-    ports.compute.full_subnets = {ZONE_A}
-    ec2(ports).lost = 1
-    with pytest.raises(TimeoutError):
-        launch(ports)
+def test_the_undo_finds_what_was_launched_without_an_answer(ports: CalmPorts) -> None:
+    ports.world.account.full_zones = {"us-east-1a"}
+    launches_without_an_answer(ports)
     given = leased(ports, "UndoScaleOut")
     job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
     [left] = tear_down(job)
-    assert ports.compute.terminated == [left]
+    assert ports.done("compute.terminate") == [left]
 
 
 GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"
 
 
-def with_group() -> FakePorts:
+def with_group() -> CalmPorts:
     """A cluster whose settings named a group of capacity reservations when the run was planned."""
     return planned(orders(capacity_reservation_group_arn=GROUP))
 
 
-def states(ports: FakePorts) -> dict[str, str]:
+def states(ports: CalmPorts) -> dict[str, str]:
     return {row.name.removeprefix("replica/us-east-"): row.state.value for row in rows(ports)}
 
 
 def test_each_launch_names_the_group_of_capacity_reservations() -> None:
     ports = with_group()
-    ports.compute.full_subnets, ports.compute.group_room = {ZONE_A}, 1
+    ports.world.account.full_zones, ports.compute.group_room = {"us-east-1a"}, 1
     launch(ports)
-    assert (ports.compute.groups_named, ports.compute.group_room) == ([GROUP], 0)
+    [(spec, _)] = ports.asked("compute.launch")
+    assert (spec.capacity_reservation_group_arn, ports.compute.group_room) == (GROUP, 0)
     assert states(ports) == {"1a/group": "made"}
 
 
@@ -213,15 +201,13 @@ def test_a_launch_goes_on_without_a_group_that_ec2_refuses(refusal: errors.Peake
 
 def test_a_zone_is_left_only_after_it_refused_with_the_group_and_without() -> None:
     ports = with_group()
-    ports.compute.full_subnets = {ZONE_A}
+    ports.world.account.full_zones = {"us-east-1a"}
     launch(ports)
     assert states(ports) == {"1a/group": "undone", "1a": "undone", "1b/group": "made"}
 
 
 def test_a_launch_that_names_a_group_and_whose_answer_was_lost_launches_once() -> None:
     ports = with_group()
-    ec2(ports).lost, ec2(ports).shows = 1, False
-    with pytest.raises(TimeoutError):
-        launch(ports)
+    launches_without_an_answer(ports, shows=False)
     launch(ports)
-    assert len(ports.compute.instances) - len(with_group().compute.instances) == 1
+    assert len(ports.world.account.instances) - len(with_group().world.account.instances) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,41 +18,41 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 
-from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import Throttled
 from peaker_contract.metrics import Metric
 from peaker_contract.names import CLUSTER_TAG, DONOR_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
-from tests.support.builders import BASE, RUN_ID, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.functions import Killed
+from sim.workflows.interferences import DiesBefore, LosesAnswer
+from tests.support.builders import BASE, RUN_ID, SOURCE, leased, let_late_calls_end, orders, with_cluster
 
 NOT_YET = {"observation_days": 7.0}
 FIRST = "first-snapshots-orders-20261121"
 
 
-def world(observing: float | None = 1.0, **settings: Any) -> FakePorts:
+def world(observing: float | None = 1.0, **settings: Any) -> CalmPorts:
     """A cluster in its week of observation, with a source and one healthy base replica."""
-    ports = with_cluster(fake_ports(orders(**{**NOT_YET, **settings})))
-    ports.storage.now = ports.clock.now
+    ports = with_cluster(calm_ports(orders(**{**NOT_YET, **settings})))
     if observing is not None:
         ports.readings.metrics["orders", Metric.OBSERVING] = observing
     return ports
 
 
-def looked(ports: FakePorts) -> str:
-    ports.rows.let_late_calls_end("orders")  # the look before was an hour ago
+def looked(ports: CalmPorts) -> str:
+    let_late_calls_end(ports, "orders")  # the look before was an hour ago
     return maintain_snapshots(ports, "orders").text.removeprefix("orders: ")
 
 
-def looked_at_removed(ports: FakePorts) -> str:
-    ports.rows.let_late_calls_end("orders")
+def looked_at_removed(ports: CalmPorts) -> str:
+    let_late_calls_end(ports, "orders")
     return maintain_snapshots(ports, None).text
 
 
-def completed(ports: FakePorts) -> FakePorts:
+def completed(ports: CalmPorts) -> CalmPorts:
     """The set was begun, an hour later it is complete, and the next look keeps it."""
     looked(ports)
     ports.clock.advance(hours=1)
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     looked(ports)
     return ports
 
@@ -66,12 +67,12 @@ def test_the_week_of_observation_takes_one_set_and_keeps_it_for_the_first_run() 
         assert (one.tags[DONOR_TAG], one.tags[VOLUME_TAG] in {"data", "log"}) == (BASE, True)
     assert ports.ledger.snapshot_sets("orders") == []
     assert f"{FIRST}: snap" in looked(ports)
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     assert looked(ports) == f"{FIRST} stays for the first run's copy"
     [kept] = ports.ledger.snapshot_sets("orders")
-    assert (kept.run_id, kept.donor, kept.gib) == (FIRST, BASE, 2.0)
+    assert (kept.run_id, kept.donor, kept.gib) == (FIRST, BASE, 4.0)
     assert looked(ports) == "1 kept"
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
 
 
 def test_the_receipt_counts_and_prices_it() -> None:
@@ -80,8 +81,8 @@ def test_the_receipt_counts_and_prices_it() -> None:
     assert (receipt["operation"], receipt["outcome"]) == ("first_snapshots", "succeeded")
     assert [(one["kind"], one["state"]) for one in receipt["resources"]] == [("snapshot", "kept")] * 2
     assert receipt["kept_nothing_else"]
-    assert (receipt["cost"]["snapshots_gib"], receipt["cost"]["hourly"]) == (2.0, 0.0)
-    assert receipt["cost"]["snapshots_hourly"] == pytest.approx(2.0 * 0.05 / 730, abs=1e-4)
+    assert (receipt["cost"]["snapshots_gib"], receipt["cost"]["hourly"]) == (4.0, 0.0)
+    assert receipt["cost"]["snapshots_hourly"] == pytest.approx(4.0 * 0.05 / 730, abs=1e-4)
 
 
 def test_no_lease_is_left_and_no_run_is_kept_waiting() -> None:
@@ -89,25 +90,25 @@ def test_no_lease_is_left_and_no_run_is_kept_waiting() -> None:
     for _ in range(3):
         looked(ports)
         assert ports.lease.current("orders", ports.clock.now()) is None
-        ports.storage.complete()
+        ports.clock.advance(seconds=40)
 
 
-def busy(ports: FakePorts) -> None:
+def busy(ports: CalmPorts) -> None:
     leased(ports, "PlanScaleOut")
 
 
-def backed_up(ports: FakePorts) -> None:
+def backed_up(ports: CalmPorts) -> None:
     for volume in list(ports.storage.volumes.values()):
         name = f"snap-backup-{volume.volume_id}"
         at = ports.clock.now()
-        ports.storage.snapshots[name] = Snapshot(name, "completed", volume.volume_id, 100.0, started_at=at)
+        ports.storage.add_snapshot(Snapshot(name, "completed", volume.volume_id, 100.0, started_at=at))
 
 
-def without_source(ports: FakePorts) -> None:
-    ports.compute.instances = {BASE: ports.compute.instances[BASE]}
+def without_source(ports: CalmPorts) -> None:
+    ports.compute.forget(SOURCE)
 
 
-def unhealthy(ports: FakePorts) -> None:
+def unhealthy(ports: CalmPorts) -> None:
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
 
 
@@ -131,14 +132,14 @@ def test_nothing_is_taken(situation: str) -> None:
     if change is not None:
         change(ports)
     assert said in looked(ports)
-    assert ports.storage.snapshot_calls == 0
+    assert len(ports.done("storage.create_snapshots")) == 0
     assert not any(one.tags.get(OWNER_TAG) for one in ports.storage.snapshots.values())
 
 
 def test_what_the_budget_forbids_is_not_taken() -> None:
     ports = world(limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 0.0001})
     assert "above the budget, max_hourly_cost_usd 0.0001 (I12)" in looked(ports)
-    assert ports.storage.snapshot_calls == 0
+    assert len(ports.done("storage.create_snapshots")) == 0
 
 
 def test_a_price_that_is_unknown_forbids_it_only_under_a_budget() -> None:
@@ -149,56 +150,34 @@ def test_a_price_that_is_unknown_forbids_it_only_under_a_budget() -> None:
     assert EbsPrices().snapshot_gib_month is None
 
 
-def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again() -> None:
     ports = world()
-    create = ports.storage.create_snapshots
-
-    def lost(*given: Any) -> Any:
-        create(*given)
-        raise Throttled("ec2:CreateSnapshots: no answer")
-
-    monkeypatch.setattr(ports.storage, "create_snapshots", lost)
+    ports.meets(LosesAnswer(at="storage.create_snapshots", error=Throttled("ec2:CreateSnapshots: no answer")))
     assert "Throttled" in looked(ports)
     assert ports.lease.current("orders", ports.clock.now()) is None
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     assert looked(ports) == f"{FIRST} stays for the first run's copy"
-    assert ports.storage.snapshot_calls == 1
+    assert len(ports.done("storage.create_snapshots")) == 1
 
 
-class Died(BaseException):
-    """The function's process ended."""
-
-
-def dies(*_: Any, **__: Any) -> None:
-    raise Died
-
-
-def test_a_look_that_died_after_it_kept_the_set_is_finished_by_the_next_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_look_that_died_after_it_kept_the_set_is_finished_by_the_next_one() -> None:
     ports = world()
     looked(ports)
-    ports.storage.complete()
-    with monkeypatch.context() as death:
-        death.setattr(ports.ledger, "close_run", dies)
-        with pytest.raises(Died):
-            looked(ports)
+    ports.clock.advance(seconds=40)
+    ports.meets(DiesBefore(at="ledger.close_run"))
+    with pytest.raises(Killed):
+        looked(ports)
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [FIRST]
     assert looked(ports) == f"{FIRST} stays for the first run's copy"
     assert (ports.ledger.run(FIRST).outcome, ports.ledger.unfinished_runs("orders")) == ("succeeded", [])
     assert looked(ports) == "1 kept"
 
 
-def test_a_look_that_died_before_its_snapshots_is_closed_the_next_day(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_look_that_died_before_its_snapshots_is_closed_the_next_day() -> None:
     ports = world()
-    with monkeypatch.context() as death:
-        death.setattr(ports.storage, "create_snapshots", dies)
-        with pytest.raises(Died):
-            looked(ports)
+    ports.meets(DiesBefore(at="storage.create_snapshots"))
+    with pytest.raises(Killed):
+        looked(ports)
     ports.clock.advance(days=1)
     assert looked(ports) == f"no snapshot of {FIRST} is there"
     assert (ports.ledger.run(FIRST).outcome, ports.ledger.unfinished_runs("orders")) == ("rolled_back", [])
@@ -210,7 +189,7 @@ def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
     looked(ports)
     ports.clock.advance(minutes=15)
     first, _ = ports.storage.snapshots
-    ports.storage.snapshots[first] = replace(ports.storage.snapshots[first], state="error")
+    ports.storage.add_snapshot(replace(ports.storage.snapshots[first], state="error"))
     assert f"{first} ended in error" in looked(ports)
     assert ports.storage.snapshots == {}
     receipt = ports.ledger.receipt(FIRST) or {}
@@ -220,25 +199,26 @@ def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
     assert looked(ports).startswith("first-snapshots-orders-20261122 began")
 
 
-def test_a_set_that_is_gone_and_still_listed_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_is_gone_and_still_listed_is_not_made_again() -> None:
     ports = world()
     looked(ports)
     ports.clock.advance(minutes=15)
-    listed = ports.storage.snapshots_of_environment()
-    for snapshot_id, one in ports.storage.snapshots.items():
-        ports.storage.snapshots[snapshot_id] = replace(one, state="error")
+    for one in ports.storage.snapshots.values():
+        ports.storage.add_snapshot(replace(one, state="error"))
     looked(ports)
     assert ports.storage.snapshots == {}
-    monkeypatch.setattr(ports.storage, "snapshots_of_environment", lambda _: listed)
+    ports.clock.advance(seconds=2)
+    ports.chance.late = True
     assert looked(ports) == f"{FIRST}: rolled_back; EC2 still lists its snapshots"
-    assert (ports.storage.snapshots, ports.storage.snapshot_calls) == ({}, 1)
+    assert (ports.storage.snapshots, len(ports.done("storage.create_snapshots"))) == ({}, 1)
 
 
 def test_a_set_that_somebody_deleted_is_given_up() -> None:
     ports = world()
     looked(ports)
     ports.clock.advance(minutes=15)
-    ports.storage.snapshots.clear()
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.delete_snapshot(snapshot_id)
     assert "is not there any more" in looked(ports)
     assert (ports.ledger.receipt(FIRST) or {})["outcome"] == "rolled_back"
 
@@ -253,7 +233,7 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
     assert planned.plan["refusals"] == []
     choose_donor(ports, given)
     create_snapshots(ports, given)
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     record_receipt(
         ports,
         RecordStep(**{**given.model_dump(exclude={"of"}), "step": "RecordReceipt"}, outcome="succeeded"),
@@ -264,20 +244,13 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
 
 
-def test_a_look_at_one_cluster_asks_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_at_one_cluster_asks_nothing_of_another() -> None:
     """Billing's read endpoint never answers; the look at orders does not wait for it."""
     ports = world()
     ports.clusters.by_name["billing"] = orders(name="billing", **NOT_YET)
     ports.readings.metrics["billing", Metric.OBSERVING] = 1.0
-    health, asked = ports.endpoint.health, []
-
-    def heard(settings: ClusterSettings) -> Any:
-        asked.append(settings.name)
-        return health(settings)
-
-    monkeypatch.setattr(ports.endpoint, "health", heard)
     assert looked(ports).startswith(FIRST)
-    assert set(asked) == {"orders"}
+    assert {settings.name for (settings,) in ports.asked("endpoint.health")} == {"orders"}
 
 
 def test_a_refusal_is_told_and_the_next_look_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +274,7 @@ def test_a_cluster_that_is_not_deployed_any_more_leaves_nothing() -> None:
 def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:
     ports = world()
     looked(ports)
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     del ports.clusters.by_name["orders"]
     looked_at_removed(ports)
     assert ports.storage.snapshots == {}
@@ -322,7 +295,7 @@ def test_a_kept_snapshot_that_somebody_deletes_leaves_the_other_as_the_base_of_i
     gone = kept.snapshots["log"]
     assert looked(ports) == f"{gone} of {FIRST} are gone, or carry Peaker's tag no more"
     [left] = ports.ledger.snapshot_sets("orders")
-    assert (left.snapshots, left.gib) == ({"data": kept.snapshots["data"]}, 1.0)
+    assert (left.snapshots, left.gib) == ({"data": kept.snapshots["data"]}, 2.0)
     assert states_by_volume(ports) == {"data": ResourceState.KEPT, "log": ResourceState.UNDONE}
     assert looked(ports) == "1 kept"
 
@@ -330,7 +303,8 @@ def test_a_kept_snapshot_that_somebody_deletes_leaves_the_other_as_the_base_of_i
 def test_a_kept_set_that_somebody_deletes_is_kept_no_more() -> None:
     ports = completed(world())
     ports.clock.advance(hours=1)
-    ports.storage.snapshots.clear()
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.delete_snapshot(snapshot_id)
     looked(ports)
     assert ports.ledger.snapshot_sets("orders") == []
     assert set(states_by_volume(ports).values()) == {ResourceState.UNDONE}
@@ -339,16 +313,17 @@ def test_a_kept_set_that_somebody_deletes_is_kept_no_more() -> None:
 def test_a_set_that_was_just_kept_may_not_be_in_every_list_yet() -> None:
     ports = completed(world())
     ports.clock.advance(minutes=5)
-    ports.storage.hidden = True
+    for record in ports.world.account.snapshots.values():
+        record["shown"] = math.inf
     looked(ports)
     assert len(ports.ledger.snapshot_sets("orders")) == 1
 
 
-def states_by_volume(ports: FakePorts) -> dict[str, ResourceState]:
+def states_by_volume(ports: CalmPorts) -> dict[str, ResourceState]:
     return {row.name: row.state for row in of_kind(ports.ledger.resources(FIRST), ResourceKind.SNAPSHOT)}
 
 
-def planned_notes(ports: FakePorts) -> list[str]:
+def planned_notes(ports: CalmPorts) -> list[str]:
     given = leased(ports, "PlanScaleOut").model_dump()
     plan = plan_scale_out(ports, PlanStep(**{**given, "fencing_token": None})).plan
     return list(plan["notes"])

@@ -26,6 +26,8 @@ from peaker.usecases.run.kept_snapshots import keep_set
 
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import (
     BASE,
     RUN_ID,
@@ -36,7 +38,6 @@ from tests.support.builders import (
     replica,
     with_cluster,
 )
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import answers
 
 PLACE = "/var/lib/mysql"
@@ -101,7 +102,7 @@ def test_lvm_may_have_volumes_of_any_size() -> None:
     assert plan("lvm_linear", 2, [70, 200]).refusals == ()
 
 
-def stack(ports: FakePorts, **changes: Any) -> dict[str, Any]:
+def stack(ports: CalmPorts, **changes: Any) -> dict[str, Any]:
     """What the host says of the donor's data directory."""
     volumes = ports.ledger.run(RUN_ID).required(Donor, "PrepareDonor").volumes
     return {
@@ -118,7 +119,7 @@ def stack(ports: FakePorts, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A run with its donor, of a cluster whose data directory is striped over the volumes that `local` has."""
     settings = orders(
         volumes=[
@@ -128,13 +129,13 @@ def ports() -> FakePorts:
             )
         ]
     )
-    made = with_cluster(fake_ports(settings))
+    made = with_cluster(calm_ports(settings))
     plan_step(made, PlanStep(**leased(made, "PlanScaleOut").model_dump()))
     choose_donor(made, leased(made, "ChooseDonor"))
     return made
 
 
-def prepare(ports: FakePorts, *layout: dict[str, Any]) -> None:
+def prepare(ports: CalmPorts, *layout: dict[str, Any]) -> None:
     said = {
         "gtid_set": "a:1-9",
         "lag_seconds": 0,
@@ -156,11 +157,11 @@ def prepare(ports: FakePorts, *layout: dict[str, Any]) -> None:
     ],
 )
 def test_a_donor_of_another_layout_is_refused_before_the_snapshots(
-    ports: FakePorts, changes: dict[str, Any], said: str
+    ports: CalmPorts, changes: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(errors.LayoutRefused, match=f"{BASE}: {said}"):
         prepare(ports, stack(ports, **changes))
-    assert ports.storage.snapshot_calls == 0
+    assert len(ports.done("storage.create_snapshots")) == 0
 
 
 def test_a_host_that_cannot_tell_which_volume_a_disk_is_may_say_nothing_of_single_ones() -> None:
@@ -169,24 +170,25 @@ def test_a_host_that_cannot_tell_which_volume_a_disk_is_may_say_nothing_of_singl
     assert why_not_as_planned([], volumes, {}) == []
 
 
-def test_a_volume_that_the_filesystem_grew_by_is_named(ports: FakePorts) -> None:
+def test_a_volume_that_the_filesystem_grew_by_is_named(ports: CalmPorts) -> None:
     grown = [*stack(ports)["volumes"], {"volume_id": "vol-0added", "size_bytes": 1, "label": "y"}]
     with pytest.raises(errors.LayoutRefused, match="also lies on vol-0added, which the settings do not name"):
         prepare(ports, stack(ports, volumes=grown))
 
 
-def test_a_set_is_refused_where_the_host_says_no_layout(ports: FakePorts) -> None:
+def test_a_set_is_refused_where_the_host_says_no_layout(ports: CalmPorts) -> None:
     with pytest.raises(errors.LayoutRefused, match="of one release"):
         prepare(ports)
 
 
-def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: FakePorts) -> None:
+def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: CalmPorts) -> None:
     prepare(ports, stack(ports))
     assert ports.commands.parameters[-1]["MountPoints"] == PLACE, "one filesystem, asked once"
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    assert ports.storage.snapshot_calls == 1, "one call for the set"
-    ports.storage.complete()
+    assert len(ports.done("storage.create_snapshots")) == 1, "one call for the set"
+    ports.clock.advance(seconds=40)
     launch_replica(ports, leased(ports, "LaunchReplica"))
+    ports.clock.advance(seconds=15)
     create_volumes(ports, leased(ports, "CreateVolumes"))
     with pytest.raises(errors.VolumesAttaching):
         attach_volumes(ports, leased(ports, "AttachVolumes"))
@@ -206,15 +208,16 @@ def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: FakePorts) -> 
     assert manifest.stacks_document() == [stack(ports)]
 
 
-def test_every_member_of_a_batch_has_the_manifest_of_its_one_set(ports: FakePorts) -> None:
+def test_every_member_of_a_batch_has_the_manifest_of_its_one_set(ports: CalmPorts) -> None:
     prepare(ports, stack(ports))
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     first, run = leased(ports, "LaunchReplica"), ports.ledger.run(RUN_ID)
     second = first.model_copy(update={"run_id": f"{RUN_ID}-2", "batch": RUN_ID})
     own = {name: part for name, part in run.parts.items() if name == ScaleOutPlan.ledger_name}
     ports.ledger.open_run(holder_of(second), replace(run, run_id=second.run_id, parts=own))
     launch_replica(ports, second)
+    ports.clock.advance(seconds=15)
     create_volumes(ports, second.model_copy(update={"step": "CreateVolumes"}))
     with pytest.raises(errors.VolumesAttaching):
         attach_volumes(ports, second.model_copy(update={"step": "AttachVolumes"}))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.replicas.inventory import InstanceSpec, TargetState
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import Donor
 from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.ports.bundle import Ports
@@ -30,8 +30,8 @@ from peaker.usecases.warm.verify_storage import verify_storage
 
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 from tests.support.peak import answers
 from tests.unit.usecases.create.test_building import plan_step
 
@@ -56,52 +56,53 @@ PREPARED = {"gtid_set": "", "server_uuid": "donor", "data_bytes": 1, "buffer_poo
 Step = Callable[[Ports, StepInput], Any]
 
 
-def deploy(ports: FakePorts, **changes: Any) -> None:
+def deploy(ports: CalmPorts, **changes: Any) -> None:
     """The cluster's settings from now on."""
     today = ports.clusters.settings("orders").model_dump(mode="json")
     ports.clusters.by_name["orders"] = ClusterSettings.model_validate({**today, **changes})
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A run that has its plan; its settings are changed right after."""
-    ports = with_cluster(fake_ports(orders(gates=GATES)))
+    ports = with_cluster(calm_ports(orders(gates=GATES)))
     plan_scale_out(ports, plan_step(ports))
     deploy(ports, **DEPLOYED)
     return ports
 
 
-def run(ports: FakePorts, step: Step, name: str) -> Any:
+def run(ports: CalmPorts, step: Step, name: str) -> Any:
     return step(ports, leased(ports, name))
 
 
-def reported(ports: FakePorts) -> PrewarmProgress:
+def reported(ports: CalmPorts) -> PrewarmProgress:
     return report_prewarm(
         ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until="serving", starts=1)
     )
 
 
-def launched(ports: FakePorts) -> FakePorts:
+def launched(ports: CalmPorts) -> CalmPorts:
     run(ports, choose_donor, "ChooseDonor")
     run(ports, create_snapshots, "CreateSnapshots")
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
     run(ports, launch_replica, "LaunchReplica")
+    ports.clock.advance(seconds=15)
     return ports
 
 
-def with_volumes(ports: FakePorts) -> FakePorts:
+def with_volumes(ports: CalmPorts) -> CalmPorts:
     run(launched(ports), create_volumes, "CreateVolumes")
-    for name, volume in ports.storage.volumes.items():
+    for volume in ports.storage.volumes.values():
         if volume.state == "creating":
-            ports.storage.volumes[name] = replace(volume, state="available")
+            ports.storage.add(replace(volume, state="available"))
     return ports
 
 
-def sent(ports: FakePorts) -> dict[str, str]:
+def sent(ports: CalmPorts) -> dict[str, str]:
     return ports.commands.parameters[-1]
 
 
-def test_the_donor_is_chosen_by_the_planned_volumes(ports: FakePorts) -> None:
+def test_the_donor_is_chosen_by_the_planned_volumes(ports: CalmPorts) -> None:
     run(ports, choose_donor, "ChooseDonor")
     donor = ports.ledger.run(RUN_ID).required(Donor, "")
     assert (donor.instance_id, set(donor.volumes)) == (BASE, {"data", "log"})
@@ -110,29 +111,29 @@ def test_the_donor_is_chosen_by_the_planned_volumes(ports: FakePorts) -> None:
 class TestAnotherDonor:
     OTHER = "i-000000000000b0002"
 
-    def beside(self, ports: FakePorts, size_gib: int) -> None:
+    def beside(self, ports: CalmPorts, size_gib: int) -> None:
         """Another base replica serves, with volumes of that size; the planned donor may be gone."""
         ports.compute.add(instance(self.OTHER))
         for volume in data_volumes_of(self.OTHER, size_gib=size_gib):
             ports.storage.add(volume)
         ports.endpoint.set(self.OTHER, TargetState.HEALTHY)
 
-    def chosen(self, ports: FakePorts) -> str:
+    def chosen(self, ports: CalmPorts) -> str:
         run(ports, choose_donor, "ChooseDonor")
         return ports.ledger.run(RUN_ID).required(Donor, "").instance_id
 
-    def test_the_planned_one_is_taken_though_another_one_lags_less(self, ports: FakePorts) -> None:
+    def test_the_planned_one_is_taken_though_another_one_lags_less(self, ports: CalmPorts) -> None:
         self.beside(ports, 4)
         assert self.chosen(ports) == BASE
 
     def test_one_whose_volumes_fit_takes_the_place_of_a_planned_one_that_fell_ill(
-        self, ports: FakePorts
+        self, ports: CalmPorts
     ) -> None:
         self.beside(ports, 4)
         ports.endpoint.set(BASE, TargetState.UNHEALTHY)
         assert self.chosen(ports) == self.OTHER
 
-    def test_one_whose_volumes_are_larger_than_planned_does_not(self, ports: FakePorts) -> None:
+    def test_one_whose_volumes_are_larger_than_planned_does_not(self, ports: CalmPorts) -> None:
         """EC2 makes no volume that is smaller than its snapshot, and the plan's price is for the planned size."""
         self.beside(ports, 8)
         ports.endpoint.set(BASE, TargetState.UNHEALTHY)
@@ -140,7 +141,7 @@ class TestAnotherDonor:
             self.chosen(ports)
 
 
-def test_the_donors_planned_mounts_are_frozen(ports: FakePorts) -> None:
+def test_the_donors_planned_mounts_are_frozen(ports: CalmPorts) -> None:
     run(ports, choose_donor, "ChooseDonor")
     answers(ports, "prepare_donor", **PREPARED, lag_seconds=0)
     run(ports, prepare_donor, "PrepareDonor")
@@ -148,39 +149,35 @@ def test_the_donors_planned_mounts_are_frozen(ports: FakePorts) -> None:
 
 
 def test_the_planned_instance_is_launched_where_it_was_planned(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ports: CalmPorts,
 ) -> None:
-    specs: list[InstanceSpec] = []
-    launch = ports.compute.launch
-    monkeypatch.setattr(
-        ports.compute, "launch", lambda spec, token: (specs.append(spec), launch(spec, token))[1]
-    )
     launched(ports)
-    planned, (spec,) = orders(), specs
+    planned, [(spec, _)] = orders(), ports.asked("compute.launch")
     assert (spec.instance_type, spec.image_id) == (planned.instance_type, planned.image_id)
     assert spec.subnet_id == planned.subnets["us-east-1a"]
     assert spec.security_group_ids == planned.security_group_ids
     assert spec.instance_profile == planned.instance_profile
 
 
-def test_the_planned_volumes_are_made(ports: FakePorts) -> None:
+def test_the_planned_volumes_are_made(ports: CalmPorts) -> None:
     with_volumes(ports)
     made = ports.storage.volumes_of_run(RUN_ID)
-    assert {one.name for one in made} == {"data", "log"}
-    assert {(one.volume_type, one.size_gib) for one in made} == {("gp3", 4)}
+    assert {(one.name, one.volume_type, one.size_gib) for one in made} == {
+        ("data", "gp3", 4), ("log", "gp3", 4), ("root", "gp3", 16),
+    }  # fmt: skip
 
 
-def test_they_are_attached_at_the_planned_devices(ports: FakePorts) -> None:
+def test_they_are_attached_at_the_planned_devices(ports: CalmPorts) -> None:
     with_volumes(ports)
     with pytest.raises(errors.VolumesAttaching):
         run(ports, attach_volumes, "AttachVolumes")
-    ports.storage.finish_attaching()
     attached = run(ports, attach_volumes, "AttachVolumes").numbers["attached"]
     assert set(attached) == {"data", "log"}
-    assert {one.device for one in ports.storage.volumes_of_run(RUN_ID)} == {"/dev/sdf", "/dev/sdg"}
+    devices = {one.name: one.device for one in ports.storage.volumes_of_run(RUN_ID)}
+    assert devices == {"data": "/dev/sdf", "log": "/dev/sdg", "root": "/dev/sda1"}
 
 
-def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: FakePorts) -> None:
+def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: CalmPorts) -> None:
     with_volumes(ports)
     answers(ports, "assemble_storage")
     run(ports, assemble_storage, "AssembleStorage")
@@ -191,49 +188,47 @@ def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: Fake
     ]
 
 
-def test_the_planned_blocks_are_warmed_at_the_planned_rate(ports: FakePorts) -> None:
+def test_the_planned_blocks_are_warmed_at_the_planned_rate(ports: CalmPorts) -> None:
     answers(launched(ports), "start_prewarm", pid=1)
     run(ports, start_prewarm, "StartPrewarm")
     assert sent(ports)["BackgroundRateMibPerS"] == "0"
 
 
-def test_a_warm_hot_set_is_not_enough_where_all_was_planned(ports: FakePorts) -> None:
+def test_a_warm_hot_set_is_not_enough_where_all_was_planned(ports: CalmPorts) -> None:
     answers(launched(ports), "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
     assert reported(ports).state == "running"
 
 
-def test_the_proof_is_of_what_was_planned(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    promise = ports.compute.ebs_promise
-    monkeypatch.setattr(ports.compute, "ebs_promise", lambda kind: (asked.append(kind), promise(kind))[1])
+def test_the_proof_is_of_what_was_planned(ports: CalmPorts) -> None:
     load = {"seconds": 5, "iostat": {"device": "nvme1n1", "r/s": 1790.0, "rkB/s": 28640.0, "r_await": 4.4,
                                      "rareq-sz": 16.0, "aqu-sz": 8.0, "util": 99.0}}  # fmt: skip
     volumes = [{"name": name, "load": load} for name in ("data", "log")]
     deploy(ports, gates={**GATES, "knee_seconds": 900})
     answers(launched(ports), "verify_storage", verdict="warm", volumes=volumes)
+    asked = len(ports.asked("compute.ebs_promise"))
     numbers = run(ports, verify_storage, "VerifyStorage").numbers
     assert (sent(ports)["Scope"], sent(ports)["KneeSeconds"]) == ("used", "120")
     assert {one["iops_promised"] for one in numbers["limits"]} == {3000}
-    assert asked == ["r6i.large"]
+    assert ports.asked("compute.ebs_promise")[asked:] == [("r6i.large",)]
     assert numbers["against_plan"]
 
 
 class TestWhatProtectsIsTodays:
-    def test_a_tightened_lag_gate_stops_the_donor(self, ports: FakePorts) -> None:
+    def test_a_tightened_lag_gate_stops_the_donor(self, ports: CalmPorts) -> None:
         run(ports, choose_donor, "ChooseDonor")
         deploy(ports, gates={**GATES, "lag_seconds": 1})
         answers(ports, "prepare_donor", **PREPARED, lag_seconds=2)
         with pytest.raises(errors.DonorLagging, match="gate 1 s"):
             run(ports, prepare_donor, "PrepareDonor")
 
-    def test_the_proof_is_held_against_todays_gate(self, ports: FakePorts) -> None:
+    def test_the_proof_is_held_against_todays_gate(self, ports: CalmPorts) -> None:
         deploy(ports, gates={**GATES, "storage_await_ratio": 1.25})
         answers(launched(ports), "verify_storage", verdict="warm", volumes=[])
         run(ports, verify_storage, "VerifyStorage")
         assert sent(ports)["AwaitRatioLimit"] == "1.25"
 
     @pytest.mark.parametrize(("minutes", "fails"), [(15, True), (60, False)])
-    def test_the_deadline_is_todays(self, ports: FakePorts, minutes: int, fails: bool) -> None:
+    def test_the_deadline_is_todays(self, ports: CalmPorts, minutes: int, fails: bool) -> None:
         given, now = leased(launched(ports), "StartPrewarm"), ports.clock.now()
         ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
         limits = orders().limits.model_dump()

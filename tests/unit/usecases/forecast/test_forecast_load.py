@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from peaker.domain.issued import LoadPoints
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
@@ -24,9 +24,10 @@ from peaker_contract.errors import AwsUnavailable, UnknownCluster
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.names import LOAD_TAG, OWNER_TAG
+from sim import others
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
-from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.domain.forecasting.loads import daily
 
 PEAK = "i-000000000000f0001"
@@ -62,10 +63,10 @@ class Published:
 
 @dataclass
 class World:
-    common: FakePorts
+    common: CalmPorts
     history: ScriptedHistory
     published: Published = field(default_factory=Published)
-    remembered: FakeForecastRecords = field(default_factory=FakeForecastRecords)
+    remembered: others.ForecastRecords = field(default_factory=others.ForecastRecords)
 
     def check(self) -> ForecastReport:
         ports = ForecastPorts(self.common, self.history, self.published, self.remembered)
@@ -94,7 +95,7 @@ class World:
 def world(scale: float = 1.0, **changes: Any) -> World:
     """28 days that end at noon; with scale 1 the load is about 100 to 170 in the next hours."""
     values = scale * daily(28.5, 1800)[: 28 * 48 + 24]
-    return World(with_cluster(fake_ports(orders(**changes))), ScriptedHistory(values))
+    return World(with_cluster(calm_ports(orders(**changes))), ScriptedHistory(values))
 
 
 def test_a_load_that_one_replica_serves_is_a_hold() -> None:
@@ -241,13 +242,10 @@ def test_a_metric_with_one_point_a_day_still_has_its_floor_and_is_not_forecast()
     assert here.check().standing == "reactive_only"
 
 
-def test_an_endpoint_that_does_not_answer_means_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_does_not_answer_means_hold() -> None:
     here = world(1.0)
-
-    def unavailable(settings: ClusterSettings) -> dict[str, TargetHealth]:
-        raise AwsUnavailable("elasticloadbalancing:DescribeTargetHealth: no answer")
-
-    monkeypatch.setattr(here.common.endpoint, "health", unavailable)
+    refusal = AwsUnavailable("elasticloadbalancing:DescribeTargetHealth: no answer")
+    here.common.refuses("endpoint.health", refusal)
     report = here.check()
     assert (report.serving, report.outcome, report.shortage) == (None, "alarm", 0)
 
@@ -288,7 +286,7 @@ def test_a_load_metric_that_is_a_utilisation_is_said_and_alarmed() -> None:
     """The settings refuse such a name; a utilisation under another one comes to the forecast."""
     here = world(0.3)
     metric = orders().load_metric.model_copy(update={"name": "CPUUtilization"})
-    here.common = with_cluster(fake_ports(orders().model_copy(update={"load_metric": metric})))
+    here.common = with_cluster(calm_ports(orders().model_copy(update={"load_metric": metric})))
     report = here.check()
     assert report.standing == "degraded"
     assert here.published.values["ForecastDegraded"] == 1
@@ -425,7 +423,7 @@ class TestClientsThatKeepTheirConnections:
 
     def here(self, **settings: Any) -> World:
         flat = ScriptedHistory(np.full(28 * 48, 300.0))
-        here = World(with_cluster(fake_ports(orders(max_replicas=8, **settings))), flat)
+        here = World(with_cluster(calm_ports(orders(max_replicas=8, **settings))), flat)
         second = "i-000000000000b0002"
         here.common.compute.add(instance(second))
         here.common.endpoint.set(second, TargetState.HEALTHY)
@@ -485,7 +483,7 @@ class TestClientsThatKeepTheirConnections:
         here = self.here()
         ramping = "i-000000000000f0003"
         here.common.compute.add(instance(ramping, tags={LOAD_TAG: "peak", OWNER_TAG: "local"}))
-        here.common.endpoint.set_warming(ramping, TargetState.HEALTHY)
+        here.common.endpoint.set(ramping, TargetState.HEALTHY, only="warming")
         here.common.readings.reads[ramping] = [3.0] * 15
         assert ramping not in self.look(here).read_shares
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,21 +20,24 @@ from peaker.usecases.join.check_replicas import LOOKS, THROTTLED_LOOKS, check_re
 
 from peaker_contract.errors import AwsUnavailable, Retryable, Throttled
 from peaker_contract.metrics import Metric
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.interferences import Raises
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import RUN_ID, instance, orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import STILL_RUNNING
 
 FIRST, SECOND, PARKED = (f"i-0000000000000f000{number}" for number in (1, 2, 3))
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """Two registered replicas, a parked one, and one that is being drained."""
-    made = fake_ports(orders())
+    made = calm_ports(orders())
     for number, name in enumerate((FIRST, SECOND, PARKED), 1):
         made.compute.add(replace(instance(name), private_ip=f"10.77.3.{number}"))
-    made.compute.instances[PARKED] = replace(made.compute.instances[PARKED], state="stopped")
-    made.endpoint.targets.clear()
-    made.endpoint.warming.clear()
+    made.compute.add(replace(made.compute.instance(PARKED), state="stopped"))
+    made.endpoint.health(orders()).clear()
+    made.endpoint.warming_health(orders()).clear()
     for name in (FIRST, SECOND, PARKED):
         made.endpoint.set(name, TargetState.HEALTHY)
     return made
@@ -51,8 +53,8 @@ def never(_seconds: float) -> None:
     raise AssertionError("all answers are there, nothing is waited for")
 
 
-def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -> None:
-    ports.commands.results["report_health"] = answers()
+def test_each_running_registered_replica_hears_of_the_others(ports: CalmPorts) -> None:
+    ports.commands.said["report_health"] = answers()
     figures = check_replicas(ports, "orders", never)
     assert (figures.registered, figures.serving, figures.unreported) == (2, 2, 0)
     told = dict(zip((host for _, host, _ in ports.commands.sent), ports.commands.parameters, strict=True))
@@ -66,75 +68,70 @@ def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -
     }
 
 
-@pytest.mark.parametrize("group", ["targets", "warming"])
-def test_a_replica_of_one_group_alone_is_asked_too(ports: FakePorts, group: str) -> None:
-    getattr(ports.endpoint, group).pop(SECOND)
-    ports.commands.results["report_health"] = answers()
+@pytest.mark.parametrize("group", ["serving", "warming"])
+def test_a_replica_of_one_group_alone_is_asked_too(ports: CalmPorts, group: str) -> None:
+    ports.endpoint.forget(SECOND, only=group)
+    ports.commands.said["report_health"] = answers()
     assert check_replicas(ports, "orders", never).registered == 2
 
 
 class TestAReplicaThatDrains:
     """It is no capacity and no peer; the clients that stayed with it are load all the same."""
 
-    def drains_by_the_ledger(self, ports: FakePorts) -> None:
+    def drains_by_the_ledger(self, ports: CalmPorts) -> None:
         """As after DeregisterReplica, when the load balancer has forgotten the target."""
-        for group in (ports.endpoint.targets, ports.endpoint.warming):
-            group.pop(SECOND)
+        ports.endpoint.forget(SECOND)
         holder = ports.lease.acquire("orders", RUN_ID, "scale_in", NOON, NOON + timedelta(hours=1))
         row = ReplicaRow("orders", SECOND, RUN_ID, ReplicaState.DRAINING, NOON)
         ports.ledger.set_replica(holder, row)
 
-    def test_it_is_no_peer_and_nothing_is_published_of_it(self, ports: FakePorts) -> None:
+    def test_it_is_no_peer_and_nothing_is_published_of_it(self, ports: CalmPorts) -> None:
         ports.endpoint.set(SECOND, TargetState.DRAINING)
-        ports.commands.results["report_health"] = answers()
+        ports.commands.said["report_health"] = answers()
         figures = check_replicas(ports, "orders", never)
         assert (figures.registered, figures.serving) == (1, 1)
         assert json.loads(ports.commands.parameters[0]["Health"])["peers"] == []
         assert set(figures.replica_values()) == {FIRST}
 
     @pytest.mark.parametrize("by", ["endpoint", "ledger"])
-    def test_its_reads_are_in_the_sum(self, ports: FakePorts, by: str) -> None:
+    def test_its_reads_are_in_the_sum(self, ports: CalmPorts, by: str) -> None:
         if by == "ledger":
             self.drains_by_the_ledger(ports)
         else:
             ports.endpoint.set(SECOND, TargetState.DRAINING)
-        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        ports.commands.said["report_health"] = answers(reads_per_second=120.5)
         figures = check_replicas(ports, "orders", never)
         assert figures.metrics()[Metric.READ_QUERIES_PER_SECOND] == 241.0
         assert (figures.registered, figures.reads) == (1, {FIRST: 120.5})
 
     def test_one_that_is_not_heard_makes_the_sum_unknown_and_nobody_unreported(
-        self, ports: FakePorts
+        self, ports: CalmPorts
     ) -> None:
         self.drains_by_the_ledger(ports)
-        ports.commands.silent.add(SECOND)
-        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        ports.commands.silence(SECOND)
+        ports.commands.said["report_health"] = answers(reads_per_second=120.5)
         figures = check_replicas(ports, "orders", never)
         assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
         assert figures.unreported == 0
         assert f"the reads of {SECOND}, which drains, are unknown: AwsUnavailable" in figures.reason
 
-    def test_one_whose_instance_has_stopped_answers_nobody(self, ports: FakePorts) -> None:
+    def test_one_whose_instance_has_stopped_answers_nobody(self, ports: CalmPorts) -> None:
         self.drains_by_the_ledger(ports)
-        ports.compute.instances[SECOND] = replace(ports.compute.instances[SECOND], state="stopping")
-        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+        ports.compute.add(replace(ports.compute.instance(SECOND), state="stopping"))
+        ports.commands.said["report_health"] = answers(reads_per_second=120.5)
         assert check_replicas(ports, "orders", never).metrics()[Metric.READ_QUERIES_PER_SECOND] == 120.5
 
-    def test_a_ledger_that_cannot_be_read_takes_the_sum_and_nothing_else(
-        self, ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refuse(_cluster: str) -> dict[str, ReplicaRow]:
-            raise Throttled("dynamodb:Query")
-
-        monkeypatch.setattr(ports.ledger, "replicas", refuse)
-        ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+    def test_a_ledger_that_cannot_be_read_takes_the_sum_and_nothing_else(self, ports: CalmPorts) -> None:
+        ports.refuses("ledger.replicas", Throttled("dynamodb:Query"))
+        ports.commands.said["report_health"] = answers(reads_per_second=120.5)
         figures = check_replicas(ports, "orders", never)
         assert (figures.serving, figures.unreported) == (2, 0)
         assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
         assert "who drains is unknown: Throttled: dynamodb:Query" in figures.reason
 
 
-def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: FakePorts) -> None:
+def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: CalmPorts) -> None:
+    ports.commands.said["report_health"] = STILL_RUNNING
     pauses: list[float] = []
     figures = check_replicas(ports, "orders", pauses.append)
     assert (figures.unreported, figures.serving, figures.lag_seconds_max) == (2, 0, None)
@@ -155,26 +152,17 @@ def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: FakePort
     ],
 )
 def test_a_bad_answer_is_unreported_never_serving(
-    ports: FakePorts, outcome: CommandOutcome, why: str
+    ports: CalmPorts, outcome: CommandOutcome, why: str
 ) -> None:
-    ports.commands.results["report_health"] = outcome
+    ports.commands.said["report_health"] = outcome
     figures = check_replicas(ports, "orders", never)
     assert (figures.unreported, figures.serving) == (2, 0)
     assert why in figures.reason
 
 
-def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ports.commands.results["report_health"] = answers()
-    send: Callable[..., str] = ports.commands.send
-
-    def refuse_first(document: str, instance_id: str, *rest: Any) -> str:
-        if instance_id == FIRST:
-            raise Throttled("ssm:SendCommand")
-        return send(document, instance_id, *rest)
-
-    monkeypatch.setattr(ports.commands, "send", refuse_first)
+def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(ports: CalmPorts) -> None:
+    ports.commands.said["report_health"] = answers()
+    ports.refuses("commands.send", Throttled("ssm:SendCommand"), of=FIRST)
     figures = check_replicas(ports, "orders", never)
     assert (figures.serving, figures.unreported) == (1, 1)
 
@@ -188,23 +176,15 @@ def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(
     ],
 )
 def test_an_answer_that_aws_does_not_show_takes_no_other_with_it(
-    ports: FakePorts,
-    monkeypatch: pytest.MonkeyPatch,
+    ports: CalmPorts,
     refusal: Retryable,
     times: int,
     unheard: int,
     looks: int,
 ) -> None:
     """GetCommandInvocation was refused for one host; the others had answered."""
-    ports.commands.results["report_health"] = answers()
-    outcome, left = ports.commands.outcome, [refusal] * times
-
-    def refuse_first(command_id: str, instance_id: str) -> CommandOutcome:
-        if instance_id == FIRST and left:
-            raise left.pop()
-        return outcome(command_id, instance_id)
-
-    monkeypatch.setattr(ports.commands, "outcome", refuse_first)
+    ports.commands.said["report_health"] = answers()
+    ports.meets(*(Raises(at="commands.outcome", error=refusal, of=FIRST) for _ in range(times)))
     pauses: list[float] = []
     figures = check_replicas(ports, "orders", pauses.append)
     assert (figures.serving, figures.unreported, len(pauses) + 1) == (2 - unheard, unheard, looks)
@@ -253,8 +233,8 @@ def test_each_replica_s_figure_has_its_own_dimension(
         assert set(directive["Dimensions"][0]) == {"Cluster", "Instance", "service"}
 
 
-def test_the_reads_of_all_replicas_are_the_load(ports: FakePorts) -> None:
-    ports.commands.results["report_health"] = answers(reads_per_second=120.5)
+def test_the_reads_of_all_replicas_are_the_load(ports: CalmPorts) -> None:
+    ports.commands.said["report_health"] = answers(reads_per_second=120.5)
     figures = check_replicas(ports, "orders", never)
     assert figures.metrics()[Metric.READ_QUERIES_PER_SECOND] == 241.0
     assert figures.replica_values()[FIRST][Metric.READ_QUERIES_PER_SECOND] == 120.5
@@ -276,9 +256,9 @@ def test_without_one_replica_the_sum_is_unknown_and_never_smaller(other: HealthR
     assert Metric.READ_QUERIES_PER_SECOND not in summarize({}, {}).metrics()
 
 
-def test_a_replica_that_cannot_count_its_reads_serves_and_says_why(ports: FakePorts) -> None:
+def test_a_replica_that_cannot_count_its_reads_serves_and_says_why(ports: CalmPorts) -> None:
     off = "performance_schema is OFF, so that Peaker cannot count the clients' reads"
-    ports.commands.results["report_health"] = answers(reads_per_second=None, reads_unknown=off)
+    ports.commands.said["report_health"] = answers(reads_per_second=None, reads_unknown=off)
     figures = check_replicas(ports, "orders", never)
     assert (figures.serving, figures.unreported, figures.reads) == (2, 0, {})
     assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()

@@ -19,20 +19,21 @@ from peaker.usecases.run.tear_down import TearDown, remove_targets
 
 from peaker_contract import errors
 from peaker_contract.names import OWNER_TAG, RUN_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import answers, clients, step, with_peak
 
 NEW = "i-000000000000c0002"
 FOLLOW_SECONDS = 90
 
 
-def ramping(step_seconds: int) -> tuple[FakePorts, StepInput]:
+def ramping(step_seconds: int) -> tuple[CalmPorts, StepInput]:
     """A registered newcomer, and the step that raises its share."""
     ramp = {"shares": [0.5, 1.0], "step_seconds": step_seconds}
-    ports = with_cluster(fake_ports(orders(read_endpoint=BY_NAME, ramp=ramp)))
+    ports = with_cluster(calm_ports(orders(read_endpoint=BY_NAME, ramp=ramp)))
     ports.compute.add(instance(NEW))
-    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
     given = leased(ports, "RampTraffic")
     ports.ledger.settle(holder_of(given), RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
     return ports, given
@@ -65,9 +66,9 @@ def test_the_lead_time_knows_how_long_a_ramp_by_name_takes() -> None:
         assert lead_time_inputs(settings, None, PastSteps()).ramp_seconds == seconds
 
 
-def draining(**changes: object) -> tuple[FakePorts, StepInput]:
+def draining(**changes: object) -> tuple[CalmPorts, StepInput]:
     """A peak replica that has just left the endpoint, and the step that waits for its clients."""
-    ports = with_peak(fake_ports(orders(read_endpoint=BY_NAME, **changes)))
+    ports = with_peak(calm_ports(orders(read_endpoint=BY_NAME, **changes)))
     select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     given = step(ports, "DrainReplica")
     now = ports.clock.now()
@@ -97,16 +98,15 @@ def test_clients_that_could_not_know_yet_are_not_cut_off() -> None:
 
 
 def test_an_undo_keeps_the_instance_until_clients_have_followed() -> None:
-    ports = with_cluster(fake_ports(orders(read_endpoint=BY_NAME)))
+    ports = with_cluster(calm_ports(orders(read_endpoint=BY_NAME)))
     ports.compute.add(instance(NEW, tags={OWNER_TAG: "local", RUN_TAG: RUN_ID}))
-    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
     given = leased(ports, "RegisterReplica")
     holder, now = holder_of(given), ports.clock.now()
     row = ports.ledger.intend(holder, ResourceKind.TARGET, "read-endpoint", "Made", now, {"instance_id": NEW})
     ports.ledger.made(holder, row, NEW, now)
     job = TearDown(ports, holder, ports.clusters.settings("orders"), RUN_ID)
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [f"target {NEW} healthy"]
-    ports.endpoint.finish_draining()
     ports.clock.advance(seconds=30)
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [
         f"clients of {NEW} for 60 s: its address may be cached (TTL and propagation)"

@@ -18,9 +18,10 @@ from peaker.usecases.join.start_replication import start_replication
 from peaker.usecases.run.held_lease import holder_of, lease_end
 
 from peaker_contract import errors
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import RUN_ID, SOURCE, data_volumes_of, instance, leased, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
-from tests.support.peak import answers
+from tests.support.peak import STILL_RUNNING, answers
 
 NEW = "i-000000000000c0002"
 SAMPLES = {"samples": [{"lag_seconds": 0}] * 10}
@@ -33,7 +34,7 @@ PROOFS: dict[str, dict[str, Any]] = {
 }
 
 
-def proven(ports: FakePorts, step: StepInput, names: tuple[str, ...] = tuple(PROOFS)) -> None:
+def proven(ports: CalmPorts, step: StepInput, names: tuple[str, ...] = tuple(PROOFS)) -> None:
     holder, now = holder_of(step), ports.clock.now()
     for name in names:
         ports.ledger.start_step(holder, name, now, lease_end(now))
@@ -41,9 +42,9 @@ def proven(ports: FakePorts, step: StepInput, names: tuple[str, ...] = tuple(PRO
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A replica that is proven and may be registered."""
-    ports = with_cluster(fake_ports(orders()))
+    ports = with_cluster(calm_ports(orders()))
     ports.compute.add(instance(NEW, launched_at=NOON))
     given = leased(ports, "WaitForCatchUp")
     holder = holder_of(given)
@@ -69,63 +70,68 @@ def mounted(**problems: str) -> list[dict[str, str]]:
     ]
 
 
-def register(ports: FakePorts) -> None:
+def register(ports: CalmPorts) -> None:
     register_replica(ports, leased(ports, "RegisterReplica"))
 
 
-def refused(ports: FakePorts, said: str) -> None:
+def refused(ports: CalmPorts, said: str) -> None:
     with pytest.raises(errors.ReplicaChanged, match=said):
         register(ports)
-    assert NEW not in ports.endpoint.warming
+    assert NEW not in ports.endpoint.warming_health(orders())
     assert not [row for row in ports.ledger.resources(RUN_ID) if row.kind is ResourceKind.TARGET]
 
 
-def failover(ports: FakePorts) -> None:
-    del ports.compute.instances[SOURCE]
+def failover(ports: CalmPorts) -> None:
+    ports.compute.forget(SOURCE)
     ports.compute.add(replace(instance("i-0000000000000050b", "source"), private_ip="10.77.1.9"))
 
 
-def test_a_replica_as_it_was_proven_goes_into_the_warming_group(ports: FakePorts) -> None:
+def test_a_replica_as_it_was_proven_goes_into_the_warming_group(ports: CalmPorts) -> None:
     register(ports)
-    assert NEW in ports.endpoint.warming
+    assert NEW in ports.endpoint.warming_health(orders())
 
 
-def test_after_a_failover_it_is_not_registered(ports: FakePorts) -> None:
+def test_after_a_failover_it_is_not_registered(ports: CalmPorts) -> None:
     failover(ports)
     refused(ports, r"it follows 10.77.2.20, and the source is i-0000000000000050b \(10.77.1.9\) now")
 
 
-def test_a_stop_and_a_start_after_the_proof_refuse_it(ports: FakePorts) -> None:
+def test_a_stop_and_a_start_after_the_proof_refuse_it(ports: CalmPorts) -> None:
     ports.compute.add(instance(NEW, launched_at=NOON + timedelta(hours=1)))
     refused(ports, "was started again at 2026-11-21T13:00:00.*after VerifyStorage")
 
 
-def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: FakePorts) -> None:
-    taken = ports.storage.volumes.pop("vol-data-0002")
+def exchange_a_volume(ports: CalmPorts) -> None:
+    taken = ports.storage.volumes["vol-data-0002"]
+    ports.storage.add(replace(taken, state="available", instance_id=None))
     ports.storage.add(replace(taken, volume_id="vol-cold"))
+
+
+def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: CalmPorts) -> None:
+    exchange_a_volume(ports)
     refused(ports, "vol-cold is at /dev/sdf, where vol-data-0002 was proven")
 
 
-def test_a_volume_that_was_mounted_anew_since_its_proof_refuses_it(ports: FakePorts) -> None:
+def test_a_volume_that_was_mounted_anew_since_its_proof_refuses_it(ports: CalmPorts) -> None:
     """EC2 shows it as it was; the host has it read-only, or nothing in its place."""
     answers(ports, "check_mounts", mounts=mounted(data="/var/lib/mysql takes no writes"))
     refused(ports, "volume data: /var/lib/mysql takes no writes")
 
 
-def test_a_host_that_does_not_speak_of_a_volume_is_no_proof(ports: FakePorts) -> None:
+def test_a_host_that_does_not_speak_of_a_volume_is_no_proof(ports: CalmPorts) -> None:
     answers(ports, "check_mounts", mounts=mounted()[:1])
     refused(ports, "volume log: its host does not say where it is mounted")
 
 
-def test_a_host_that_cannot_say_what_it_has_mounted_registers_nothing(ports: FakePorts) -> None:
+def test_a_host_that_cannot_say_what_it_has_mounted_registers_nothing(ports: CalmPorts) -> None:
     failure = {"version": 1, "ok": False, "error": "StorageNotAssembled", "message": "no manifest"}
-    ports.commands.results["check_mounts"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(failure))
+    ports.commands.said["check_mounts"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(failure))
     with pytest.raises(errors.HostCommandFailed, match="StorageNotAssembled"):
         register(ports)
-    assert NEW not in ports.endpoint.warming
+    assert NEW not in ports.endpoint.warming_health(orders())
 
 
-def returned(ports: FakePorts) -> StepInput:
+def returned(ports: CalmPorts) -> StepInput:
     """Another run has brought the parked replica back; its instance was started an hour ago."""
     ports.lease.release(holder_of(leased(ports, "ReleaseLease")), NOON)
     ports.compute.add(instance(NEW, launched_at=NOON + timedelta(days=1)))
@@ -139,27 +145,26 @@ def returned(ports: FakePorts) -> StepInput:
     return given
 
 
-def test_a_return_needs_the_volumes_of_its_builders_proof_and_todays_start(ports: FakePorts) -> None:
+def test_a_return_needs_the_volumes_of_its_builders_proof_and_todays_start(ports: CalmPorts) -> None:
     register_replica(ports, returned(ports))
-    assert NEW in ports.endpoint.warming
+    assert NEW in ports.endpoint.warming_health(orders())
 
 
-def test_a_return_whose_volume_was_exchanged_while_it_was_parked_is_refused(ports: FakePorts) -> None:
+def test_a_return_whose_volume_was_exchanged_while_it_was_parked_is_refused(ports: CalmPorts) -> None:
     given = returned(ports)
-    taken = ports.storage.volumes.pop("vol-data-0002")
-    ports.storage.add(replace(taken, volume_id="vol-cold"))
+    exchange_a_volume(ports)
     with pytest.raises(errors.ReplicaChanged, match="vol-cold"):
         register_replica(ports, given)
 
 
-def test_a_return_whose_instance_was_started_again_meanwhile_is_refused(ports: FakePorts) -> None:
+def test_a_return_whose_instance_was_started_again_meanwhile_is_refused(ports: CalmPorts) -> None:
     given = returned(ports)
     ports.compute.add(instance(NEW, launched_at=NOON + timedelta(days=2)))
     with pytest.raises(errors.ReplicaChanged, match="after StartDatabase"):
         register_replica(ports, given)
 
 
-def test_a_late_call_of_a_fenced_run_registers_nothing(ports: FakePorts) -> None:
+def test_a_late_call_of_a_fenced_run_registers_nothing(ports: CalmPorts) -> None:
     """Its first call was lost after its intent, so that no write stands before the endpoint's call any more."""
     late = leased(ports, "RegisterReplica")
     ports.ledger.intend(
@@ -168,10 +173,10 @@ def test_a_late_call_of_a_fenced_run_registers_nothing(ports: FakePorts) -> None
     ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, lease_end(NOON), fence=True)
     with pytest.raises(errors.LeaseLost):
         register_replica(ports, late)
-    assert NEW not in ports.endpoint.warming
+    assert NEW not in ports.endpoint.warming_health(orders())
 
 
-def test_replication_begins_at_the_source_of_today(ports: FakePorts) -> None:
+def test_replication_begins_at_the_source_of_today(ports: CalmPorts) -> None:
     """A failover during the prewarm: the donor followed another one."""
     failover(ports)
     answers(ports, "start_replication", io_running=True, sql_running=True)
@@ -183,9 +188,10 @@ def test_replication_begins_at_the_source_of_today(ports: FakePorts) -> None:
 
 
 def test_a_failover_between_two_looks_at_the_command_does_not_change_what_it_follows(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     given = leased(ports, "StartReplication")
+    ports.commands.said["start_replication"] = STILL_RUNNING
     with pytest.raises(errors.HostCommandRunning):
         start_replication(ports, given)
     failover(ports)
@@ -193,6 +199,6 @@ def test_a_failover_between_two_looks_at_the_command_does_not_change_what_it_fol
     assert start_replication(ports, given).numbers["source_host"] == "10.77.2.20"
 
 
-def test_the_database_s_start_says_on_which_start_of_the_instance_it_ran(ports: FakePorts) -> None:
+def test_the_database_s_start_says_on_which_start_of_the_instance_it_ran(ports: CalmPorts) -> None:
     answers(ports, "start_database", server_uuid="own", read_only=True)
     assert start_database(ports, leased(ports, "StartDatabase")).numbers["launched_at"] == to_iso(NOON)

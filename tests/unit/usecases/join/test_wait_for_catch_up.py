@@ -10,16 +10,17 @@ from peaker.usecases.join.wait_for_catch_up import wait_for_catch_up
 from peaker.usecases.run.held_lease import holder_of, lease_end
 
 from peaker_contract import errors
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import RUN_ID, SOURCE, instance, leased, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import answers
 
 NEW = "i-000000000000c0002"
 
 
-def proven(database_minutes_before: float = 60, **numbers: Any) -> FakePorts:
+def proven(database_minutes_before: float = 60, **numbers: Any) -> CalmPorts:
     """A run whose storage proof has ended with these numbers, so long after its database was started."""
-    ports = with_cluster(fake_ports(orders()))
+    ports = with_cluster(calm_ports(orders()))
     ports.compute.add(instance(NEW, launched_at=NOON))
     holder = holder_of(leased(ports, "VerifyStorage"))
     ports.ledger.settle(
@@ -40,7 +41,7 @@ def proven(database_minutes_before: float = 60, **numbers: Any) -> FakePorts:
     return ports
 
 
-def waited(ports: FakePorts) -> list[Any]:
+def waited(ports: CalmPorts) -> list[Any]:
     """The lag samples that count, after as many tries as it takes."""
     for _ in range(9):
         try:

@@ -15,24 +15,25 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract.errors import NoSurplus
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, step, with_peak
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A peak replica that the load does not need any more."""
-    made = with_peak(fake_ports(orders()))
+    made = with_peak(calm_ports(orders()))
     made.readings.metrics["orders", "ReplicaSurplus"] = 1
     return made
 
 
-def surplus(ports: FakePorts, kind: str = "schedule") -> bool:
+def surplus(ports: CalmPorts, kind: str = "schedule") -> bool:
     return why_not(ports, kind) == ""
 
 
-def why_not(ports: FakePorts, kind: str = "schedule") -> str:
+def why_not(ports: CalmPorts, kind: str = "schedule") -> str:
     trigger = Trigger.model_validate({"kind": kind})
     asked = SurplusStep(
         run_id=IN_RUN, cluster="orders", operation="scale_in", step="CheckSurplus", trigger=trigger
@@ -44,7 +45,7 @@ def why_not(ports: FakePorts, kind: str = "schedule") -> str:
     return ""
 
 
-def park(ports: FakePorts, hours: float) -> None:
+def park(ports: CalmPorts, hours: float) -> None:
     """The peak replica stands, and expires that many hours after now."""
     given = step(ports, "ParkReplica")
     row = ports.ledger.replicas("orders")[PEAK]
@@ -53,40 +54,40 @@ def park(ports: FakePorts, hours: float) -> None:
     parked = replace(row, state=ReplicaState.PARKED, parking=parking)
     ports.ledger.set_replica(holder_of(given), parked)
     release_lease(ports, given)
-    ports.endpoint.targets.pop(PEAK, None)
-    ports.compute.instances[PEAK] = replace(ports.compute.instances[PEAK], state="stopped")
+    ports.endpoint.health(orders()).pop(PEAK, None)
+    ports.compute.add(replace(ports.compute.instance(PEAK), state="stopped"))
 
 
 @pytest.mark.parametrize("kind", ["schedule", "alarm"])
-def test_a_replica_to_spare_may_go(ports: FakePorts, kind: str) -> None:
+def test_a_replica_to_spare_may_go(ports: CalmPorts, kind: str) -> None:
     assert why_not(ports, kind) == ""
 
 
-def test_the_schedule_holds_on_an_unknown_surplus_and_an_alarm_saw_it(ports: FakePorts) -> None:
+def test_the_schedule_holds_on_an_unknown_surplus_and_an_alarm_saw_it(ports: CalmPorts) -> None:
     del ports.readings.metrics["orders", "ReplicaSurplus"]
     assert (surplus(ports), surplus(ports, "alarm")) == (False, True)
 
 
-def test_without_a_surplus_by_now_nothing_goes(ports: FakePorts) -> None:
+def test_without_a_surplus_by_now_nothing_goes(ports: CalmPorts) -> None:
     ports.readings.metrics["orders", "ReplicaSurplus"] = 0
     assert not surplus(ports, "alarm")
 
 
-def test_a_cluster_that_is_only_observed_loses_nothing(ports: FakePorts) -> None:
+def test_a_cluster_that_is_only_observed_loses_nothing(ports: CalmPorts) -> None:
     ports.readings.metrics["orders", "Observing"] = 1
     assert "only observed" in why_not(ports)
 
 
-def test_what_the_guard_would_refuse_never_takes_the_lease(ports: FakePorts) -> None:
+def test_what_the_guard_would_refuse_never_takes_the_lease(ports: CalmPorts) -> None:
     ports.readings.loads["orders"] = Unknown("no points")
     assert "what is unknown is held (I4)" in why_not(ports)
     ports.readings.loads["orders"] = 50.0
-    ports.compute.instances[PEAK] = replace(ports.compute.instances[PEAK], launched_at=NOON)
+    ports.compute.add(replace(ports.compute.instance(PEAK), launched_at=NOON))
     assert "minimum_lifetime_minutes" in why_not(ports)
     assert ports.lease.current("orders", NOON) is None
 
 
-def test_an_expired_parked_replica_goes_at_any_load(ports: FakePorts) -> None:
+def test_an_expired_parked_replica_goes_at_any_load(ports: CalmPorts) -> None:
     ports.readings.metrics["orders", "ReplicaSurplus"] = 0
     park(ports, hours=+1)
     assert "parked until" in why_not(ports)
@@ -94,7 +95,7 @@ def test_an_expired_parked_replica_goes_at_any_load(ports: FakePorts) -> None:
     assert why_not(ports) == ""
 
 
-def test_a_replica_that_is_missing_needs_the_lease_first(ports: FakePorts) -> None:
+def test_a_replica_that_is_missing_needs_the_lease_first(ports: CalmPorts) -> None:
     park(ports, hours=-1)
     ports.readings.metrics["orders", "RequiredReplicas"] = 3
     assert "scale_out goes first" in why_not(ports)

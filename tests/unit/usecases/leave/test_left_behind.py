@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
@@ -19,27 +17,28 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import RUN_ID, leased, orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import PEAK, step, with_peak
 
 OUT_RUN = "scale-out-orders-20261121T120000-0002"
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return with_peak(fake_ports(orders(max_replicas=2)))
+def ports() -> CalmPorts:
+    return with_peak(calm_ports(orders(max_replicas=2)))
 
 
-def left_behind(ports: FakePorts, state: ReplicaState) -> None:
+def left_behind(ports: CalmPorts, state: ReplicaState) -> None:
     """Its row, as a run left it whose execution is gone; nobody holds the lease."""
     given = leased(ports, "Left")
     ports.ledger.set_replica(holder_of(given), ReplicaRow("orders", PEAK, RUN_ID, state, NOON))
-    ports.endpoint.targets.pop(PEAK), ports.endpoint.warming.pop(PEAK)
+    ports.endpoint.forget(PEAK)
     release_lease(ports, given)
 
 
-def planned(ports: FakePorts) -> list[str]:
+def planned(ports: CalmPorts) -> list[str]:
     given = PlanStep(run_id=OUT_RUN, cluster="orders", operation="scale_out", step="PlanOnly")
     refusals = plan_scale_out(ports, given).plan["refusals"]
     return [one["reason"] for one in refusals if one["code"] == "ceiling"]
@@ -53,19 +52,19 @@ def planned(ports: FakePorts) -> list[str]:
         (ReplicaState.IN_SERVICE, f"1 serving + 0 building + {PEAK} (in_service) + 1 wanted"),
     ],
 )
-def test_it_counts_under_the_ceiling(ports: FakePorts, state: ReplicaState, shown: str) -> None:
+def test_it_counts_under_the_ceiling(ports: CalmPorts, state: ReplicaState, shown: str) -> None:
     left_behind(ports, state)
     [reason] = planned(ports)
     assert reason == f"{shown} exceeds max_replicas 2, the ceiling (I12)"
 
 
-def test_a_base_replica_that_is_not_healthy_now_counts_too(ports: FakePorts) -> None:
+def test_a_base_replica_that_is_not_healthy_now_counts_too(ports: CalmPorts) -> None:
     ports.endpoint.set("i-000000000000b0001", TargetState.UNHEALTHY, "timeout")
     [reason] = planned(ports)
     assert "1 serving + 0 building + i-000000000000b0001 (unhealthy timeout) + 1 wanted" in reason
 
 
-def short(ports: FakePorts) -> bool:
+def short(ports: CalmPorts) -> bool:
     given = PlanStep(
         run_id=OUT_RUN,
         cluster="orders",
@@ -80,13 +79,13 @@ def short(ports: FakePorts) -> bool:
     return True
 
 
-def test_it_is_not_coming_and_suppresses_no_scale_out(ports: FakePorts) -> None:
+def test_it_is_not_coming_and_suppresses_no_scale_out(ports: CalmPorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     ports.readings.metrics["orders", "RequiredReplicas"] = 2
     assert short(ports)
 
 
-def test_one_that_a_run_is_building_is_coming(ports: FakePorts) -> None:
+def test_one_that_a_run_is_building_is_coming(ports: CalmPorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     leased(ports, "LaunchReplica", run_id=RUN_ID)
     ports.readings.metrics["orders", "RequiredReplicas"] = 2
@@ -94,12 +93,12 @@ def test_one_that_a_run_is_building_is_coming(ports: FakePorts) -> None:
     assert [one.instance_id for one in gather_fleet(ports, orders()).coming] == [PEAK]
 
 
-def selected(ports: FakePorts, name: str | None = PEAK) -> SelectStep:
+def selected(ports: CalmPorts, name: str | None = PEAK) -> SelectStep:
     return SelectStep(**step(ports, "SelectIdleReplicas").model_dump(), replica=name)
 
 
 @pytest.mark.parametrize("state", [ReplicaState.BUILDING, ReplicaState.DRAINING])
-def test_scale_in_takes_it_by_name_and_only_so(ports: FakePorts, state: ReplicaState) -> None:
+def test_scale_in_takes_it_by_name_and_only_so(ports: CalmPorts, state: ReplicaState) -> None:
     left_behind(ports, state)
     with pytest.raises(errors.NoIdleReplica, match=f"the ledger says {state.value}"):
         select_idle_replicas(ports, selected(ports, None))
@@ -109,7 +108,7 @@ def test_scale_in_takes_it_by_name_and_only_so(ports: FakePorts, state: ReplicaS
     guard_retirement(ports, step(ports, "GuardRetirement"))
 
 
-def test_one_that_a_run_is_building_may_not_go(ports: FakePorts) -> None:
+def test_one_that_a_run_is_building_may_not_go(ports: CalmPorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     leased(ports, "LaunchReplica", run_id=RUN_ID)
     asked = SelectStep(
@@ -120,7 +119,7 @@ def test_one_that_a_run_is_building_may_not_go(ports: FakePorts) -> None:
     assert "a run is at work on it" in found.text
 
 
-def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None:
+def test_one_left_in_the_making_is_retired_at_any_load(ports: CalmPorts) -> None:
     """It serves nobody: no load forbids it."""
     left_behind(ports, ReplicaState.BUILDING)
     ports.clock.advance(minutes=10)
@@ -129,13 +128,13 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None
     for _ in range(2):
         with pytest.raises(errors.RetirementInProgress):
             retire_replica(ports, step(ports, "RetireReplica"))
-        ports.storage.detach_all(PEAK)
+        ports.clock.advance(seconds=15)
     retire_replica(ports, step(ports, "RetireReplica"))
-    assert ports.compute.terminated == [PEAK]
+    assert ports.done("compute.terminate") == [PEAK]
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
 
 
-def test_one_left_with_its_full_share_goes_only_when_the_load_allows_it(ports: FakePorts) -> None:
+def test_one_left_with_its_full_share_goes_only_when_the_load_allows_it(ports: CalmPorts) -> None:
     """RampTraffic had promoted it, and ended before it wrote so: it serves like any other (I8)."""
     left_behind(ports, ReplicaState.BUILDING)
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
@@ -145,20 +144,19 @@ def test_one_left_with_its_full_share_goes_only_when_the_load_allows_it(ports: F
         guard_retirement(ports, step(ports, "GuardRetirement"))
 
 
-def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: FakePorts) -> None:
+def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: CalmPorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
-    ports.endpoint.set_warming(PEAK, TargetState.HEALTHY)
+    ports.endpoint.set(PEAK, TargetState.HEALTHY, only="warming")
     select_idle_replicas(ports, selected(ports))
     for _ in range(2):
         with pytest.raises(errors.RetirementInProgress, match=f"target {PEAK}"):
             retire_replica(ports, step(ports, "RetireReplica"))
-    assert ports.compute.terminated == []
+    assert ports.done("compute.terminate") == []
 
 
-def test_the_last_that_serves_is_not_taken_by_name(ports: FakePorts) -> None:
+def test_the_last_that_serves_is_not_taken_by_name(ports: CalmPorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
-    base = ports.endpoint.targets["i-000000000000b0001"]
-    ports.endpoint.targets["i-000000000000b0001"] = replace(base, state=TargetState.UNHEALTHY)
+    ports.endpoint.set("i-000000000000b0001", TargetState.UNHEALTHY)
     select_idle_replicas(ports, selected(ports))
     with pytest.raises(errors.RetirementRefused, match="0 other replicas serve"):
         guard_retirement(ports, step(ports, "GuardRetirement"))

@@ -37,8 +37,9 @@ from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.metrics import Metric
 from peaker_contract.names import OWNER_TAG, RUN_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, leased, orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak
 
 BACK_RUN = "scale-out-orders-20261121T200000-00bc"
@@ -49,22 +50,21 @@ ALWAYS = {"idle_seconds": 600, "park": "always"}
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return with_peak(fake_ports(orders(retirement=ALWAYS)), size_gib=LARGE_GIB)
+def ports() -> CalmPorts:
+    return with_peak(calm_ports(orders(retirement=ALWAYS)), size_gib=LARGE_GIB)
 
 
-def recorded(ports: FakePorts, name: str, **request: Any) -> StepInput:
+def recorded(ports: CalmPorts, name: str, **request: Any) -> StepInput:
     """A step whose start is in the ledger, as the handler writes it."""
     given = step(ports, name, **request)
     ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
     return given
 
 
-def drained(ports: FakePorts, statements: int = 40) -> None:
+def drained(ports: CalmPorts, statements: int = 40) -> None:
     """Selected, deregistered and drained; `statements` were counted so far."""
     select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     deregister_replica(ports, step(ports, "DeregisterReplica"))
-    ports.endpoint.finish_draining()
     clients(ports, 0, statements)
     given = recorded(ports, "DrainReplica")
     ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_to_idle(ports, given))
@@ -73,7 +73,7 @@ def drained(ports: FakePorts, statements: int = 40) -> None:
 DRAINED_AT = NOON + timedelta(seconds=NLB_PROPAGATION_SECONDS)
 
 
-def parked(ports: FakePorts, binlog_expire_seconds: float | None = 86_400.0) -> Parked:
+def parked(ports: CalmPorts, binlog_expire_seconds: float | None = 86_400.0) -> Parked:
     drained(ports)
     answers(
         ports,
@@ -86,15 +86,15 @@ def parked(ports: FakePorts, binlog_expire_seconds: float | None = 86_400.0) -> 
         try:
             return park_replica(ports, step(ports, "ParkReplica"))
         except errors.ParkingInProgress:
-            ports.compute.finish_stopping()
+            ports.clock.advance(seconds=20)
     raise AssertionError("it never stood")
 
 
-def failed(ports: FakePorts) -> FailedStep:
+def failed(ports: CalmPorts) -> FailedStep:
     return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
 
 
-def test_two_calls_at_once_settle_one_disposal(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_calls_at_once_settle_one_disposal(ports: CalmPorts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The prices changed between them: the run keeps to the choice of the first (I10)."""
     drained(ports)
     given = step(ports, "ParkReplica")
@@ -114,7 +114,7 @@ def test_two_calls_at_once_settle_one_disposal(ports: FakePorts, monkeypatch: py
 # -- confirm idle ------------------------------------------------------------------------------------------------
 
 
-def test_a_quiet_replica_stays_drained_until_a_sample_from_after_the_window(ports: FakePorts) -> None:
+def test_a_quiet_replica_stays_drained_until_a_sample_from_after_the_window(ports: CalmPorts) -> None:
     drained(ports)
     given = recorded(ports, "ConfirmIdle")
     with pytest.raises(errors.IdleNotConfirmed, match="nothing in 0 s of 600 s"):
@@ -131,7 +131,7 @@ def test_a_quiet_replica_stays_drained_until_a_sample_from_after_the_window(port
     [(1, 40, "1 client connections"), (0, 43, "clients ran 3 statements"), (0, None, "does not count")],
 )
 def test_any_activity_in_the_window_brings_it_back(
-    ports: FakePorts, connections: int, statements: int | None, said: str
+    ports: CalmPorts, connections: int, statements: int | None, said: str
 ) -> None:
     drained(ports)
     given = recorded(ports, "ConfirmIdle")
@@ -147,7 +147,7 @@ def test_any_activity_in_the_window_brings_it_back(
 
 def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
     limits = {"drain": {"limit_seconds": 0, "allow_forced": True}, "retirement": ALWAYS}
-    ports = with_peak(fake_ports(orders(**limits)))
+    ports = with_peak(calm_ports(orders(**limits)))
     select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     clients(ports, 3, 7)
@@ -161,12 +161,12 @@ def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
 
 
 def test_a_parked_replica_is_stopped_with_its_volumes_and_the_ledger_knows_until_when(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     found = parked(ports)
     assert found.parked is True
-    assert ports.compute.stopped == [PEAK]
-    assert ports.compute.terminated == []
+    assert ports.done("compute.stop") == [PEAK]
+    assert ports.done("compute.terminate") == []
     assert len([one for one in ports.storage.volumes.values() if one.instance_id == PEAK]) == 2
     row = ports.ledger.replicas("orders")[PEAK]
     assert (row.state, row.run_id) == (ReplicaState.PARKED, RUN_ID)
@@ -183,49 +183,48 @@ def test_a_parked_replica_is_stopped_with_its_volumes_and_the_ledger_knows_until
 
 
 def test_a_source_that_forgets_too_soon_sends_it_to_retirement() -> None:
-    ports = with_peak(fake_ports(orders(retirement={"idle_seconds": 0, "park": "auto"})), LARGE_GIB)
+    ports = with_peak(calm_ports(orders(retirement={"idle_seconds": 0, "park": "auto"})), LARGE_GIB)
     found = parked(ports, binlog_expire_seconds=1800)
     assert found.parked is False
     assert "it could stand for 0.4 h only" in found.text
-    assert ports.compute.stopped == []
+    assert ports.done("compute.stop") == []
     for _ in range(6):
         try:
             retire_replica(ports, step(ports, "RetireReplica"))
             break
         except errors.RetirementInProgress:
-            for gone in ports.compute.terminated:
-                ports.storage.detach_all(gone)
+            ports.clock.advance(minutes=2)
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
 
 
-def take_owner_tag(ports: FakePorts) -> None:
-    one = ports.compute.instances[PEAK]
+def take_owner_tag(ports: CalmPorts) -> None:
+    one = ports.compute.instance(PEAK)
     tags = {name: value for name, value in one.tags.items() if name != OWNER_TAG}
     ports.compute.add(dataclasses.replace(one, tags=tags))
 
 
-def fake_ledger_row(ports: FakePorts) -> None:
+def fake_ledger_row(ports: CalmPorts) -> None:
     """Tag and row agree on a run that never made it."""
     row = ports.ledger.replicas("orders")[PEAK]
-    one = ports.compute.instances[PEAK]
+    one = ports.compute.instance(PEAK)
     ports.compute.add(dataclasses.replace(one, tags={**one.tags, RUN_TAG: "another-run"}))
     holder = holder_of(step(ports, "Broken"))
     ports.ledger.set_replica(holder, dataclasses.replace(row, run_id="another-run"))
 
 
-def lose_the_metric(ports: FakePorts) -> None:
+def lose_the_metric(ports: CalmPorts) -> None:
     ports.readings.metrics.clear()
 
 
-def raise_the_load(ports: FakePorts) -> None:
+def raise_the_load(ports: CalmPorts) -> None:
     ports.readings.metrics["orders", "RequiredReplicas"] = 2
 
 
-def make_it_the_last(ports: FakePorts) -> None:
+def make_it_the_last(ports: CalmPorts) -> None:
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
 
 
-BREAKS: dict[str, tuple[Callable[[FakePorts], None], str]] = {
+BREAKS: dict[str, tuple[Callable[[CalmPorts], None], str]] = {
     "owner-tag-removed": (take_owner_tag, "tag peaker:owner"),
     "ledger-row-faked": (fake_ledger_row, "run another-run has no record"),
     "metric-vanished": (lose_the_metric, "the forecast's need is unknown"),
@@ -238,7 +237,7 @@ CALLS = ("deregister", "stop-database", "stop-instance", "terminate")
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("broken", BREAKS)
 def test_every_guard_is_asked_again_right_before_every_destructive_call(
-    ports: FakePorts, broken: str, call: str
+    ports: CalmPorts, broken: str, call: str
 ) -> None:
     """What holds at selection is broken just before the call; the call is not made."""
     break_it, said = BREAKS[broken]
@@ -255,18 +254,18 @@ def test_every_guard_is_asked_again_right_before_every_destructive_call(
             park_replica(ports, step(ports, "ParkReplica"))
         answers(ports, "stop_database", gtid_set="uuid:1-99", binlog_expire_seconds=86_400)
     before = len([one for one in ports.commands.sent if one[0] == "stop_database"])
-    registered = dict(ports.endpoint.targets)
+    registered = dict(ports.endpoint.health(orders()))
     break_it(ports)
     with pytest.raises(errors.RetirementRefused, match=said):
         attempt(ports, step(ports, name))
-    assert ports.compute.stopped == []
-    assert ports.compute.terminated == []
-    assert ports.storage.deleted == []
-    assert ports.endpoint.targets.get(PEAK) == registered.get(PEAK)
+    assert ports.done("compute.stop") == []
+    assert ports.done("compute.terminate") == []
+    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
+    assert ports.endpoint.health(orders()).get(PEAK) == registered.get(PEAK)
     assert len([one for one in ports.commands.sent if one[0] == "stop_database"]) == before
 
 
-def test_a_replica_that_is_needed_before_it_goes_is_called_back_and_no_failure(ports: FakePorts) -> None:
+def test_a_replica_that_is_needed_before_it_goes_is_called_back_and_no_failure(ports: CalmPorts) -> None:
     drained(ports)
     ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS.value] = 2
     for name, attempt in (("ParkReplica", park_replica), ("RetireReplica", retire_replica)):
@@ -277,32 +276,31 @@ def test_a_replica_that_is_needed_before_it_goes_is_called_back_and_no_failure(p
     assert restore_replica(ports, undo).outcome == "called_off"
 
 
-def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: FakePorts) -> None:
+def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: CalmPorts) -> None:
     drained(ports)
     with pytest.raises(errors.RetirementInProgress):
         retire_replica(ports, step(ports, "RetireReplica"))
-    ports.storage.detach_all(PEAK)
+    ports.clock.advance(seconds=15)
     data = next(one for one in ports.storage.volumes.values() if one.volume_id == f"vol-data-{PEAK[-4:]}")
     ports.storage.add(dataclasses.replace(data, tags={**data.tags, OWNER_TAG: "someone"}))
     with pytest.raises(errors.RetirementInProgress, match="vol-log"):
         retire_replica(ports, step(ports, "RetireReplica"))
-    with pytest.raises(errors.NotOwned, match="tag peaker:owner is 'someone'"):
-        retire_replica(ports, step(ports, "RetireReplica"))
-    assert data.volume_id not in ports.storage.deleted
+    retire_replica(ports, step(ports, "RetireReplica"))
+    assert data.volume_id not in ports.done("storage.delete_snapshot", "storage.delete_volume")
 
 
-def test_a_replica_whose_database_was_stopped_comes_back_through_start_and_catch_up(ports: FakePorts) -> None:
+def test_a_replica_whose_database_was_stopped_comes_back_through_start_and_catch_up(ports: CalmPorts) -> None:
     drained(ports)
     answers(ports, "stop_database", gtid_set="uuid:1-99", binlog_expire_seconds=86_400)
     with pytest.raises(errors.ParkingInProgress):
         park_replica(ports, step(ports, "ParkReplica"))
     with pytest.raises(errors.InstanceNotOnline, match="is stopping"):
         restore_replica(ports, failed(ports))
-    ports.compute.finish_stopping()
+    ports.clock.advance(seconds=20)
     with pytest.raises(errors.InstanceNotOnline, match="is stopped"):
         restore_replica(ports, failed(ports))
-    assert ports.compute.started == [PEAK]
-    ports.commands.online.add(PEAK)
+    assert ports.done("compute.start") == [PEAK]
+    ports.clock.advance(seconds=15)
     for document in ("start_database", "start_replication", "wait_for_catch_up"):
         with pytest.raises(errors.HostCommandRunning, match=document):
             restore_replica(ports, failed(ports))
@@ -318,14 +316,14 @@ def test_a_replica_whose_database_was_stopped_comes_back_through_start_and_catch
     )
 
 
-def test_a_failure_after_parking_leaves_it_parked(ports: FakePorts) -> None:
+def test_a_failure_after_parking_leaves_it_parked(ports: CalmPorts) -> None:
     parked(ports)
     found = restore_replica(ports, failed(ports))
     assert (found.standing, found.restored) == ("parked", True)
-    assert ports.compute.started == []
+    assert ports.done("compute.start") == []
 
 
-def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: FakePorts) -> None:
+def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: CalmPorts) -> None:
     parked(ports)
     release_lease(ports, step(ports, "ReleaseLease"))
     ports.clock.advance(days=30)
@@ -338,8 +336,7 @@ def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: FakePort
             retire_replica(ports, later.model_copy(update={"step": "RetireReplica"}))
             break
         except errors.RetirementInProgress:
-            for gone in ports.compute.terminated:
-                ports.storage.detach_all(gone)
+            ports.clock.advance(minutes=2)
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
     assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
 
@@ -347,19 +344,19 @@ def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: FakePort
 # -- return -----------------------------------------------------------------------------------------------------
 
 
-def back(ports: FakePorts, name: str) -> StepInput:
+def back(ports: CalmPorts, name: str) -> StepInput:
     given = leased(ports, name, "scale_out", BACK_RUN)
     ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
     return given
 
 
-def finish(ports: FakePorts, name: str, run_id: str = BACK_RUN, **numbers: Any) -> None:
+def finish(ports: CalmPorts, name: str, run_id: str = BACK_RUN, **numbers: Any) -> None:
     given = leased(ports, name, "scale_out", run_id)
     ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
     ports.ledger.finish_step(holder_of(given), name, ports.clock.now(), numbers)
 
 
-def returning(ports: FakePorts, hours: float = 1.0, prove: bool = True) -> None:
+def returning(ports: CalmPorts, hours: float = 1.0, prove: bool = True) -> None:
     """Parked, an hour later a shortage, and the plan returns it."""
     parked(ports)
     release_lease(ports, step(ports, "ReleaseLease"))
@@ -374,11 +371,12 @@ def returning(ports: FakePorts, hours: float = 1.0, prove: bool = True) -> None:
     plan = plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump())).plan
     assert plan["method"]["action"] == "return", plan["method"]["reason"]
     start_parked_replica(ports, back(ports, "StartParkedReplica"))
+    ports.clock.advance(seconds=15)
 
 
-def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts) -> None:
+def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: CalmPorts) -> None:
     returning(ports)
-    assert ports.compute.started == [PEAK]
+    assert ports.done("compute.start") == [PEAK]
     row = ports.ledger.replicas("orders")[PEAK]
     assert (row.state, row.run_id) == (ReplicaState.BUILDING, RUN_ID)
     plan = as_document(ports.ledger.run(BACK_RUN).required(ScaleOutPlan, "StartParkedReplica"))
@@ -388,7 +386,7 @@ def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts
     assert plan["lead_time"]["seconds"] == back["p50_seconds"]
 
 
-def test_without_the_builders_proof_it_is_not_registered(ports: FakePorts) -> None:
+def test_without_the_builders_proof_it_is_not_registered(ports: CalmPorts) -> None:
     returning(ports, prove=False)
     finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
     finish(ports, "StartReplication", io_running=True, sql_running=True)
@@ -397,40 +395,36 @@ def test_without_the_builders_proof_it_is_not_registered(ports: FakePorts) -> No
         register_replica(ports, back(ports, "RegisterReplica"))
 
 
-def undone(ports: FakePorts, failure: Failure) -> None:
+def undone(ports: CalmPorts, failure: Failure) -> None:
     given = FailedStep(**back(ports, "UndoScaleOut").model_dump(), failure=failure)
     for _ in range(5):
         try:
             undo_run(ports, given)
             return
         except errors.UndoInProgress:
-            ports.endpoint.finish_draining()
             ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
-            ports.compute.finish_stopping()
     raise AssertionError("the undo never ended")
 
 
-def test_the_undo_of_a_return_parks_it_again_and_the_next_plan_builds(ports: FakePorts) -> None:
+def test_the_undo_of_a_return_parks_it_again_and_the_next_plan_builds(ports: CalmPorts) -> None:
     returning(ports)
-    ports.commands.online.add(PEAK)
     undone(ports, Failure(failed_step="StartDatabase", error="HostCommandFailed", cause="torn"))
     row = ports.ledger.replicas("orders")[PEAK]
     assert row.state is ReplicaState.PARKED
     assert row.parking is not None
     assert row.parking.failed_return == f"{BACK_RUN}, StartDatabase: HostCommandFailed"
     assert (row.parking.parked_at, row.parking.spent) == (DRAINED_AT, None)
-    assert ports.compute.instances[PEAK].state == "stopped"
-    assert ports.compute.terminated == []
+    assert ports.compute.instance(PEAK).state == "stopped"
+    assert ports.done("compute.terminate") == []
     plan = plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump())).plan
     assert plan["method"]["action"] == "build"
     assert "an earlier return failed" in plan["method"]["rejected"][PEAK]
 
 
-def test_binary_logs_that_are_gone_expire_it_at_once(ports: FakePorts) -> None:
+def test_binary_logs_that_are_gone_expire_it_at_once(ports: CalmPorts) -> None:
     returning(ports)
-    ports.commands.online.add(PEAK)
     said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
-    ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, stdout=said)
+    ports.commands.said["start_replication"] = CommandOutcome(CommandStatus.FAILED, stdout=said)
     with pytest.raises(errors.BinlogsGone) as gone:
         start_replication(ports, back(ports, "StartReplication"))
     undone(ports, Failure(failed_step="StartReplication", error="BinlogsGone", cause=str(gone.value)))
@@ -441,24 +435,24 @@ def test_binary_logs_that_are_gone_expire_it_at_once(ports: FakePorts) -> None:
     assert "the source has purged binary logs" in found.candidates[PEAK]
 
 
-def test_no_capacity_to_start_leaves_it_parked(ports: FakePorts) -> None:
-    ports.compute.full = True
+def test_no_capacity_to_start_leaves_it_parked(ports: CalmPorts) -> None:
+    ports.world.account.full_zones.add("us-east-1b")
     with pytest.raises(errors.CapacityUnavailable):
         returning(ports)
     undone(ports, Failure(failed_step="StartParkedReplica", error="CapacityUnavailable", cause="full"))
     row = ports.ledger.replicas("orders")[PEAK]
     assert row.state is ReplicaState.PARKED
-    assert ports.compute.instances[PEAK].state == "stopped"
+    assert ports.compute.instance(PEAK).state == "stopped"
 
 
-def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: FakePorts) -> None:
+def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: CalmPorts) -> None:
     parked(ports)
     release_lease(ports, step(ports, "ReleaseLease"))
     plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump()))
     take_owner_tag(ports)
     with pytest.raises(errors.ReturnRefused, match="I1"):
         start_parked_replica(ports, back(ports, "StartParkedReplica"))
-    assert ports.compute.started == []
+    assert ports.done("compute.start") == []
 
 
 # -- room of a group of capacity reservations -------------------------------------------------------------------
@@ -466,7 +460,7 @@ def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: FakePorts) 
 GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"
 
 
-def started_with_a_group(ports: FakePorts) -> None:
+def started_with_a_group(ports: CalmPorts) -> None:
     """The replica was parked, and somebody reserved room for an event since."""
     parked(ports)
     release_lease(ports, step(ports, "ReleaseLease"))
@@ -476,13 +470,14 @@ def started_with_a_group(ports: FakePorts) -> None:
     start_parked_replica(ports, back(ports, "StartParkedReplica"))
 
 
-def test_a_parked_replica_starts_in_the_room_of_the_group(ports: FakePorts) -> None:
-    ports.compute.full, ports.compute.group_room = True, 1
+def test_a_parked_replica_starts_in_the_room_of_the_group(ports: CalmPorts) -> None:
+    ports.world.account.full_zones.add("us-east-1b")
+    ports.compute.group_room = 1
     started_with_a_group(ports)
-    assert (ports.compute.started, ports.compute.group_room) == ([PEAK], 0)
+    assert (ports.done("compute.start"), ports.compute.group_room) == ([PEAK], 0)
 
 
-def test_a_parked_replica_starts_also_where_the_group_is_gone(ports: FakePorts) -> None:
+def test_a_parked_replica_starts_also_where_the_group_is_gone(ports: CalmPorts) -> None:
     ports.compute.group_refused = errors.AwsCallRejected("ec2:StartInstances: InvalidParameterValue")
     started_with_a_group(ports)
-    assert (ports.compute.started, ports.compute.groups_named[-2:]) == ([PEAK], [GROUP, None])
+    assert ports.asked("compute.start") == [(PEAK, GROUP), (PEAK,)]

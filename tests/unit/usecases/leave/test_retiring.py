@@ -28,37 +28,38 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.names import LOAD_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
 
 FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return with_peak(fake_ports(orders()))
+def ports() -> CalmPorts:
+    return with_peak(calm_ports(orders()))
 
 
-def select(ports: FakePorts, **more: Any) -> SelectStep:
+def select(ports: CalmPorts, **more: Any) -> SelectStep:
     return SelectStep(**step(ports, "SelectIdleReplicas").model_dump(), **more)
 
 
-def selected(ports: FakePorts) -> None:
+def selected(ports: CalmPorts) -> None:
     select_idle_replicas(ports, select(ports))
 
 
-def failed(ports: FakePorts) -> FailedStep:
+def failed(ports: CalmPorts) -> FailedStep:
     return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
 
 
-def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: FakePorts) -> None:
+def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: CalmPorts) -> None:
     found = select_idle_replicas(ports, select(ports))
     assert found.replicas == (PEAK,)
     assert ports.ledger.run(IN_RUN).required(RunReplica, "GuardRetirement").builder == RUN_ID
 
 
-def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: FakePorts) -> None:
+def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: CalmPorts) -> None:
     ports.compute.add(instance("i-00000000000009999", tags={"peaker:cluster": "payments"}))
     cases = {
         BASE: f"replica: given {BASE}: is base load, permanent; only what Peaker made may go (I1)",
@@ -78,7 +79,7 @@ def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: Fa
         assert said in select_idle_replicas(ports, planned).text
 
 
-def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: FakePorts) -> None:
+def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: CalmPorts) -> None:
     given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
     disposal = select_idle_replicas(ports, given).planned[0].disposal
     assert disposal is not None
@@ -87,7 +88,7 @@ def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: Fake
     assert disposal.figures.parked_hourly_usd == pytest.approx(8 * 0.08 / 730, abs=1e-5)
 
 
-def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
+def test_plan_mode_says_what_speaks_against_it(ports: CalmPorts) -> None:
     ports.readings.loads["orders"] = 150.0
     given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
     found = select_idle_replicas(ports, given)
@@ -95,7 +96,7 @@ def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
     assert any("I8" in reason for reason in found.planned[0].objections)
 
 
-def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePorts) -> None:
+def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: CalmPorts) -> None:
     selected(ports)
     guard_retirement(ports, step(ports, "GuardRetirement"))
     ports.readings.metrics["orders", "RequiredReplicas"] = 2
@@ -106,7 +107,7 @@ def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePor
         guard_retirement(ports, step(ports, "GuardRetirement"))
 
 
-def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
+def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     ports.compute.add(
         instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
     )
@@ -114,7 +115,7 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
     selected(ports)
     with pytest.raises(errors.RetirementRefused, match="it is 30 min old"):
         guard_retirement(ports, by_alarm)
-    by_hand = with_peak(fake_ports(orders()))
+    by_hand = with_peak(calm_ports(orders()))
     by_hand.compute.add(
         instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
     )
@@ -122,7 +123,7 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
 
 
-def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
+def test_draining_waits_for_clients_until_the_limit(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
     ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
@@ -143,7 +144,7 @@ def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
     ],
 )
 def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
-    ports: FakePorts, load: float, required: float | None, said: str
+    ports: CalmPorts, load: float, required: float | None, said: str
 ) -> None:
     """An addition never waits for the end of a drain; what is unknown removes nothing."""
     selected(ports)
@@ -158,19 +159,19 @@ def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
     ports.clock.advance(minutes=10)
     with pytest.raises(errors.ReplicaNeeded, match=said) as needed:
         drain_replica(ports, given)
-    ports.endpoint.finish_draining()
+    ports.clock.advance(minutes=5)
     why = Failure(failed_step="DrainReplica", error=type(needed.value).__name__, cause=str(needed.value))
     undo = failed(ports).model_copy(update={"failure": why})
     restored = restore_replica(
         ports, undo
     )  # Does not wait for health: what else is missing waits for the lease.
     assert (restored.outcome, restored.text) == ("called_off", f"{PEAK} is registered again")
-    assert ports.endpoint.targets[PEAK].state is TargetState.INITIAL
+    assert ports.endpoint.health(orders())[PEAK].state is TargetState.INITIAL
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
 
 
 def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registration_takes(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     """So that no needless replica is begun, and one that never gets healthy is missing again and pages."""
     settings = ports.clusters.settings("orders")
@@ -189,7 +190,7 @@ def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registra
     assert is_short(ports)
 
 
-def is_short(ports: FakePorts) -> bool:
+def is_short(ports: CalmPorts) -> bool:
     """A base replica serves and two are needed: whether one would be built."""
     asked = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_out", "step": "CheckShortage"}
     ports.readings.metrics |= {("orders", "RequiredReplicas"): 2}
@@ -200,7 +201,7 @@ def is_short(ports: FakePorts) -> bool:
     return True
 
 
-def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: FakePorts) -> None:
+def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
     ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
@@ -219,7 +220,7 @@ def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: FakePorts) -> Non
     assert (numbers["waited_seconds"], numbers["quiet_seconds"], numbers["forced"]) == (410, 120, False)
 
 
-def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_stay(ports: FakePorts) -> None:
+def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_stay(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
     ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
@@ -234,7 +235,7 @@ def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_sta
 
 
 def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
-    ports = with_peak(fake_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
+    ports = with_peak(calm_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
     selected(ports)
     given = step(ports, "DrainReplica")
     ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
@@ -244,7 +245,7 @@ def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
     assert (numbers["forced"], numbers["cut_connections"], numbers["cut_transactions"]) == (True, 2, 0)
 
 
-def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> None:
+def test_the_replica_goes_with_all_that_its_builder_made(ports: CalmPorts) -> None:
     ports.clock.advance(minutes=10)
     selected(ports)
     deregister_replica(ports, step(ports, "DeregisterReplica"))
@@ -253,28 +254,27 @@ def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> No
             retire_replica(ports, step(ports, "RetireReplica"))
             break
         except errors.RetirementInProgress:
-            ports.endpoint.finish_draining()
-            for gone in ports.compute.terminated:
-                ports.storage.detach_all(gone)
-    assert ports.compute.terminated == [PEAK]
+            ports.clock.advance(minutes=5)
+            ports.clock.advance(minutes=2)
+    assert ports.done("compute.terminate") == [PEAK]
     assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
 
 
-def test_a_replica_that_terminates_cannot_come_back(ports: FakePorts) -> None:
+def test_a_replica_that_terminates_cannot_come_back(ports: CalmPorts) -> None:
     selected(ports)
     ports.compute.terminate(PEAK)
     assert restore_replica(ports, failed(ports)).restored is False
 
 
-def test_a_replica_that_was_never_taken_out_is_left_as_it_is(ports: FakePorts) -> None:
+def test_a_replica_that_was_never_taken_out_is_left_as_it_is(ports: CalmPorts) -> None:
     assert restore_replica(ports, failed(ports)).restored is True
     selected(ports)
     ports.endpoint.set(PEAK, TargetState.UNHEALTHY)
     assert restore_replica(ports, failed(ports)).restored is True
 
 
-def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: FakePorts) -> None:
+def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: CalmPorts) -> None:
     selected(ports)
     given = RecordStep(**step(ports, "RecordFailure").model_dump(), outcome="rolled_back", failure=FAILURE)
     found = record_receipt(ports, given)
@@ -288,7 +288,7 @@ def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: FakePorts
     assert ports.ledger.run(IN_RUN).outcome == "rolled_back"
 
 
-def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: FakePorts) -> None:
+def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: CalmPorts) -> None:
     given = step(ports, "ReleaseUnseenLease").model_copy(update={"fencing_token": None})
     stranger = given.model_copy(update={"run_id": "another"})
     release_lease(ports, stranger)
@@ -297,16 +297,16 @@ def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: FakePorts) 
     assert ports.lease.current("orders", NOON) is None
 
 
-def test_a_release_lets_scale_out_look_once(ports: FakePorts) -> None:
+def test_a_release_lets_scale_out_look_once(ports: CalmPorts) -> None:
     """A shortage that met the lease begins now, not at the next hour; a call that is made twice starts once."""
     given = step(ports, "ReleaseLease")
     for _ in range(2):
         release_lease(ports, given)
-    [(name, asked)] = ports.executions.started.items()
+    name, asked = ports.asked("executions.start_scale_out")[0]
     assert (name, asked["cluster"], asked["trigger"]["kind"]) == (f"{IN_RUN}-then", "orders", "schedule")
 
 
-def test_the_receipt_of_a_refusal_says_refused_and_why(ports: FakePorts) -> None:
+def test_the_receipt_of_a_refusal_says_refused_and_why(ports: CalmPorts) -> None:
     selected(ports)
     refusal = Failure(
         failed_step="GuardRetirement", error="RetirementRefused", cause="the load is too high (I8)"
@@ -321,7 +321,7 @@ def test_the_receipt_of_a_refusal_says_refused_and_why(ports: FakePorts) -> None
 
 
 def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_the_undo(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     selected(ports)
     given = RecordStep(
@@ -341,7 +341,7 @@ def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_
 
 
 def test_a_replica_that_another_call_terminated_meanwhile_is_no_refusal(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ports: CalmPorts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between this call's look at the instance and its look at the fleet."""
     selected(ports)

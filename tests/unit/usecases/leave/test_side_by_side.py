@@ -24,18 +24,20 @@ from peaker.usecases.undo.undo_removal import undo_removal
 
 from peaker_contract import errors
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
-from tests.support.builders import instance, leased, orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.interferences import Watches
+from sim.workflows.virtual_time import START as NOON
+from tests.support.builders import RUN_ID, instance, leased, orders
 from tests.support.peak import IN_RUN, PEAK, clients, step, with_peak
 
-SECOND, ITS_RUN = "i-000000000000c0003", "scale-out-orders-20261121T120000-9f3a-2"
+SECOND, ITS_RUN = "i-000000000000c0003", f"{RUN_ID}-2"
 FAILURE = Failure(failed_step="ConfirmIdle", error="ActivityWhileDrained", cause="used")
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A base replica and two of Peaker's serve; the load needs one."""
-    made = with_peak(fake_ports(orders(max_replicas=4)))
+    made = with_peak(calm_ports(orders(max_replicas=4)))
     built = leased(made, "AwaitHealthy", run_id=ITS_RUN)
     tags = {OWNER_TAG: "local", RUN_TAG: ITS_RUN, LOAD_TAG: "peak"}
     made.compute.add(instance(SECOND, tags=tags, launched_at=NOON - timedelta(hours=5)))
@@ -48,7 +50,7 @@ def ports() -> FakePorts:
     return made
 
 
-def selected(ports: FakePorts, count: int = 2, **trigger: Any) -> Selected:
+def selected(ports: CalmPorts, count: int = 2, **trigger: Any) -> Selected:
     given = step(ports, "SelectIdleReplicas", count=count, **({"trigger": trigger} if trigger else {}))
     asked = {"count": count, **({"trigger": trigger} if trigger else {})}
     return select_idle_replicas(ports, SelectStep(**given.model_dump(), **asked))
@@ -58,16 +60,16 @@ def of_member(member: dict[str, Any], name: str) -> StepInput:
     return StepInput(**{key: one for key, one in member.items() if key != "out_of_service"}, step=name)
 
 
-def ended(ports: FakePorts, member: dict[str, Any], outcome: str, failure: Failure | None = None) -> None:
+def ended(ports: CalmPorts, member: dict[str, Any], outcome: str, failure: Failure | None = None) -> None:
     given = of_member(member, "RecordMember").model_dump()
     record_receipt(ports, RecordStep(**given, outcome=outcome, failure=failure))  # type: ignore[arg-type]
 
 
-def states(ports: FakePorts) -> dict[str, str]:
+def states(ports: CalmPorts) -> dict[str, str]:
     return {name: row.state.value for name, row in ports.ledger.replicas("orders").items()}
 
 
-def test_a_surplus_of_two_is_two_members_with_rows_of_their_own(ports: FakePorts) -> None:
+def test_a_surplus_of_two_is_two_members_with_rows_of_their_own(ports: CalmPorts) -> None:
     found = selected(ports)
     assert (set(found.replicas), found.to_spare) == ({PEAK, SECOND}, 2)
     assert [one["run_id"] for one in found.members] == [IN_RUN, f"{IN_RUN}-2"]
@@ -76,7 +78,7 @@ def test_a_surplus_of_two_is_two_members_with_rows_of_their_own(ports: FakePorts
     assert ports.ledger.run(IN_RUN).required(Batch, "x").members == (IN_RUN, f"{IN_RUN}-2")
 
 
-def test_a_person_takes_as_many_as_asked_for_and_an_alarm_all_that_are_to_spare(ports: FakePorts) -> None:
+def test_a_person_takes_as_many_as_asked_for_and_an_alarm_all_that_are_to_spare(ports: CalmPorts) -> None:
     ports.readings.metrics["orders", "ReplicaSurplus"] = 2
     planned = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_in", "step": "PlanOnly"}
     assert len(select_idle_replicas(ports, SelectStep(**planned)).replicas) == 1
@@ -85,7 +87,7 @@ def test_a_person_takes_as_many_as_asked_for_and_an_alarm_all_that_are_to_spare(
 
 
 def test_a_selection_that_lands_late_changes_neither_the_choice_nor_what_became_of_it(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     first = selected(ports)
     ended(ports, first.members[0], "succeeded")
@@ -95,20 +97,12 @@ def test_a_selection_that_lands_late_changes_neither_the_choice_nor_what_became_
     assert ports.ledger.run(IN_RUN).required(Member, "x").state == "gone"
 
 
-def test_two_that_count_on_one_another_do_not_both_leave(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_that_count_on_one_another_do_not_both_leave(ports: CalmPorts) -> None:
     """Both have counted when the first one begins: the second counts again, and is one too many."""
     first, second = selected(ports).members
     ports.readings.metrics["orders", "RequiredReplicas"] = 2
-    begin = ports.ledger.begin_exit
-
-    def while_the_other_begins(*given: Any) -> None:
-        monkeypatch.setattr(ports.ledger, "begin_exit", begin)
-        deregister_replica(ports, of_member(second, "DeregisterReplica"))
-        begin(*given)
-
-    monkeypatch.setattr(ports.ledger, "begin_exit", while_the_other_begins)
+    other_begins = lambda: deregister_replica(ports, of_member(second, "DeregisterReplica"))  # noqa: E731
+    ports.meets(Watches(at="ledger.begin_exit", hit=other_begins))
     with pytest.raises(errors.Throttled, match="count again"):
         deregister_replica(ports, of_member(first, "DeregisterReplica"))
     with pytest.raises(errors.RetirementRefused, match="the forecast needs 2 replicas, 1 would remain"):
@@ -116,7 +110,7 @@ def test_two_that_count_on_one_another_do_not_both_leave(
     assert sorted(states(ports).values()) == ["draining", "in_service"]
 
 
-def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: FakePorts) -> None:
+def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: CalmPorts) -> None:
     first, second = selected(ports).members
     ports.readings.metrics["orders", "RequiredReplicas"] = 2
     row = ports.ledger.replicas("orders")[PEAK]
@@ -126,12 +120,12 @@ def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: F
         ports.ledger.run(one["run_id"]).required(RunReplica, "x").instance_id: one for one in (mine, other)
     }
     ports.ledger.begin_exit(holder_of(of_member(by_id[PEAK], "DeregisterReplica")), leaving, [])
-    assert ports.endpoint.targets[PEAK].state is TargetState.HEALTHY
+    assert ports.endpoint.health(orders())[PEAK].state is TargetState.HEALTHY
     with pytest.raises(errors.RetirementRefused, match="1 would remain"):
         guard_retirement(ports, of_member(by_id[SECOND], "GuardRetirement"))
 
 
-def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: FakePorts) -> None:
+def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: CalmPorts) -> None:
     """Both look by themselves; the order of their ids says who goes back first."""
     mine = {
         ports.ledger.run(one["run_id"]).required(RunReplica, "x").instance_id: one
@@ -154,7 +148,7 @@ def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: FakePorts)
         look(second)
     with pytest.raises(errors.ReplicaNeeded):
         look(first)
-    ports.endpoint.finish_draining()
+    ports.clock.advance(minutes=5)
     why = Failure(failed_step="DrainReplica", error="ReplicaNeeded", cause="the forecast needs 2 replicas")
     undo_removal(ports, FailedStep(**of_member(mine[first], "UndoRemoval").model_dump(), failure=why))
     with pytest.raises(errors.ReplicaDraining):  # It counts on the other, which is registered again.
@@ -164,7 +158,7 @@ def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: FakePorts)
         look(second)
 
 
-def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: FakePorts) -> None:
+def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: CalmPorts) -> None:
     first, second = selected(ports).members
     deregister_replica(ports, of_member(first, "DeregisterReplica"))
     deregister_replica(ports, of_member(second, "DeregisterReplica"))
@@ -183,7 +177,7 @@ def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: FakePort
     assert (told.outcome, told.failure) == ("partly", FAILURE)
 
 
-def test_those_that_the_guard_left_alone_are_no_failure(ports: FakePorts) -> None:
+def test_those_that_the_guard_left_alone_are_no_failure(ports: CalmPorts) -> None:
     first, second = selected(ports).members
     refused = Failure(failed_step="GuardRetirement", error="RetirementRefused", cause="needed")
     ended(ports, first, "refused", refused)
@@ -192,7 +186,7 @@ def test_those_that_the_guard_left_alone_are_no_failure(ports: FakePorts) -> Non
     assert (told.outcome, told.failure) == ("refused", refused)
 
 
-def test_a_member_that_said_nothing_is_undone_with_the_run(ports: FakePorts) -> None:
+def test_a_member_that_said_nothing_is_undone_with_the_run(ports: CalmPorts) -> None:
     first, second = selected(ports).members
     ended(ports, first, "succeeded")
     told = sum_up_removal(ports, step(ports, "SumUpRemoval"))

@@ -18,29 +18,30 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker_contract.errors import AwsCallRejected, PeakerError, Throttled
 from peaker_contract.metrics import Metric
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
 
 VCPUS, GP3 = "L-1216C47A", "L-7A658B76"
 OTHER_RUN = "scale-out-carts-1"
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A source and a base replica of two vCPUs each; half a TiB of data and as much of log."""
-    made = with_replicas(fake_ports(orders(max_replicas=6), orders(name="carts")))
+    made = with_replicas(calm_ports(orders(max_replicas=6), orders(name="carts")))
     made.account_quotas.values |= {VCPUS: 64.0, GP3: 50.0}
     return made
 
 
-def with_replicas(made: FakePorts) -> FakePorts:
+def with_replicas(made: CalmPorts) -> CalmPorts:
     with_cluster(made)
     for volume in data_volumes_of(BASE, size_gib=512):
         made.storage.add(volume)
     return made
 
 
-def planned(ports: FakePorts, count: int = 1, **more: Any) -> ScaleOutPlan:
+def planned(ports: CalmPorts, count: int = 1, **more: Any) -> ScaleOutPlan:
     step = PlanStep(
         run_id=RUN_ID, cluster="orders", operation="scale_out", step="PlanOnly", count=count, **more
     )
@@ -51,7 +52,7 @@ def check(plan: ScaleOutPlan, name: str = "vCPUs") -> Check:
     return next(one for one in plan.checks if one.name == name)
 
 
-def another_run(ports: FakePorts, builds: int, *members: str, unreadable: bool = False) -> Holder:
+def another_run(ports: CalmPorts, builds: int, *members: str, unreadable: bool = False) -> Holder:
     """Of the cluster carts, at work: it has planned so many builds like these."""
     plan = planned(ports, builds).model_copy(update={"cluster": "carts"})
     batch = Batch(wanted=builds, deadline=NOON + timedelta(hours=9), rounds=(members or (OTHER_RUN,),))
@@ -64,7 +65,7 @@ def another_run(ports: FakePorts, builds: int, *members: str, unreadable: bool =
     return holder
 
 
-def launched(ports: FakePorts, run_id: str, instance_id: str) -> None:
+def launched(ports: CalmPorts, run_id: str, instance_id: str) -> None:
     tags = {RUN_TAG: run_id, OWNER_TAG: "local", "peaker:cluster": "carts"}
     ports.compute.add(instance(instance_id, tags=tags))
     for volume in data_volumes_of(BASE, size_gib=512):
@@ -74,13 +75,13 @@ def launched(ports: FakePorts, run_id: str, instance_id: str) -> None:
         )
 
 
-def test_what_the_whole_account_runs_counts_whoever_owns_it(ports: FakePorts) -> None:
+def test_what_the_whole_account_runs_counts_whoever_owns_it(ports: CalmPorts) -> None:
     ports.compute.add(replace(instance("i-000000000000e0001"), tags={}))
     ports.compute.add(replace(instance("i-000000000000e0002", state="stopped"), tags={}))
     assert check(planned(ports)).numbers["in_use"] == 6
 
 
-def test_a_plan_of_more_than_fit_is_refused_with_the_number_that_would(ports: FakePorts) -> None:
+def test_a_plan_of_more_than_fit_is_refused_with_the_number_that_would(ports: CalmPorts) -> None:
     ports.account_quotas.values[VCPUS] = 10.0
     plan = planned(ports, count=4)
     assert (check(plan).verdict, check(plan).numbers["fit"]) == ("refuse", 3)
@@ -88,7 +89,7 @@ def test_a_plan_of_more_than_fit_is_refused_with_the_number_that_would(ports: Fa
     assert planned(ports, count=3).refusals == ()
 
 
-def test_an_automatic_start_takes_as_many_as_fit(ports: FakePorts) -> None:
+def test_an_automatic_start_takes_as_many_as_fit(ports: CalmPorts) -> None:
     ports.account_quotas.values[VCPUS] = 8.0
     ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 5.0
     plan = planned(ports, trigger=Trigger(kind="alarm"))
@@ -96,66 +97,61 @@ def test_an_automatic_start_takes_as_many_as_fit(ports: FakePorts) -> None:
 
 
 def test_an_automatic_start_takes_no_more_than_are_built_side_by_side() -> None:
-    ports = with_replicas(fake_ports(orders(max_replicas=90)))
+    ports = with_replicas(calm_ports(orders(max_replicas=90)))
     ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 80.0
     plan = planned(ports, trigger=Trigger(kind="alarm"))
     assert (plan.count, plan.refusals) == (40, ())
     assert [one.code for one in planned(ports, count=41).refusals] == ["batch"]
 
 
-def test_the_account_is_asked_once_however_many_plans_are_tried(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    seen = ports.compute.on_demand_instances
-    monkeypatch.setattr(ports.compute, "on_demand_instances", lambda: asked.append("") or seen())
+def test_the_account_is_asked_once_however_many_plans_are_tried(ports: CalmPorts) -> None:
     planned(ports, count=3)
-    assert len(asked) == 1
+    assert len(ports.asked("compute.on_demand_instances")) == 1
 
 
 @pytest.mark.parametrize(
     "error", [Throttled("slow down"), AwsCallRejected("ec2:DescribeInstances: UnauthorizedOperation")]
 )
 def test_what_aws_does_not_tell_is_unknown_and_keeps_nobody_from_building(
-    ports: FakePorts, error: PeakerError
+    ports: CalmPorts, error: PeakerError
 ) -> None:
-    ports.compute.instances_refused = error
+    ports.refuses("compute.on_demand_instances", error)
     plan = planned(ports)
     assert (check(plan).verdict, plan.refusals) == ("unknown", ())
     assert str(error) in check(plan).detail
     assert check(plan, "EBS storage").verdict == "pass"
 
 
-def test_an_account_without_the_quota_is_unknown(ports: FakePorts) -> None:
+def test_an_account_without_the_quota_is_unknown(ports: CalmPorts) -> None:
     del ports.account_quotas.values[VCPUS]
     assert "Service Quotas has no L-1216C47A" in check(planned(ports)).detail
 
 
 class TestInFlight:
-    def test_what_another_clusters_run_has_planned_counts_until_it_is_there(self, ports: FakePorts) -> None:
+    def test_what_another_clusters_run_has_planned_counts_until_it_is_there(self, ports: CalmPorts) -> None:
         another_run(ports, 2)
         found = planned(ports)
         assert (check(found).numbers["in_flight"], check(found).numbers["in_use"]) == (4, 4)
         assert check(found, "EBS storage").numbers[f"{GP3}_in_flight"] == 2.0
 
-    def test_what_is_launched_and_made_is_not_counted_twice(self, ports: FakePorts) -> None:
+    def test_what_is_launched_and_made_is_not_counted_twice(self, ports: CalmPorts) -> None:
         another_run(ports, 2, OTHER_RUN, f"{OTHER_RUN}-2")
         launched(ports, f"{OTHER_RUN}-2", "i-000000000000d0001")
         found = planned(ports)
         assert (check(found).numbers["in_flight"], check(found).numbers["in_use"]) == (2, 6)
         assert check(found, "EBS storage").numbers[f"{GP3}_in_flight"] == 1.0
 
-    def test_a_run_that_has_ended_is_about_to_make_nothing(self, ports: FakePorts) -> None:
+    def test_a_run_that_has_ended_is_about_to_make_nothing(self, ports: CalmPorts) -> None:
         ports.ledger.close_run(another_run(ports, 2), "rolled_back", NOON)
         assert check(planned(ports)).numbers["in_flight"] == 0
 
-    def test_an_environment_of_many_clusters_is_not_read_through(self, ports: FakePorts) -> None:
+    def test_an_environment_of_many_clusters_is_not_read_through(self, ports: CalmPorts) -> None:
         ports.clusters.by_name |= {f"c{number}": orders(name=f"c{number}") for number in range(100)}
         another_run(ports, 2)
         found = check(planned(ports))
         assert (found.numbers["in_flight"], "101 other clusters" in found.detail) == (0, True)
 
-    def test_a_plan_that_cannot_be_read_is_unknown_and_stops_no_other_cluster(self, ports: FakePorts) -> None:
+    def test_a_plan_that_cannot_be_read_is_unknown_and_stops_no_other_cluster(self, ports: CalmPorts) -> None:
         another_run(ports, 1, unreadable=True)
         found = check(planned(ports))
         assert (found.verdict, "in flight is unknown" in found.detail) == ("pass", True)
@@ -165,7 +161,7 @@ class TestInFlight:
     "error", [Throttled("slow down"), AwsCallRejected("servicequotas:GetServiceQuota: denied")]
 )
 def test_service_quotas_that_do_not_answer_keep_nobody_from_building(
-    ports: FakePorts, error: PeakerError
+    ports: CalmPorts, error: PeakerError
 ) -> None:
     """AWS's default of the initialization rate holds, and the plan says why."""
     ports.account_quotas.error = error
@@ -185,7 +181,7 @@ def test_empty_targeted_places_are_room_for_a_cluster_that_names_a_group(
     group: str | None, is_targeted: bool, fit: int
 ) -> None:
     """The quota is full: two hosts run, and two places are empty, which EC2 counts like hosts."""
-    ports = with_replicas(fake_ports(orders(max_replicas=6, capacity_reservation_group_arn=group)))
+    ports = with_replicas(calm_ports(orders(max_replicas=6, capacity_reservation_group_arn=group)))
     ports.account_quotas.values |= {VCPUS: 8.0, GP3: 50.0}
     ports.compute.reservations = [CapacityReservation("r6i.large", 2, is_targeted)]
     assert check(planned(ports, 2)).numbers["fit"] == fit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from peaker.domain.prices.price_table import EbsPrices, FetchedPrices
@@ -10,14 +10,14 @@ from peaker.domain.reading import Known, Unknown
 from peaker.usecases.plan.refresh_prices import cluster_prices, prices_for_plan, refresh_prices
 
 from peaker_contract.errors import AwsCallRejected, ResourceNotFound, Throttled
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import orders
-from tests.support.fakes import FakePorts, fake_ports
 
 IRISH = {"region": "eu-west-1", "subnets": {"eu-west-1a": "subnet-0a77000000000001a"}}
 
 
-def ireland(**settings: Any) -> FakePorts:
-    ports = fake_ports(orders(**IRISH, **settings))
+def ireland(**settings: Any) -> CalmPorts:
+    ports = calm_ports(orders(**IRISH, **settings))
     ports.price_list.hourly[("eu-west-1", "r6i.large")] = 0.141
     ports.price_list.ebs["eu-west-1"] = EbsPrices(gp3_gib_month=0.088)
     return ports
@@ -65,13 +65,9 @@ def test_an_image_with_a_licence_has_no_price_of_linux(image_is: str | Unknown, 
     assert cluster_prices(paid, paid.clusters.settings("orders")).instance_hour("r6i.large") == Known(0.19)
 
 
-def test_an_image_that_is_gone_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_is_gone_has_no_price() -> None:
     ports = ireland()
-
-    def gone(_: str) -> NoReturn:
-        raise ResourceNotFound("ec2:DescribeImages: InvalidAMIID.NotFound")
-
-    monkeypatch.setattr(ports.compute, "platform", gone)
+    ports.refuses("compute.platform", ResourceNotFound("ec2:DescribeImages: InvalidAMIID.NotFound"))
     hour = prices_for_plan(ports, ports.clusters.settings("orders")).instance_hour("r6i.large")
     assert isinstance(hour, Unknown)
     assert "InvalidAMIID.NotFound" in hour.why
@@ -133,6 +129,6 @@ def test_where_the_settings_name_the_instances_price_that_of_the_volumes_is_aske
 
 
 def test_in_us_east_1_a_known_type_needs_no_asking() -> None:
-    ports = fake_ports(orders())
+    ports = calm_ports(orders())
     prices_for_plan(ports, ports.clusters.settings("orders"))
     assert ports.price_list.asked == 0

@@ -11,8 +11,9 @@ from peaker.domain.runs.past_runs import PastSteps
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import SnapshotHistory, lead_time_inputs
 
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, data_volumes_of, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
 
 GIB = 1024**3
 # Of volumes of 200 GiB each.
@@ -20,8 +21,8 @@ DATA, LOG = 150, 10
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    made = fake_ports(orders())
+def ports() -> CalmPorts:
+    made = calm_ports(orders())
     with_cluster(made)
     for volume in data_volumes_of(BASE, size_gib=200):
         made.storage.add(volume)
@@ -38,28 +39,28 @@ HELD = SnapshotHistory(
 )
 
 
-def bytes_of(ports: FakePorts, past: PastSteps, history: SnapshotHistory | None) -> dict[str, float]:
+def bytes_of(ports: CalmPorts, past: PastSteps, history: SnapshotHistory | None) -> dict[str, float]:
     fleet = gather_fleet(ports, ports.clusters.settings("orders"), with_volumes=True)
     inputs = lead_time_inputs(ports.clusters.settings("orders"), fleet, past, history)
     return {one.name: one.data_bytes / GIB for one in inputs.volumes}
 
 
-def test_before_a_prewarm_all_that_the_snapshots_hold_is_read(ports: FakePorts) -> None:
+def test_before_a_prewarm_all_that_the_snapshots_hold_is_read(ports: CalmPorts) -> None:
     assert bytes_of(ports, PastSteps(), HELD) == {"data": DATA, "log": LOG}
 
 
-def test_without_snapshots_the_volumes_are_taken_to_be_full(ports: FakePorts) -> None:
+def test_without_snapshots_the_volumes_are_taken_to_be_full(ports: CalmPorts) -> None:
     assert bytes_of(ports, PastSteps(), None) == {"data": 200, "log": 200}
 
 
-def test_what_the_last_prewarm_read_is_read_again_wherever_it_lies(ports: FakePorts) -> None:
+def test_what_the_last_prewarm_read_is_read_again_wherever_it_lies(ports: CalmPorts) -> None:
     """A log volume that is nearly empty takes none of it away."""
     read = bytes_of(ports, PastSteps(hydrated_bytes=[144.0 * GIB]), HELD)
     assert sum(read.values()) == pytest.approx(144)
     assert read["data"] == pytest.approx(144 * DATA / (DATA + LOG))
 
 
-def test_the_buffer_pool_is_the_last_donors_else_what_the_type_has_room_for(ports: FakePorts) -> None:
+def test_the_buffer_pool_is_the_last_donors_else_what_the_type_has_room_for(ports: CalmPorts) -> None:
     settings = ports.clusters.settings("orders")
     promise = InstancePromise(memory_mib=16 * 1024.0)
     first = lead_time_inputs(settings, None, PastSteps(), None, promise)

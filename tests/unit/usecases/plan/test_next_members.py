@@ -17,35 +17,35 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import RUN_ID, instance, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 
 ALARM = {"kind": "alarm"}
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A base replica serves, and the forecast needs three."""
-    made = with_cluster(fake_ports(orders(max_replicas=8)))
+    made = with_cluster(calm_ports(orders(max_replicas=8)))
     made.readings.metrics["orders", "RequiredReplicas"] = 3
     return made
 
 
-def step(ports: FakePorts, name: str, trigger: dict[str, Any]) -> StepInput:
+def step(ports: CalmPorts, name: str, trigger: dict[str, Any]) -> StepInput:
     return leased(ports, name, request={"cluster": "orders", "count": 2, "trigger": trigger})
 
 
-def round_of(ports: FakePorts, number: int, trigger: dict[str, Any]) -> MembersChosen:
+def round_of(ports: CalmPorts, number: int, trigger: dict[str, Any]) -> MembersChosen:
     return next_members(ports, RoundStep(**step(ports, "NextMembers", trigger).model_dump(), round=number))
 
 
-def first_round(ports: FakePorts, trigger: dict[str, Any]) -> MembersChosen:
+def first_round(ports: CalmPorts, trigger: dict[str, Any]) -> MembersChosen:
     planned = step(ports, "PlanScaleOut", trigger).model_dump()
     plan_scale_out(ports, PlanStep(**planned, count=2, trigger=trigger))
     return round_of(ports, 0, trigger)
 
 
-def ended(ports: FakePorts, run_id: str, state: str) -> None:
+def ended(ports: CalmPorts, run_id: str, state: str) -> None:
     """A member whose replica serves, or of which nothing is left."""
     holder: Holder = replace(holder_of(step(ports, "RecordMember", ALARM)), run_id=run_id, batch=RUN_ID)
     member = ports.ledger.run(run_id).required(Member, "x")
@@ -69,7 +69,7 @@ def ended(ports: FakePorts, run_id: str, state: str) -> None:
     ],
 )
 def test_after_a_failure_what_the_need_of_then_misses_begins(
-    ports: FakePorts, trigger: dict[str, Any], required: int | None, begins: int
+    ports: CalmPorts, trigger: dict[str, Any], required: int | None, begins: int
 ) -> None:
     first, second = first_round(ports, trigger).members
     ended(ports, first["run_id"], "in_service")
@@ -80,7 +80,7 @@ def test_after_a_failure_what_the_need_of_then_misses_begins(
     assert found.outcome == ("succeeded" if begins else "partly")
 
 
-def test_a_shortage_that_has_grown_while_the_batch_was_built_begins_in_the_same_run(ports: FakePorts) -> None:
+def test_a_shortage_that_has_grown_while_the_batch_was_built_begins_in_the_same_run(ports: CalmPorts) -> None:
     first = first_round(ports, ALARM)
     for one in first.members:
         ended(ports, one["run_id"], "in_service")
@@ -95,10 +95,10 @@ def test_a_shortage_that_has_grown_while_the_batch_was_built_begins_in_the_same_
 
 @pytest.mark.parametrize(("outcome", "looks"), [("succeeded", 1), ("partly", 1), ("rolled_back", 0)])
 def test_the_release_of_a_scale_out_that_brought_a_replica_lets_scale_out_look(
-    ports: FakePorts, outcome: str, looks: int
+    ports: CalmPorts, outcome: str, looks: int
 ) -> None:
     """Also of a person's: an alarm may have met its lease."""
     given = step(ports, "ReleaseLease", {"kind": "manual"})
     ports.ledger.close_run(holder_of(given), outcome, ports.clock.now())
     release_lease(ports, given)
-    assert len(ports.executions.started) == looks
+    assert len(ports.done("executions.start_scale_out")) == looks

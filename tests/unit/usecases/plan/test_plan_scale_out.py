@@ -9,8 +9,8 @@ from peaker.domain.runs.run import PlanStep
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
 from peaker_contract.metrics import Metric
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import RUN_ID, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 
 # EC2, EBS, Service Quotas, CloudWatch, DynamoDB and prices, each asked for one thing; the clock is no call.
 MOST_CALLS = 40
@@ -37,7 +37,7 @@ class Counted:
 def planned(required: float) -> tuple[int, list[str]]:
     """The count that an automatic start plans with room for two replicas in its budget, and its calls."""
     limits = orders().limits.model_dump() | {"max_hourly_cost_usd": 2.5 * hourly()}
-    ports = with_cluster(fake_ports(orders(max_replicas=40, limits=limits)))
+    ports = with_cluster(calm_ports(orders(max_replicas=40, limits=limits)))
     ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = required
     calls: list[str] = []
     return _plan(_counted(ports, calls))["count"], calls
@@ -45,11 +45,11 @@ def planned(required: float) -> tuple[int, list[str]]:
 
 def hourly() -> float:
     """USD an hour of one replica of the cluster."""
-    price: float = _plan(with_cluster(fake_ports(orders())))["price"]["hourly"]
+    price: float = _plan(with_cluster(calm_ports(orders())))["price"]["hourly"]
     return price
 
 
-def _plan(ports: FakePorts) -> dict[str, Any]:
+def _plan(ports: CalmPorts) -> dict[str, Any]:
     step = PlanStep(
         run_id=RUN_ID,
         cluster="orders",
@@ -61,7 +61,7 @@ def _plan(ports: FakePorts) -> dict[str, Any]:
     return plan_scale_out(ports, step).plan
 
 
-def _counted(ports: FakePorts, calls: list[str]) -> FakePorts:
+def _counted(ports: CalmPorts, calls: list[str]) -> CalmPorts:
     wrapped: dict[str, Any] = {
         one.name: Counted(getattr(ports, one.name), one.name, calls)
         for one in fields(ports)

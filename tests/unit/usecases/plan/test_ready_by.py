@@ -20,8 +20,9 @@ from peaker_cli.runs.plan import render_plan
 from rich.console import Console
 
 from peaker_contract.errors import AwsCallRejected, InvalidRequest, ScaleOutRefused
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, leased, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
 
 VOLUMES = [
     {"name": name, "device": device, "mount_point": place, "filesystem": "xfs", "volume_type": "gp3",
@@ -31,16 +32,16 @@ VOLUMES = [
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """200 GiB of data and of log; at most 300 MiB/s are paid."""
-    made = fake_ports(orders(initialization_rate_mib_per_s=300, volumes=VOLUMES))
+    made = calm_ports(orders(initialization_rate_mib_per_s=300, volumes=VOLUMES))
     with_cluster(made)
     for volume in data_volumes_of(BASE, size_gib=200):
         made.storage.add(volume)
     return made
 
 
-def planned(ports: FakePorts, hours: float | None = None, held: bool = False, count: int = 1) -> ScaleOutPlan:
+def planned(ports: CalmPorts, hours: float | None = None, held: bool = False, count: int = 1) -> ScaleOutPlan:
     """The plan of a run whose replicas are to serve in so many hours."""
     given: dict[str, Any] = {
         "ready_by": None if hours is None else NOON + timedelta(hours=hours),
@@ -62,14 +63,14 @@ def taken(plan: ScaleOutPlan) -> Option:
     return plan.choice.taken
 
 
-def test_without_a_deadline_the_settings_rate_is_paid(ports: FakePorts) -> None:
+def test_without_a_deadline_the_settings_rate_is_paid(ports: CalmPorts) -> None:
     plan = planned(ports)
     assert rates(plan) == [300, 300]
     assert plan.choice is not None
     assert (taken(plan).rate_mib_per_s, plan.choice.in_time) == (300, None)
 
 
-def test_the_plan_says_the_time_of_the_option_that_it_takes(ports: FakePorts) -> None:
+def test_the_plan_says_the_time_of_the_option_that_it_takes(ports: CalmPorts) -> None:
     """Through an instance of 30 MiB/s the volumes are read more slowly than by their rate."""
     quick = planned(ports)
     ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=30)  # type: ignore[method-assign]
@@ -80,7 +81,7 @@ def test_the_plan_says_the_time_of_the_option_that_it_takes(ports: FakePorts) ->
     assert plan.lead_time.parts["hydration"] == pytest.approx(400 * 1024 / 30, abs=0.1)
 
 
-def test_with_time_enough_nothing_is_paid_for_a_rate(ports: FakePorts) -> None:
+def test_with_time_enough_nothing_is_paid_for_a_rate(ports: CalmPorts) -> None:
     plan = planned(ports, hours=24)
     assert plan.choice is not None
     assert plan.choice.in_time is True
@@ -89,13 +90,13 @@ def test_with_time_enough_nothing_is_paid_for_a_rate(ports: FakePorts) -> None:
     assert plan.lead_time.seconds == taken(plan).p50_seconds
 
 
-def test_a_run_is_built_by_what_was_chosen(ports: FakePorts) -> None:
+def test_a_run_is_built_by_what_was_chosen(ports: CalmPorts) -> None:
     plan = planned(ports, hours=24, held=True)
     written = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "CreateVolumes")
     assert rates(written) == rates(plan) == [None, None]
 
 
-def test_every_replica_of_a_batch_is_built_as_it_was_chosen_for_it(ports: FakePorts) -> None:
+def test_every_replica_of_a_batch_is_built_as_it_was_chosen_for_it(ports: CalmPorts) -> None:
     plan = planned(ports, hours=24, count=3)
     for number in (1, 2, 3):
         own = plan.of_member(number)
@@ -104,14 +105,14 @@ def test_every_replica_of_a_batch_is_built_as_it_was_chosen_for_it(ports: FakePo
         assert rates(own) == [None, None]
 
 
-def test_a_deadline_that_cannot_be_met_is_said_and_refuses_nothing(ports: FakePorts) -> None:
+def test_a_deadline_that_cannot_be_met_is_said_and_refuses_nothing(ports: CalmPorts) -> None:
     plan = planned(ports, hours=0.1)
     assert plan.choice is not None
     assert plan.choice.in_time is False
     assert plan.refusals == ()
 
 
-def test_the_page_shows_every_option_with_its_times_and_dollars(ports: FakePorts) -> None:
+def test_the_page_shows_every_option_with_its_times_and_dollars(ports: CalmPorts) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(render_plan(json.loads(planned(ports, hours=1).model_dump_json())))
     page = console.export_text()
@@ -125,7 +126,7 @@ def test_the_page_shows_every_option_with_its_times_and_dollars(ports: FakePorts
         assert words in page
 
 
-def test_an_instance_type_that_ec2_does_not_explain_is_unknown_not_fine(ports: FakePorts) -> None:
+def test_an_instance_type_that_ec2_does_not_explain_is_unknown_not_fine(ports: CalmPorts) -> None:
     def refused(instance_type: str) -> InstancePromise:
         raise AwsCallRejected(f"ec2:DescribeInstanceTypes: UnauthorizedOperation {instance_type}")
 
@@ -134,7 +135,7 @@ def test_an_instance_type_that_ec2_does_not_explain_is_unknown_not_fine(ports: F
     assert checks["bandwidth"] == "unknown"
 
 
-def test_binary_logs_that_do_not_last_refuse_the_run(ports: FakePorts) -> None:
+def test_binary_logs_that_do_not_last_refuse_the_run(ports: CalmPorts) -> None:
     """As the source said when a replica was parked: it keeps ten minutes."""
     gone = "i-0000000000000d0e1"
     row = ReplicaRow("orders", gone, RUN_ID, ReplicaState.RETIRED, NOON, Parking(NOON, None, 600.0, None, ""))
@@ -148,25 +149,25 @@ def request(**given: Any) -> ExecutionRequest:
     return ExecutionRequest(operation=operation, execution_name="e", started_at=NOON, input=given)
 
 
-def test_a_deadline_in_the_past_is_wrong(ports: FakePorts) -> None:
+def test_a_deadline_in_the_past_is_wrong(ports: CalmPorts) -> None:
     with pytest.raises(InvalidRequest, match=r"ready_by: given .*allowed is a time after 2026-11-21T12:00"):
         validate_request(ports, request(cluster="orders", ready_by="2026-11-21T12:00:00Z"))
 
 
 @pytest.mark.parametrize("wrong", ["tomorrow", "2026-11-21T14:00:00", 17, None])
-def test_a_deadline_is_a_time_with_its_zone(ports: FakePorts, wrong: Any) -> None:
+def test_a_deadline_is_a_time_with_its_zone(ports: CalmPorts, wrong: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"ready_by: given .*a time with its zone"):
         validate_request(ports, request(cluster="orders", ready_by=wrong))
 
 
-def test_only_a_scale_out_has_a_deadline(ports: FakePorts) -> None:
+def test_only_a_scale_out_has_a_deadline(ports: CalmPorts) -> None:
     asked = request(cluster="orders", ready_by="2026-11-21T14:00:00Z", operation="scale_in")
     with pytest.raises(InvalidRequest, match=r"ready_by: .*only scale_out"):
         validate_request(ports, asked)
 
 
-def test_unknown_prices_choose_the_quickest(ports: FakePorts) -> None:
-    other = fake_ports(orders(initialization_rate_mib_per_s=300, volumes=VOLUMES, region="eu-west-1",
+def test_unknown_prices_choose_the_quickest(ports: CalmPorts) -> None:
+    other = calm_ports(orders(initialization_rate_mib_per_s=300, volumes=VOLUMES, region="eu-west-1",
                               subnets={"eu-west-1a": "subnet-0a77000000000001a"}))  # fmt: skip
     with_cluster(other)
     assert isinstance(other.stored_prices.prices, Unknown)

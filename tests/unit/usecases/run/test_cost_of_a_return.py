@@ -13,16 +13,16 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import RUN_ID, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 
 AWAY = "scale-in-orders-20261121T180000-ab12"
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A replica was built at 300 MiB/s, which is paid once, and its run has ended."""
-    made = with_cluster(fake_ports(orders(initialization_rate_mib_per_s=300)))
+    made = with_cluster(calm_ports(orders(initialization_rate_mib_per_s=300)))
     step = leased(made, "PlanScaleOut")
     plan_scale_out(made, PlanStep(**step.model_dump()))
     made.ledger.close_run(holder_of(step), "succeeded", made.clock.now() + timedelta(hours=1))
@@ -30,7 +30,7 @@ def ports() -> FakePorts:
     return made
 
 
-def cost_of_leaving(ports: FakePorts, started_after_hours: float) -> dict[str, Any]:
+def cost_of_leaving(ports: CalmPorts, started_after_hours: float) -> dict[str, Any]:
     """The cost in the receipt of a scale_in whose replica's instance started so long after the build began."""
     step = leased(ports, "RecordReceipt", "scale_in", AWAY)
     since = ports.clock.now() + timedelta(hours=started_after_hours)
@@ -43,13 +43,13 @@ def cost_of_leaving(ports: FakePorts, started_after_hours: float) -> dict[str, A
     return dict(receipt["cost"])
 
 
-def test_the_first_stretch_has_what_was_paid_once(ports: FakePorts) -> None:
+def test_the_first_stretch_has_what_was_paid_once(ports: CalmPorts) -> None:
     cost = cost_of_leaving(ports, 0.1)
     assert cost["once"] > 0
     assert cost["so_far"] == pytest.approx(cost["once"] + cost["hourly"] * cost["replica_hours"], abs=0.001)
 
 
-def test_a_replica_that_came_back_does_not_pay_it_again(ports: FakePorts) -> None:
+def test_a_replica_that_came_back_does_not_pay_it_again(ports: CalmPorts) -> None:
     cost = cost_of_leaving(ports, 3)
     assert cost["once"] == 0
     assert cost["so_far"] == pytest.approx(cost["hourly"] * cost["replica_hours"], abs=0.001)

@@ -12,35 +12,39 @@ from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fence_parameters
 
 from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning, LeaseLost
-from tests.support.builders import BASE, leased, orders
-from tests.support.fakes import FakePorts, fake_ports
+from sim.calm import CalmPorts, calm_ports
+from tests.support.builders import BASE, instance, leased, orders, with_cluster
+from tests.support.peak import AT_WORK, STILL_RUNNING
 
 OTHER = "i-0000000000000000b"
 RUN = {"RunId": "scale-out-orders-1"}
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return fake_ports(orders())
+def ports() -> CalmPorts:
+    ports = with_cluster(calm_ports(orders()))
+    ports.compute.add(instance(OTHER))
+    ports.commands.said |= {"*": STILL_RUNNING, "report_work": AT_WORK}
+    return ports
 
 
 def ended(**result: object) -> CommandOutcome:
     return CommandOutcome(CommandStatus.SUCCESS, stdout=json.dumps({"version": 1, "ok": True, **result}))
 
 
-def test_it_is_sent_once_and_polled(ports: FakePorts) -> None:
+def test_it_is_sent_once_and_polled(ports: CalmPorts) -> None:
     step = leased(ports, "LoadBufferPool")
     for _ in range(3):
         with pytest.raises(HostCommandRunning):
             run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
-    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    ports.commands.said["load_buffer_pool"] = ended(pages=7)
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
     assert ports.commands.sent[0][2] == command_comment(step.run_id, "LoadBufferPool#1")
 
 
-def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: FakePorts) -> None:
+def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: CalmPorts) -> None:
     step = leased(ports, "LoadBufferPool")
     details = {"document": "load_buffer_pool", "instance_id": BASE}
     ports.ledger.intend(
@@ -50,12 +54,12 @@ def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: FakePorts) -
     ports.commands.send(
         "load_buffer_pool", BASE, parameters, command_comment(step.run_id, "LoadBufferPool#1")
     )
-    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    ports.commands.said["load_buffer_pool"] = ended(pages=7)
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
 
 
-def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: FakePorts) -> None:
+def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: CalmPorts) -> None:
     step = leased(ports, "LoadBufferPool")
     details = {"document": "load_buffer_pool", "instance_id": BASE}
     ports.ledger.intend(
@@ -65,14 +69,14 @@ def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: FakePorts
         run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
     assert ports.commands.sent == []
     ports.clock.advance(minutes=2)
-    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    ports.commands.said["load_buffer_pool"] = ended(pages=7)
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
 
 
-def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: FakePorts) -> None:
+def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: CalmPorts) -> None:
     step = leased(ports, "DrainReplica")
-    ports.commands.results["drain_replica"] = ended(connections=1, transactions=0)
+    ports.commands.said["drain_replica"] = ended(connections=1, transactions=0)
     for _ in range(3):
         run_host_command(ports, step, "drain_replica", BASE, RUN, repeat=True)
     assert [comment for _, _, comment in ports.commands.sent] == [
@@ -82,10 +86,10 @@ def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: FakePorts) -
 
 @pytest.mark.parametrize("status", [CommandStatus.FAILED, CommandStatus.TIMED_OUT, CommandStatus.CANCELLED])
 def test_a_command_that_did_not_succeed_fails_with_what_is_known(
-    ports: FakePorts, status: CommandStatus
+    ports: CalmPorts, status: CommandStatus
 ) -> None:
     step = leased(ports, "StartDatabase")
-    ports.commands.results["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
+    ports.commands.said["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
     with pytest.raises(HostCommandFailed, match="start_database: Execution Timed Out on"):
         run_host_command(
             ports,
@@ -96,22 +100,22 @@ def test_a_command_that_did_not_succeed_fails_with_what_is_known(
         )
 
 
-def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
+def test_the_hosts_own_error_is_told(ports: CalmPorts) -> None:
     step = leased(ports, "StartReplication")
     said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
-    ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
+    ports.commands.said["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
     with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
         run_host_command(ports, step, "start_replication", BASE, {**RUN, "SourceHost": "10.77.0.10"})
 
 
-def test_one_step_has_a_command_of_its_own_on_each_host(ports: FakePorts) -> None:
+def test_one_step_has_a_command_of_its_own_on_each_host(ports: CalmPorts) -> None:
     """The peers of a ramp may change while its window runs: the other replica of its batch comes into service. Systems
     Manager knows nothing of one host's command on another, so that its answer would be awaited for good."""
     step = leased(ports, "RampTraffic/1/2")
     for host in (BASE, OTHER):
         with pytest.raises(HostCommandRunning):
             run_host_command(ports, step, "load_buffer_pool", host, RUN)
-    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    ports.commands.said["load_buffer_pool"] = ended(pages=7)
     for host in (BASE, OTHER):
         assert run_host_command(ports, step, "load_buffer_pool", host, RUN) == {"pages": 7}
     assert [host for _, host, _ in ports.commands.sent] == [BASE, OTHER]
@@ -125,20 +129,20 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("said", SHELLS.values(), ids=SHELLS.keys())
-def test_an_agent_that_went_back_to_an_older_version_is_named(ports: FakePorts, said: str) -> None:
+def test_an_agent_that_went_back_to_an_older_version_is_named(ports: CalmPorts, said: str) -> None:
     """It gives the shell no parameters, and every document ends at the first that it uses."""
     step = leased(ports, "LoadBufferPool")
     stderr = f"{said}\nfailed to run commands: exit status 2"
-    ports.commands.results["load_buffer_pool"] = CommandOutcome(CommandStatus.FAILED, "Failed", "", stderr)
+    ports.commands.said["load_buffer_pool"] = CommandOutcome(CommandStatus.FAILED, "Failed", "", stderr)
     told = rf"load_buffer_pool: the SSM agent of {BASE} gives .*{said.split(': ', 2)[-1]}.* 3\.3\.2746\.0 or newer"
     with pytest.raises(AgentTooOld, match=told):
         run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
 
 
-def test_a_host_that_says_why_is_believed(ports: FakePorts) -> None:
+def test_a_host_that_says_why_is_believed(ports: CalmPorts) -> None:
     step = leased(ports, "LoadBufferPool")
     said = json.dumps({"version": 1, "ok": False, "error": "ServerDown", "message": "no answer"})
-    ports.commands.results["load_buffer_pool"] = CommandOutcome(
+    ports.commands.said["load_buffer_pool"] = CommandOutcome(
         CommandStatus.FAILED, "Failed", said, SHELLS["dash"]
     )
     with pytest.raises(HostCommandFailed, match="load_buffer_pool: ServerDown: no answer"):
@@ -158,7 +162,7 @@ class TestFence:
     """The host refuses a command of an older lease, and one that comes late."""
 
     def test_a_command_that_changes_the_host_carries_its_lease_and_a_latest_time(
-        self, ports: FakePorts
+        self, ports: CalmPorts
     ) -> None:
         step = leased(ports, "StopDatabase")
         with pytest.raises(HostCommandRunning):
@@ -171,47 +175,47 @@ class TestFence:
             }
         ]
 
-    def test_one_that_only_looks_carries_neither(self, ports: FakePorts) -> None:
+    def test_one_that_only_looks_carries_neither(self, ports: CalmPorts) -> None:
         with pytest.raises(HostCommandRunning):
             run_host_command(ports, leased(ports, "CheckMounts"), "check_mounts", BASE, RUN)
         assert ports.commands.parameters == [RUN]
 
-    def test_a_member_of_a_batch_has_a_token_of_its_own(self, ports: FakePorts) -> None:
+    def test_a_member_of_a_batch_has_a_token_of_its_own(self, ports: CalmPorts) -> None:
         step = leased(ports, "StopDatabase").model_copy(update={"member_token": 2})
         assert fence_parameters(ports, holder_of(step))["FencingToken"].endswith(f":{step.fencing_token}.2")
 
     @pytest.mark.parametrize("error", ["CommandTooLate", "HostBusy"])
     def test_one_that_was_not_begun_is_sent_again_with_a_new_latest_time(
-        self, ports: FakePorts, error: str
+        self, ports: CalmPorts, error: str
     ) -> None:
         step = leased(ports, "StopDatabase")
         with pytest.raises(HostCommandRunning):
             run_host_command(ports, step, "stop_database", BASE, RUN)
-        ports.commands.results["stop_database"] = refused_by_the_host(error)
+        ports.commands.said["stop_database"] = refused_by_the_host(error)
         ports.clock.advance(minutes=20)
         with pytest.raises(HostCommandRunning, match=f"{error}.*sent again"):
             run_host_command(ports, step, "stop_database", BASE, RUN)
         first, second = (int(one["NotAfter"]) for one in ports.commands.parameters)
         assert second - first == 20 * 60
-        ports.commands.results["stop_database"] = ended(gtid_set="a:1")
+        ports.commands.said["stop_database"] = ended(gtid_set="a:1")
         assert run_host_command(ports, step, "stop_database", BASE, RUN) == {"gtid_set": "a:1"}
 
     def test_a_host_whose_clock_is_wrong_fails_the_step_and_says_what_it_shows(
-        self, ports: FakePorts
+        self, ports: CalmPorts
     ) -> None:
         step = leased(ports, "StopDatabase")
-        ports.commands.results["stop_database"] = refused_by_the_host("CommandTooLate")
+        ports.commands.said["stop_database"] = refused_by_the_host("CommandTooLate")
         for _ in range(3):
             with pytest.raises(HostCommandRunning):
                 run_host_command(ports, step, "stop_database", BASE, RUN)
         with pytest.raises(HostCommandFailed, match=r"4 times.*CommandTooLate: the host's clock says"):
             run_host_command(ports, step, "stop_database", BASE, RUN)
 
-    def test_a_run_whose_host_was_taken_over_has_lost_its_lease(self, ports: FakePorts) -> None:
+    def test_a_run_whose_host_was_taken_over_has_lost_its_lease(self, ports: CalmPorts) -> None:
         step = leased(ports, "StopDatabase")
         with pytest.raises(HostCommandRunning):
             run_host_command(ports, step, "stop_database", BASE, RUN)
-        ports.commands.results["stop_database"] = refused_by_the_host("CommandFenced")
+        ports.commands.said["stop_database"] = refused_by_the_host("CommandFenced")
         ports.lease.acquire(
             step.cluster,
             step.run_id,
@@ -223,9 +227,9 @@ class TestFence:
         with pytest.raises(LeaseLost):
             run_host_command(ports, step, "stop_database", BASE, RUN)
 
-    def test_a_host_of_an_older_ledger_is_told_to_be_prepared_anew(self, ports: FakePorts) -> None:
+    def test_a_host_of_an_older_ledger_is_told_to_be_prepared_anew(self, ports: CalmPorts) -> None:
         """The lease is the run's: it is the host that remembers another ledger's tokens."""
-        ports.commands.results["stop_database"] = refused_by_the_host("CommandFenced")
+        ports.commands.said["stop_database"] = refused_by_the_host("CommandFenced")
         with pytest.raises(HostCommandFailed, match="CommandFenced"):
             run_host_command(ports, leased(ports, "StopDatabase"), "stop_database", BASE, RUN)
 

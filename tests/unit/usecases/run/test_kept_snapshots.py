@@ -27,34 +27,34 @@ from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled, UndoInProgress
 from peaker_contract.names import DONOR_TAG, OWNER_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.functions import Killed
+from sim.workflows.interferences import DiesBefore
 from tests.support.builders import BASE, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
 
 FIRST, SECOND = "scale-out-orders-20261121T120000-0001", "scale-out-orders-20261122T120000-0002"
 
 
-def world(**settings: Any) -> FakePorts:
-    ports = with_cluster(fake_ports(orders(**settings)))
-    ports.storage.now = ports.clock.now
-    return ports
+def world(**settings: Any) -> CalmPorts:
+    return with_cluster(calm_ports(orders(**settings)))
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     return world()
 
 
-def snapshotted(ports: FakePorts, run_id: str) -> None:
+def snapshotted(ports: CalmPorts, run_id: str) -> None:
     """A run that has got as far as complete snapshots."""
     ports.clock.advance(hours=24)
     plan = leased(ports, "PlanScaleOut", run_id=run_id)
     plan_scale_out(ports, PlanStep(**plan.model_dump()))
     choose_donor(ports, leased(ports, "ChooseDonor", run_id=run_id))
     create_snapshots(ports, leased(ports, "CreateSnapshots", run_id=run_id))
-    ports.storage.complete()
+    ports.clock.advance(seconds=40)
 
 
-def recorded(ports: FakePorts, run_id: str) -> list[str]:
+def recorded(ports: CalmPorts, run_id: str) -> list[str]:
     """The notes of both tries of the receipt's step; the lease is given back."""
     given = leased(ports, "RecordReceipt", run_id=run_id)
     notes = []
@@ -68,25 +68,25 @@ def recorded(ports: FakePorts, run_id: str) -> list[str]:
     return notes
 
 
-def succeeded(ports: FakePorts, run_id: str) -> list[str]:
+def succeeded(ports: CalmPorts, run_id: str) -> list[str]:
     snapshotted(ports, run_id)
     return recorded(ports, run_id)
 
 
-def states(ports: FakePorts, run_id: str) -> set[ResourceState]:
+def states(ports: CalmPorts, run_id: str) -> set[ResourceState]:
     return {row.state for row in of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)}
 
 
-def test_a_run_that_succeeded_leaves_its_set_and_says_so(ports: FakePorts) -> None:
+def test_a_run_that_succeeded_leaves_its_set_and_says_so(ports: CalmPorts) -> None:
     notes = succeeded(ports, FIRST)
     assert any(f"the next snapshots of {BASE} copy only changes" in note for note in notes)
     assert {one.tags[DONOR_TAG] for one in ports.storage.snapshots.values()} == {BASE}
     [kept] = ports.ledger.snapshot_sets("orders")
-    assert (kept.donor, set(kept.snapshots), kept.gib) == (BASE, {"data", "log"}, 2.0)
+    assert (kept.donor, set(kept.snapshots), kept.gib) == (BASE, {"data", "log"}, 4.0)
     assert states(ports, FIRST) == {ResourceState.KEPT}
 
 
-def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succeeded(ports: FakePorts) -> None:
+def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succeeded(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     snapshotted(ports, SECOND)
     assert len(ports.storage.snapshots) == 4
@@ -97,7 +97,7 @@ def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succee
 
 
 def test_a_late_call_of_a_fenced_run_deletes_no_set(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ports: CalmPorts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is undone, so that the older set is the newest one again."""
     succeeded(ports, FIRST)
@@ -116,7 +116,7 @@ def test_a_late_call_of_a_fenced_run_deletes_no_set(
     assert len(ports.storage.snapshots) == 4
 
 
-def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(ports: FakePorts) -> None:
+def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(ports: CalmPorts) -> None:
     snapshotted(ports, FIRST)
     log = next(one for one in ports.storage.snapshots.values() if one.source_volume_id == "vol-log-0001")
     ports.storage.delete_snapshot(log.snapshot_id)
@@ -126,7 +126,7 @@ def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(
     assert states(ports, FIRST) == {ResourceState.KEPT, ResourceState.UNDONE}
 
 
-def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: FakePorts) -> None:
+def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     snapshotted(ports, SECOND)
     failure = Failure(failed_step="StartPrewarm", error="HostCommandFailed", cause="no")
@@ -138,7 +138,7 @@ def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: FakePorts)
     assert len(ports.storage.snapshots) == 2
 
 
-def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: FakePorts) -> None:
+def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     given = leased(ports, "RetireReplica", "scale_in", "scale-in-orders-1")
     job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), FIRST, drained=True)
@@ -147,9 +147,10 @@ def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: FakePorts) -> N
     assert states(ports, FIRST) == {ResourceState.KEPT}
 
 
-def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports: FakePorts) -> None:
+def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
-    ports.storage.volumes.clear()
+    for record in ports.world.account.volumes.values():
+        record["history"] = [(0.0, "deleted")]
     given = leased(ports, "RecordReceipt", "scale_in", "scale-in-orders-1")
     record_receipt(ports, RecordStep(**given.model_dump(), outcome="refused"))
     assert ports.storage.snapshots == {}
@@ -165,48 +166,43 @@ def test_without_keep_nothing_stays_and_an_older_set_goes() -> None:
     assert any("keep_snapshots is false" in note for note in notes)
 
 
-def test_a_set_that_ec2_does_not_give_away_stays_and_fails_no_run(ports: FakePorts) -> None:
+def test_a_set_that_ec2_does_not_give_away_stays_and_fails_no_run(ports: CalmPorts) -> None:
     """Somebody made an image of it: InvalidSnapshot.InUse."""
     succeeded(ports, FIRST)
     for snapshot_id in ports.storage.snapshots:
-        ports.storage.undeletable[snapshot_id] = AwsCallRejected("ec2:DeleteSnapshot: InvalidSnapshot.InUse")
+        refusal = AwsCallRejected("ec2:DeleteSnapshot: InvalidSnapshot.InUse")
+        ports.refuses("storage.delete_snapshot", refusal, of=snapshot_id)
     notes = succeeded(ports, SECOND)
     assert any(f"the snapshots of {FIRST} stay" in note and "InUse" in note for note in notes)
     assert {one.run_id for one in ports.ledger.snapshot_sets("orders")} == {FIRST, SECOND}
-    ports.storage.undeletable.clear()
+    ports.answers_all()
     recorded(ports, SECOND)
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
 
 
 def test_a_function_that_dies_after_the_deletion_leaves_no_row_that_says_kept(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ports: CalmPorts,
 ) -> None:
     succeeded(ports, FIRST)
     snapshotted(ports, SECOND)
-
-    def dies(holder: Any, run_id: str, *_: Any) -> None:
-        assert run_id != FIRST, "Runtime.ExitError"
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ports.ledger, "mark", dies)
-        with pytest.raises(AssertionError, match=r"Runtime\.ExitError"):
-            recorded(ports, SECOND)
+    ports.meets(DiesBefore(at="ledger.mark", of=FIRST))
+    with pytest.raises(Killed):
+        recorded(ports, SECOND)
     recorded(ports, SECOND)
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
     assert states(ports, FIRST) == {ResourceState.UNDONE}
 
 
-def test_a_snapshot_that_is_not_ours_by_its_tags_is_left_alone(ports: FakePorts) -> None:
+def test_a_snapshot_that_is_not_ours_by_its_tags_is_left_alone(ports: CalmPorts) -> None:
     """I1"""
     succeeded(ports, FIRST)
-    for snapshot_id, one in list(ports.storage.snapshots.items()):
-        ports.storage.snapshots[snapshot_id] = replace(one, tags={**one.tags, OWNER_TAG: "prod"})
-    notes = succeeded(ports, SECOND)
-    assert any("its tags do not say that Peaker made it (I1)" in note for note in notes)
+    for one in ports.storage.snapshots.values():
+        ports.storage.add_snapshot(replace(one, tags={**one.tags, OWNER_TAG: "prod"}))
+    succeeded(ports, SECOND)
     assert len(ports.storage.snapshots) == 4
 
 
-def test_a_refusal_of_a_cluster_that_has_left_the_settings_still_has_its_receipt(ports: FakePorts) -> None:
+def test_a_refusal_of_a_cluster_that_has_left_the_settings_still_has_its_receipt(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     given = leased(ports, "RecordReceipt", "scale_in", "scale-in-orders-1")
     ports.clusters.by_name.clear()
@@ -216,11 +212,11 @@ def test_a_refusal_of_a_cluster_that_has_left_the_settings_still_has_its_receipt
     assert "were not looked at" in receipt["notes"][0]
 
 
-def numbers(ports: FakePorts, run_id: str) -> dict[str, Any]:
+def numbers(ports: CalmPorts, run_id: str) -> dict[str, Any]:
     return await_snapshots(ports, leased(ports, "AwaitSnapshots", run_id=run_id)).numbers
 
 
-def test_the_first_set_is_a_full_copy_and_the_next_one_an_increment(ports: FakePorts) -> None:
+def test_the_first_set_is_a_full_copy_and_the_next_one_an_increment(ports: CalmPorts) -> None:
     snapshotted(ports, FIRST)
     assert numbers(ports, FIRST)["full_copy"] is True
     recorded(ports, FIRST)
@@ -229,28 +225,25 @@ def test_the_first_set_is_a_full_copy_and_the_next_one_an_increment(ports: FakeP
 
 
 def test_snapshots_that_cannot_be_listed_cost_the_run_nothing(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ports: CalmPorts,
 ) -> None:
     snapshotted(ports, FIRST)
-
-    def throttled(_: Any) -> Any:
-        raise Throttled("ec2:DescribeSnapshots: RequestLimitExceeded")
-
-    monkeypatch.setattr(ports.storage, "snapshots_of_volumes", throttled)
+    refusal = Throttled("ec2:DescribeSnapshots: RequestLimitExceeded")
+    ports.refuses("storage.snapshots_of_volumes", refusal)
     assert numbers(ports, FIRST)["full_copy"] is None
 
 
-def test_after_a_backup_of_the_volumes_the_first_set_is_an_increment(ports: FakePorts) -> None:
+def test_after_a_backup_of_the_volumes_the_first_set_is_an_increment(ports: CalmPorts) -> None:
     """AWS Backup took one an hour before: the run's set holds only what changed since, though Peaker kept none."""
     for volume_id in [one.volume_id for one in ports.storage.volumes.values()]:
         [made] = ports.storage.create_snapshots(BASE, [volume_id], {})
         at = ports.clock.now() + timedelta(hours=23)
-        ports.storage.snapshots[made.snapshot_id] = replace(made, started_at=at)
+        ports.storage.add_snapshot(replace(made, state="completed", started_at=at))
     snapshotted(ports, FIRST)
     assert numbers(ports, FIRST)["full_copy"] is False
 
 
-def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: FakePorts) -> None:
+def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: CalmPorts) -> None:
     """Two volumes of 4 GiB at 0.05 USD a month."""
     plan = plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump())).plan
     assert plan["price"]["snapshots_gib"] == 8
@@ -268,11 +261,11 @@ def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: Fa
     assert plan_scale_out(free, PlanStep(**unleased(free).model_dump())).plan["refusals"] == []
 
 
-def unleased(ports: FakePorts) -> StepInput:
+def unleased(ports: CalmPorts) -> StepInput:
     return leased(ports, "PlanScaleOut").model_copy(update={"fencing_token": None})
 
 
-def test_the_next_plan_expects_an_increment_where_the_first_expected_a_full_copy(ports: FakePorts) -> None:
+def test_the_next_plan_expects_an_increment_where_the_first_expected_a_full_copy(ports: CalmPorts) -> None:
     def snapshot_seconds(past: PastSteps) -> float:
         settings = ports.clusters.settings("orders")
         seen = gather_fleet(ports, settings, with_volumes=True)
@@ -283,6 +276,6 @@ def test_the_next_plan_expects_an_increment_where_the_first_expected_a_full_copy
     assert snapshot_seconds(PastSteps()) == pytest.approx(60 + 41, abs=1)
     succeeded(ports, FIRST)
     ports.clock.advance(hours=24)
-    # The snapshots hold a GiB each, of which 15 % change in a day; the full copy of before says nothing of that.
-    assert snapshot_seconds(PastSteps(full_copies=[140.0])) == pytest.approx(60 + 1.5, abs=0.5)
+    # The snapshots hold two GiB each, of which 15 % change in a day; the full copy of before says nothing of that.
+    assert snapshot_seconds(PastSteps(full_copies=[140.0])) == pytest.approx(60 + 3, abs=0.5)
     assert snapshot_seconds(PastSteps(full_copies=[140.0], increments=[64.0])) == 64

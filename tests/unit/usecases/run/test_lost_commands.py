@@ -12,20 +12,24 @@ from peaker.usecases.run.lost_commands import INSTALLED_WITHIN
 from peaker.usecases.run.run_host_command import LOST_AT_MOST, run_host_command
 
 from peaker_contract.errors import HostCommandFailed, HostCommandRunning
-from tests.support.builders import BASE, leased, orders
-from tests.support.fakes import FakePorts, fake_ports
+from sim.calm import CalmPorts, calm_ports
+from tests.support.builders import BASE, leased, orders, with_cluster
+from tests.support.peak import AT_WORK, STILL_RUNNING
 
 RUN = {"RunId": "scale-out-orders-1"}
 DOCUMENT = "load_buffer_pool"
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return fake_ports(orders())
+def ports() -> CalmPorts:
+    """A host that works on whatever it is told."""
+    ports = with_cluster(calm_ports(orders()))
+    ports.commands.said |= {"*": STILL_RUNNING, "report_work": AT_WORK}
+    return ports
 
 
 @pytest.fixture
-def step(ports: FakePorts) -> StepInput:
+def step(ports: CalmPorts) -> StepInput:
     return leased(ports, "LoadBufferPool")
 
 
@@ -33,22 +37,22 @@ def ended(**result: object) -> CommandOutcome:
     return CommandOutcome(CommandStatus.SUCCESS, stdout=json.dumps({"version": 1, "ok": True, **result}))
 
 
-def nobody_is_at_work(ports: FakePorts) -> None:
-    ports.commands.results["report_work"] = ended(at_work=False)
+def nobody_is_at_work(ports: CalmPorts) -> None:
+    ports.commands.said["report_work"] = ended(at_work=False)
 
 
-def asked(ports: FakePorts, step: StepInput) -> Any:
+def asked(ports: CalmPorts, step: StepInput) -> Any:
     """The state's function is called once more: what it says."""
     with pytest.raises((HostCommandRunning, HostCommandFailed)) as said:
         run_host_command(ports, step, DOCUMENT, BASE, RUN)
     return said
 
 
-def sent(ports: FakePorts, document: str = DOCUMENT) -> int:
+def sent(ports: CalmPorts, document: str = DOCUMENT) -> int:
     return sum(one[0] == document for one in ports.commands.sent)
 
 
-def waits(ports: FakePorts, step: StepInput, minutes: float) -> None:
+def waits(ports: CalmPorts, step: StepInput, minutes: float) -> None:
     """Called every half a minute, as the state's Retry does."""
     for _ in range(int(minutes * 2)):
         ports.clock.advance(seconds=30)
@@ -56,33 +60,33 @@ def waits(ports: FakePorts, step: StepInput, minutes: float) -> None:
 
 
 def test_a_host_is_not_asked_before_its_command_is_silent_for_two_minutes(
-    ports: FakePorts, step: StepInput
+    ports: CalmPorts, step: StepInput
 ) -> None:
     asked(ports, step)
     waits(ports, step, minutes=1.5)
     assert sent(ports, "report_work") == 0
 
 
-def test_a_host_that_is_at_work_is_asked_again_every_two_minutes(ports: FakePorts, step: StepInput) -> None:
+def test_a_host_that_is_at_work_is_asked_again_every_two_minutes(ports: CalmPorts, step: StepInput) -> None:
     asked(ports, step)
     waits(ports, step, minutes=10)
-    assert (sent(ports), sent(ports, "report_work"), ports.commands.cancelled) == (1, 5, [])
+    assert (sent(ports), sent(ports, "report_work"), ports.done("commands.cancel")) == (1, 5, [])
     assert ports.commands.parameters[-1] == {"Command": DOCUMENT}
 
 
 def test_a_command_on_which_nobody_works_is_sent_again_within_three_minutes(
-    ports: FakePorts, step: StepInput
+    ports: CalmPorts, step: StepInput
 ) -> None:
     asked(ports, step)
     nobody_is_at_work(ports)
     waits(ports, step, minutes=3)
-    assert (sent(ports), ports.commands.cancelled) == (2, ["command-1"])
-    ports.commands.results[DOCUMENT] = ended(pages=7)
+    assert (sent(ports), ports.done("commands.cancel")) == (2, list(ports.world.account.commands)[:1])
+    ports.commands.said[DOCUMENT] = ended(pages=7)
     assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
 
 
 def test_a_parked_replica_s_first_command_is_sent_again_where_the_agent_updated_itself_under_it(
-    ports: FakePorts, step: StepInput
+    ports: CalmPorts, step: StepInput
 ) -> None:
     """After a long stop the agent updates itself, and the command that it had stays InProgress for good."""
     package = {"PackageUrl": "https://packages.test/peaker_host.pyz?signature=s"}
@@ -99,29 +103,29 @@ def test_a_parked_replica_s_first_command_is_sent_again_where_the_agent_updated_
     ports.clock.advance(seconds=1)
     with pytest.raises(HostCommandRunning, match="sent again"):
         install()
-    assert ports.commands.cancelled == ["command-1"]
-    ports.commands.results["install_host_package"] = ended(installed=True)
+    assert ports.done("commands.cancel") == list(ports.world.account.commands)[:1]
+    ports.commands.said["install_host_package"] = ended(installed=True)
     install()
     assert sent(ports, "install_host_package") == 2
 
 
-def test_one_look_is_not_enough(ports: FakePorts, step: StepInput) -> None:
+def test_one_look_is_not_enough(ports: CalmPorts, step: StepInput) -> None:
     """It may have ended a moment ago: its result shows a little later."""
     asked(ports, step)
     nobody_is_at_work(ports)
     waits(ports, step, minutes=2)
-    ports.commands.results[DOCUMENT] = ended(pages=7)
+    ports.commands.said[DOCUMENT] = ended(pages=7)
     assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
     assert sent(ports) == 1
 
 
-def test_a_host_that_does_not_answer_is_waited_for(ports: FakePorts, step: StepInput) -> None:
+def test_a_host_that_does_not_answer_is_waited_for(ports: CalmPorts, step: StepInput) -> None:
     """It may be booting; what is unknown is not lost (I4)."""
     asked(ports, step)
-    ports.commands.silent.add(BASE)
+    ports.commands.silence(BASE)
     waits(ports, step, minutes=20)
     assert sent(ports) == 1
-    ports.commands.silent.clear()
+    ports.world.account.happened(BASE, ports.world.time.seconds, "up", True)
     nobody_is_at_work(ports)
     waits(ports, step, minutes=2.5)
     assert sent(ports) == 2
@@ -130,15 +134,15 @@ def test_a_host_that_does_not_answer_is_waited_for(ports: FakePorts, step: StepI
 @pytest.mark.parametrize(
     "stdout", ["", "[]", '{"version": 1, "ok": true}', '{"version": 1, "ok": true, "at_work": "no"}']
 )
-def test_an_answer_that_is_none_is_unknown(ports: FakePorts, step: StepInput, stdout: str) -> None:
+def test_an_answer_that_is_none_is_unknown(ports: CalmPorts, step: StepInput, stdout: str) -> None:
     asked(ports, step)
-    ports.commands.results["report_work"] = CommandOutcome(CommandStatus.SUCCESS, stdout=stdout)
+    ports.commands.said["report_work"] = CommandOutcome(CommandStatus.SUCCESS, stdout=stdout)
     waits(ports, step, minutes=12)
     assert sent(ports) == 1
 
 
 def test_a_host_that_loses_one_command_after_the_other_fails_the_step(
-    ports: FakePorts, step: StepInput
+    ports: CalmPorts, step: StepInput
 ) -> None:
     asked(ports, step)
     nobody_is_at_work(ports)
@@ -166,12 +170,12 @@ def test_a_host_that_loses_one_command_after_the_other_fails_the_step(
     ids=lambda outcome: f"{outcome.status_details} {outcome.stderr}".strip(),
 )
 def test_a_command_that_was_not_delivered_or_was_killed_is_sent_again(
-    ports: FakePorts, step: StepInput, outcome: CommandOutcome
+    ports: CalmPorts, step: StepInput, outcome: CommandOutcome
 ) -> None:
-    ports.commands.results[DOCUMENT] = outcome
+    ports.commands.said[DOCUMENT] = outcome
     assert asked(ports, step).type is HostCommandRunning
     assert sent(ports) == 2
-    ports.commands.results[DOCUMENT] = ended(pages=7)
+    ports.commands.said[DOCUMENT] = ended(pages=7)
     assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
 
 
@@ -188,8 +192,8 @@ def test_a_command_that_was_not_delivered_or_was_killed_is_sent_again(
     ids=lambda outcome: f"{outcome.status_details} {outcome.stdout}".strip(),
 )
 def test_a_command_that_ran_to_an_end_of_its_own_is_not(
-    ports: FakePorts, step: StepInput, outcome: CommandOutcome
+    ports: CalmPorts, step: StepInput, outcome: CommandOutcome
 ) -> None:
-    ports.commands.results[DOCUMENT] = outcome
+    ports.commands.said[DOCUMENT] = outcome
     assert asked(ports, step).type is HostCommandFailed
     assert sent(ports) == 1

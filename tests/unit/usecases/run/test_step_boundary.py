@@ -12,15 +12,15 @@ from peaker.runtime import step as boundary
 
 from peaker_contract.errors import HostCommandRunning, RetirementRefused, UnexpectedError
 from peaker_contract.metrics import Metric
+from sim.calm import calm_ports
 from tests.support.builders import orders
-from tests.support.fakes import fake_ports
 
 GIVEN = {"run_id": "run-1", "cluster": "orders", "operation": "scale_in", "step": "GuardRetirement"}
 
 
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[Metric, float]]:
-    monkeypatch.setattr(boundary.wiring, "ports", lambda: fake_ports(orders()))
+    monkeypatch.setattr(boundary.wiring, "ports", lambda: calm_ports(orders()))
     found: list[dict[Metric, float]] = []
     monkeypatch.setattr(boundary, "emit", lambda cluster, values: found.append(dict(values)))
     return found
@@ -96,7 +96,7 @@ def test_an_event_that_is_none_of_ours_is_a_defect_too(emitted: list[dict[Metric
 def test_a_refusal_is_not_counted_as_a_failure(
     outcome: str, counted: set[Metric], emitted: list[dict[Metric, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ports = fake_ports(orders())
+    ports = calm_ports(orders())
     given = RecordStep.model_validate({**GIVEN, "step": "RecordReceipt", "outcome": outcome})
     boundary._emit(ports, given, Summary(text="told"), ports.clock.now())
     assert set(emitted[0]) - {Metric.STEP_SECONDS} == counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
@@ -16,6 +16,7 @@ from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import AwsCallRejected, NotOwned, UndoInProgress
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import (
     BASE,
     RUN_ID,
@@ -25,15 +26,14 @@ from tests.support.builders import (
     run_with_a_registered_replica,
     with_cluster,
 )
-from tests.support.fakes import FakePorts, fake_ports
 
 NEW = "i-000000000000c0002"
 TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    return with_cluster(fake_ports(orders()))
+def ports() -> CalmPorts:
+    return with_cluster(calm_ports(orders()))
 
 
 def failed(step: StepInput) -> FailedStep:
@@ -41,13 +41,13 @@ def failed(step: StepInput) -> FailedStep:
     return FailedStep(**{**step.model_dump(), "step": "UndoScaleOut"}, failure=failure)
 
 
-def build(ports: FakePorts) -> FailedStep:
+def build(ports: CalmPorts) -> FailedStep:
     """A run that got as far as a registered replica with volumes and snapshots."""
     step = run_with_a_registered_replica(ports)
     return failed(step)
 
 
-def undo(ports: FakePorts, step: FailedStep, calls: int = 20) -> None:
+def undo(ports: CalmPorts, step: FailedStep, calls: int = 20) -> None:
     """Call again as the workflow does, while the world moves on between the calls."""
     for _ in range(calls):
         try:
@@ -55,98 +55,94 @@ def undo(ports: FakePorts, step: FailedStep, calls: int = 20) -> None:
             return
         except UndoInProgress:
             ports.clock.advance(minutes=1)
-            ports.endpoint.finish_draining()
-            for gone in ports.compute.terminated:
-                ports.storage.detach_all(gone)
     raise AssertionError("the undo does not end")
 
 
-def test_nothing_of_the_run_is_left_and_the_fleet_is_as_it_was(ports: FakePorts) -> None:
+def test_nothing_of_the_run_is_left_and_the_fleet_is_as_it_was(ports: CalmPorts) -> None:
     undo(ports, build(ports))
-    assert ports.compute.terminated == [NEW]
+    assert ports.done("compute.terminate") == [NEW]
     assert [one.volume_id for one in ports.storage.volumes.values()] == [
         v.volume_id for v in data_volumes_of(BASE)
     ]
     assert ports.storage.snapshots == {}
-    assert set(ports.endpoint.targets) == {BASE}
+    assert set(ports.endpoint.health(orders())) == {BASE}
     assert {row.state for row in ports.ledger.resources(RUN_ID)} == {ResourceState.UNDONE}
 
 
-def test_the_instance_lives_until_its_clients_have_drained(ports: FakePorts) -> None:
+def test_the_instance_lives_until_its_clients_have_drained(ports: CalmPorts) -> None:
     step = build(ports)
     for _ in range(3):
         with pytest.raises(UndoInProgress, match="target"):
             undo_run(ports, step)
-    assert ports.compute.terminated == []
+    assert ports.done("compute.terminate") == []
 
 
 def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistration_delay(
-    ports: FakePorts,
+    ports: CalmPorts,
 ) -> None:
     step = build(ports)
     job = TearDown(ports, holder_of(step), ports.clusters.settings("orders"), RUN_ID, drained=True)
     assert tear_down(job) == [f"target {NEW} healthy"]
-    assert ports.endpoint.targets[NEW].state is TargetState.DRAINING
-    assert ports.compute.terminated == []
+    assert ports.endpoint.health(orders())[NEW].state is TargetState.DRAINING
+    assert ports.done("compute.terminate") == []
     tear_down(job)
-    assert ports.compute.terminated == [NEW]
+    assert ports.done("compute.terminate") == [NEW]
 
 
-def test_volumes_wait_until_the_instance_is_gone(ports: FakePorts) -> None:
+def test_volumes_wait_until_the_instance_is_gone(ports: CalmPorts) -> None:
     step = build(ports)
-    ports.endpoint.targets.pop(NEW)
+    ports.endpoint.forget(NEW, only="serving")
     with pytest.raises(UndoInProgress):
         undo_run(ports, step)
-    assert ports.storage.deleted == []
+    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
 
 
-def test_an_instance_of_another_owner_is_left_alone(ports: FakePorts) -> None:
+def test_an_instance_of_another_owner_is_left_alone(ports: CalmPorts) -> None:
     step = build(ports)
-    ports.endpoint.targets.pop(NEW)
-    ports.compute.instances[NEW] = replace(
-        ports.compute.instances[NEW], tags={RUN_TAG: RUN_ID, OWNER_TAG: "prod"}
-    )
+    ports.endpoint.forget(NEW, only="serving")
+    ports.compute.add(replace(ports.compute.instance(NEW), tags={RUN_TAG: RUN_ID, OWNER_TAG: "prod"}))
     with pytest.raises(NotOwned, match="peaker:owner is 'prod'"):
         undo(ports, step)
-    assert ports.compute.terminated == []
+    assert ports.done("compute.terminate") == []
 
 
-def test_a_refused_deletion_keeps_nothing_else_from_going(ports: FakePorts) -> None:
+def test_a_refused_deletion_keeps_nothing_else_from_going(ports: CalmPorts) -> None:
     """Both snapshots and a volume are refused; the rest goes, and the end names all three."""
     step = build(ports)
     for snapshot_id in ports.storage.snapshots:
-        ports.storage.undeletable[snapshot_id] = AwsCallRejected(f"{snapshot_id}: InvalidSnapshot.InUse")
-    ports.storage.undeletable["vol-data-0002"] = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
+        refusal = AwsCallRejected(f"{snapshot_id}: InvalidSnapshot.InUse")
+        ports.refuses("storage.delete_snapshot", refusal, of=snapshot_id)
+    refusal = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
+    ports.refuses("storage.delete_volume", refusal, of="vol-data-0002")
     with pytest.raises(AwsCallRejected) as told:
         undo(ports, step)
-    assert ports.compute.terminated == [NEW]
-    assert ports.storage.deleted == ["vol-log-0002"]
+    assert ports.done("compute.terminate") == [NEW]
+    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == ["vol-log-0002"]
     for name in ("vol-data-0002", *ports.storage.snapshots):
         assert name in str(told.value)
 
 
-def test_a_target_that_a_late_call_put_back_leaves_again(ports: FakePorts) -> None:
+def test_a_target_that_a_late_call_put_back_leaves_again(ports: CalmPorts) -> None:
     """Its row says undone already."""
     step = build(ports)
     job = TearDown(ports, holder_of(step), ports.clusters.settings("orders"), RUN_ID)
-    ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
+    ports.endpoint.forget(NEW)
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == []
-    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [f"target {NEW} healthy"]
-    assert ports.endpoint.warming[NEW].state is TargetState.DRAINING
+    assert ports.endpoint.warming_health(orders())[NEW].state is TargetState.DRAINING
 
 
-def test_a_target_whose_instance_ec2_has_forgotten_leaves_all_the_same(ports: FakePorts) -> None:
+def test_a_target_whose_instance_ec2_has_forgotten_leaves_all_the_same(ports: CalmPorts) -> None:
     step = build(ports)
     ports.endpoint.set(NEW, TargetState.UNUSED)
-    del ports.compute.instances[NEW]
-    ports.storage.detach_all(NEW)
+    ports.compute.forget(NEW)
     undo(ports, step)
     assert NEW not in ports.endpoint.health(orders())
     assert ports.storage.volumes_of_run(RUN_ID) == []
 
 
-def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: FakePorts) -> None:
+def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: CalmPorts) -> None:
     step = leased(ports, "StartDatabase")
     details = {"document": "start_database", "instance_id": BASE}
     ports.ledger.intend(
@@ -154,12 +150,21 @@ def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: FakePo
     )
     with pytest.raises(UndoInProgress, match=r"StartDatabase#1 of i-.* \(its answer was lost\)"):
         undo_run(ports, failed(step))
-    ports.commands.sent.append(("start_database", BASE, f"{RUN_ID} StartDatabase#1"))
+    asked = {
+        "RunId": RUN_ID,
+        "ServerId": "7",
+        "Health": "{}",
+        "Engine": "mysql",
+        "HealthPort": "9200",
+        "FencingToken": "local/orders:1.0",
+        "NotAfter": "9",
+    }
+    ports.commands.send("start_database", BASE, asked, f"{RUN_ID} StartDatabase#1")
     undo(ports, failed(step))
-    assert ports.commands.cancelled == ["command-1"]
+    assert ports.done("commands.cancel") == list(ports.world.account.commands)
 
 
-def test_a_target_of_another_owner_is_not_deregistered(ports: FakePorts) -> None:
+def test_a_target_of_another_owner_is_not_deregistered(ports: CalmPorts) -> None:
     step = leased(ports, "RegisterReplica")
     row = ports.ledger.intend(
         holder_of(step),
@@ -172,10 +177,10 @@ def test_a_target_of_another_owner_is_not_deregistered(ports: FakePorts) -> None
     ports.ledger.made(holder_of(step), row, BASE, ports.clock.now())
     with pytest.raises(NotOwned):
         undo_run(ports, failed(step))
-    assert ports.endpoint.targets[BASE].state is TargetState.HEALTHY
+    assert ports.endpoint.health(orders())[BASE].state is TargetState.HEALTHY
 
 
-def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: FakePorts) -> None:
+def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: CalmPorts) -> None:
     step = leased(ports, "CreateVolumes")
     holder = holder_of(step)
     ports.ledger.intend(holder, ResourceKind.VOLUME, "data", step.step, ports.clock.now(), {})
@@ -184,42 +189,40 @@ def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: FakePorts) -> No
     late = replace(data_volumes_of(NEW)[0], volume_id="vol-late", state="available", instance_id=None)
     ports.storage.add(replace(late, attachment_state=None, tags={**TAGS, VOLUME_TAG: "data"}))
     undo(ports, failed(step))
-    assert ports.storage.deleted == ["vol-late"]
+    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == ["vol-late"]
 
 
-def test_an_answer_that_never_comes_ends_the_wait(ports: FakePorts) -> None:
+def test_an_answer_that_never_comes_ends_the_wait(ports: CalmPorts) -> None:
     step = leased(ports, "CreateVolumes")
     ports.ledger.intend(holder_of(step), ResourceKind.VOLUME, "data", step.step, ports.clock.now(), {})
     undo(ports, failed(step))
-    assert ports.storage.deleted == []
+    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
 
 
 def test_what_was_just_made_and_does_not_show_yet_is_not_taken_for_gone(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+    ports: CalmPorts,
 ) -> None:
     """RunInstances had answered, the branch beside it failed; DescribeInstances showed nothing: the instance stayed."""
     step = build(ports)
-    ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
-    with monkeypatch.context() as patch:
-        patch.setattr(ports.compute, "instances_of_run", lambda _: [])
-        patch.setattr(ports.storage, "volumes_of_run", lambda _: [])
-        with pytest.raises(UndoInProgress, match=r"instance replica \(it does not show yet\)"):
-            undo_run(ports, step)
+    ports.endpoint.forget(NEW)
+    account = ports.world.account
+    for record in (account.instances[NEW], *account.volumes.values()):
+        record["shown"] = 1.0
+    with pytest.raises(UndoInProgress, match=r"instance replica \(it does not show yet\)"):
+        undo_run(ports, step)
     undo(ports, step)
-    assert ports.compute.terminated == [NEW]
+    assert ports.done("compute.terminate") == [NEW]
     assert ports.storage.volumes_of_run(RUN_ID) == []
 
 
-def test_a_second_snapshot_set_of_a_lost_answer_goes_too(ports: FakePorts) -> None:
+def test_a_second_snapshot_set_of_a_lost_answer_goes_too(ports: CalmPorts) -> None:
     step = build(ports)
     ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
     undo(ports, step)
     assert ports.storage.snapshots == {}
 
 
-def test_the_replicas_row_ends_as_retired(ports: FakePorts) -> None:
-    from peaker.domain.replicas.fleet import ReplicaRow
-
+def test_the_replicas_row_ends_as_retired(ports: CalmPorts) -> None:
     step = build(ports)
     row = ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, ports.clock.now())
     ports.ledger.set_replica(holder_of(step), row)

@@ -18,8 +18,9 @@ from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract import errors
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import RUN_ID, leased, orders
-from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, answers, step, with_peak
 
 BACK_RUN = "scale-out-orders-20261121T200000-00bc"
@@ -27,51 +28,49 @@ FAILURE = Failure(failed_step="Execution", error="ExecutionAborted", cause="pres
 
 
 @pytest.fixture
-def ports() -> FakePorts:
-    ports = with_peak(fake_ports(orders()))
-    ports.commands.online.add(PEAK)
-    return ports
+def ports() -> CalmPorts:
+    return with_peak(calm_ports(orders()))
 
 
-def fenced(ports: FakePorts, run_id: str = IN_RUN) -> None:
+def fenced(ports: CalmPorts, run_id: str = IN_RUN) -> None:
     """roll_back has taken the run over."""
     ports.lease.acquire(
         "orders", run_id, "scale_in", ports.clock.now(), lease_end(ports.clock.now()), fence=True
     )
 
 
-def retiring(ports: FakePorts) -> StepInput:
+def retiring(ports: CalmPorts) -> StepInput:
     given = step(ports, "DeregisterReplica")
     replica = RunReplica(instance_id=PEAK, builder=RUN_ID, running_since=NOON)
     ports.ledger.settle(holder_of(given), replica)
     return given
 
 
-def draining(ports: FakePorts) -> None:
+def draining(ports: CalmPorts) -> None:
     row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.DRAINING, NOON)
     ports.ledger.set_replica(holder_of(retiring(ports)), row)
-    ports.endpoint.targets.pop(PEAK), ports.endpoint.warming.pop(PEAK)
+    ports.endpoint.forget(PEAK)
 
 
-def deregisters(ports: FakePorts, late: StepInput) -> None:
+def deregisters(ports: CalmPorts, late: StepInput) -> None:
     deregister_replica(ports, late)
 
 
-def stops_the_instance(ports: FakePorts, late: StepInput) -> None:
+def stops_the_instance(ports: CalmPorts, late: StepInput) -> None:
     stop_owned_instance(ports, holder_of(late), PEAK, RUN_ID)
 
 
-def restores(ports: FakePorts, late: StepInput) -> None:
+def restores(ports: CalmPorts, late: StepInput) -> None:
     restore_replica(ports, FailedStep(**late.model_dump(), failure=FAILURE))
 
 
-def commands(ports: FakePorts, late: StepInput) -> None:
+def commands(ports: CalmPorts, late: StepInput) -> None:
     run_host_command(ports, late, "stop_database", PEAK, {"RunId": RUN_ID})
 
 
 @pytest.mark.parametrize("act", [deregisters, stops_the_instance, restores, commands])
 def test_a_call_of_a_fenced_run_changes_nothing(
-    ports: FakePorts, act: Callable[[FakePorts, StepInput], None]
+    ports: CalmPorts, act: Callable[[CalmPorts, StepInput], None]
 ) -> None:
     late = retiring(ports)
     if act is restores:
@@ -81,20 +80,20 @@ def test_a_call_of_a_fenced_run_changes_nothing(
         details = {"document": "stop_database", "instance_id": PEAK}
         ports.ledger.intend(holder_of(late), ResourceKind.COMMAND, f"{late.step}#1", late.step, NOON, details)
         ports.clock.advance(minutes=2)
-    before = (dict(ports.endpoint.targets), dict(ports.endpoint.warming))
+    before = (dict(ports.endpoint.health(orders())), dict(ports.endpoint.warming_health(orders())))
     fenced(ports)
     with pytest.raises(errors.LeaseLost):
         act(ports, late)
-    assert (ports.endpoint.targets, ports.endpoint.warming) == before
-    assert (ports.compute.stopped, ports.compute.started, ports.commands.sent) == ([], [], [])
+    assert (ports.endpoint.health(orders()), ports.endpoint.warming_health(orders())) == before
+    assert (ports.done("compute.stop"), ports.done("compute.start"), ports.commands.sent) == ([], [], [])
 
 
-def restored(ports: FakePorts) -> str:
+def restored(ports: CalmPorts) -> str:
     given = step(ports, "RestoreStoppedRun")
     return restore_replica(ports, FailedStep(**given.model_dump(), failure=FAILURE)).standing
 
 
-def asked_to_stop(ports: FakePorts) -> None:
+def asked_to_stop(ports: CalmPorts) -> None:
     """The command to stop its database was sent, and its function ended before it wrote the id."""
     draining(ports)
     given = step(ports, "ParkReplica")
@@ -104,41 +103,43 @@ def asked_to_stop(ports: FakePorts) -> None:
     )
 
 
-def test_a_database_is_not_started_while_a_command_to_stop_it_may_still_show(ports: FakePorts) -> None:
+def test_a_database_is_not_started_while_a_command_to_stop_it_may_still_show(ports: CalmPorts) -> None:
     asked_to_stop(ports)
     with pytest.raises(errors.HostCommandRunning, match=r"ParkReplica#1 .* it may still show"):
         restored(ports)
     assert ports.commands.sent == []
 
 
-def test_a_database_is_not_started_while_it_stops_by_a_command_that_no_row_knows(ports: FakePorts) -> None:
+def test_a_database_is_not_started_while_it_stops_by_a_command_that_no_row_knows(ports: CalmPorts) -> None:
     asked_to_stop(ports)
-    ports.commands.sent.append(("stop_database", PEAK, f"{IN_RUN} ParkReplica#1"))
+    asked = {"RunId": RUN_ID, "FencingToken": "local/orders:1.0", "NotAfter": "9"}
+    ports.commands.send("stop_database", PEAK, asked, f"{IN_RUN} ParkReplica#1")
     ports.clock.advance(minutes=5)
     with pytest.raises(errors.HostCommandRunning, match="is stopping"):
         restored(ports)
     assert [one[0] for one in ports.commands.sent] == ["stop_database", "report_work"]
 
 
-def test_a_database_whose_host_restarted_while_it_stopped_is_started(ports: FakePorts) -> None:
+def test_a_database_whose_host_restarted_while_it_stopped_is_started(ports: CalmPorts) -> None:
     asked_to_stop(ports)
-    ports.commands.sent.append(("stop_database", PEAK, f"{IN_RUN} ParkReplica#1"))
+    asked = {"RunId": RUN_ID, "FencingToken": "local/orders:1.0", "NotAfter": "9"}
+    ports.commands.send("stop_database", PEAK, asked, f"{IN_RUN} ParkReplica#1")
     answers(ports, "report_work", at_work=False)
     for _ in range(2):
         ports.clock.advance(minutes=3)
         with pytest.raises(errors.HostCommandRunning):
             restored(ports)
     assert [one[0] for one in ports.commands.sent][-1] == "start_database"
-    assert ports.commands.cancelled == ["command-1"]
+    assert ports.done("commands.cancel") == list(ports.world.account.commands)[:1]
     answers(ports, "stop_database", gtid_set="uuid:1-9")
     with pytest.raises(errors.HostCommandRunning, match="start_database"):
         restored(ports)
-    assert PEAK not in ports.endpoint.warming
+    assert PEAK not in ports.endpoint.warming_health(orders())
 
 
-def returned(ports: FakePorts) -> FailedStep:
+def returned(ports: CalmPorts) -> FailedStep:
     """A return that was stopped after it had written that it registers, and before it did."""
-    ports.endpoint.targets.pop(PEAK), ports.endpoint.warming.pop(PEAK)
+    ports.endpoint.forget(PEAK)
     given = leased(ports, "UndoStoppedRun", "scale_out", BACK_RUN)
     holder = holder_of(given)
     ports.ledger.settle(holder, RunReplica(instance_id=PEAK, builder=RUN_ID, running_since=NOON))
@@ -151,19 +152,19 @@ def returned(ports: FakePorts) -> FailedStep:
     return FailedStep(**given.model_dump(), failure=FAILURE)
 
 
-def test_a_parked_replica_never_stays_in_the_warming_group(ports: FakePorts) -> None:
+def test_a_parked_replica_never_stays_in_the_warming_group(ports: CalmPorts) -> None:
     undo = returned(ports)
-    ports.commands.results["stop_database"] = CommandOutcome(CommandStatus.FAILED, stderr="no server")
+    ports.commands.said["stop_database"] = CommandOutcome(CommandStatus.FAILED, stderr="no server")
     with pytest.raises(errors.UndoInProgress, match="waiting for it to stop"):
         undo_run(ports, undo)
     row = find(ports.ledger.resources(BACK_RUN), ResourceKind.TARGET, "read-endpoint")
     assert row is not None
     assert row.state is ResourceState.UNDONE
-    ports.endpoint.set_warming(PEAK, TargetState.INITIAL)  # the registration lands now
-    ports.compute.finish_stopping()
+    ports.endpoint.set(PEAK, TargetState.INITIAL, only="warming")  # the registration lands now
+    ports.clock.advance(seconds=20)
     with pytest.raises(errors.UndoInProgress, match=f"target {PEAK} initial"):
         undo_run(ports, undo)
-    ports.endpoint.finish_draining()
+    ports.clock.advance(minutes=5)
     undo_run(ports, undo)
     assert ports.endpoint.warming_health(orders()).get(PEAK) is None
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.PARKED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import FailedStep, RecordStep, StepInput
@@ -17,17 +17,19 @@ from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract import errors
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
+from sim.calm import CalmPorts, calm_ports
+from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, instance, leased, orders, with_cluster
-from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import STILL_RUNNING
 
 NEW = "i-000000000000c0002"
 TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID, LOAD_TAG: "peak"}
 
 
 @pytest.fixture
-def ports() -> FakePorts:
+def ports() -> CalmPorts:
     """A run whose replica has been registered, so that it is proven; its ledger row says building."""
-    ports = with_cluster(fake_ports(orders(ramp={"shares": [0.5, 1.0], "step_seconds": 1})))
+    ports = with_cluster(calm_ports(orders(ramp={"shares": [0.5, 1.0], "step_seconds": 1})))
     ports.compute.add(instance(NEW, tags=TAGS))
     given = leased(ports, "RegisterReplica")
     holder = holder_of(given)
@@ -46,46 +48,49 @@ def ports() -> FakePorts:
     donor = Donor(instance_id=BASE, volumes={"data": "vol-data-0001", "log": "vol-log-0001"})
     ports.ledger.settle(holder, donor, RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
     ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, NOON))
-    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
     return ports
 
 
-def in_service(ports: FakePorts) -> None:
+def in_service(ports: CalmPorts) -> None:
     holder = holder_of(leased(ports, "RampTraffic"))
     ports.endpoint.set(NEW, TargetState.HEALTHY)
     ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.IN_SERVICE, NOON))
 
 
-def undone(ports: FakePorts, failed_step: str = "RecordReceipt") -> Undone:
+def undone(ports: CalmPorts, failed_step: str = "RecordReceipt") -> Undone:
     given = leased(ports, "UndoScaleOut")
     failure = Failure(failed_step=failed_step, error="AwsCallRejected", cause="ec2:DeleteSnapshot: no")
     return undo_run(ports, FailedStep(**given.model_dump(), failure=failure))
 
 
-def taken_away(ports: FakePorts) -> None:
+def taken_away(ports: CalmPorts) -> None:
     """The undo begins to take the replica away."""
     with pytest.raises(errors.UndoInProgress, match=f"target {NEW}"):
         undone(ports)
-    assert ports.endpoint.warming[NEW].state is TargetState.DRAINING
+    assert ports.endpoint.warming_health(orders())[NEW].state is TargetState.DRAINING
 
 
-def stays(ports: FakePorts) -> None:
+def stays(ports: CalmPorts) -> None:
     assert undone(ports).outcome == "rolled_forward"
-    assert (ports.compute.terminated, ports.storage.deleted) == ([], [])
-    assert ports.endpoint.targets[NEW].state in {TargetState.INITIAL, TargetState.HEALTHY}
+    assert (
+        ports.done("compute.terminate"),
+        ports.done("storage.delete_snapshot", "storage.delete_volume"),
+    ) == ([], [])
+    assert ports.endpoint.health(orders())[NEW].state in {TargetState.INITIAL, TargetState.HEALTHY}
     assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
 
 
-def test_a_step_that_fails_after_the_replica_is_in_service_takes_nothing_away(ports: FakePorts) -> None:
+def test_a_step_that_fails_after_the_replica_is_in_service_takes_nothing_away(ports: CalmPorts) -> None:
     in_service(ports)
     stays(ports)
 
 
-def test_a_replica_in_service_stays_also_while_it_is_not_healthy(ports: FakePorts) -> None:
+def test_a_replica_in_service_stays_also_while_it_is_not_healthy(ports: CalmPorts) -> None:
     in_service(ports)
     ports.endpoint.set(NEW, TargetState.UNHEALTHY)
     assert undone(ports).outcome == "rolled_forward"
-    assert ports.compute.terminated == []
+    assert ports.done("compute.terminate") == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ def test_a_replica_in_service_stays_also_while_it_is_not_healthy(ports: FakePort
     [(ReplicaState.DRAINING, True), (ReplicaState.PARKED, True), (ReplicaState.BUILDING, False)],
 )
 def test_one_that_has_served_stays_whatever_became_of_it_since(
-    ports: FakePorts, state: ReplicaState, stays: bool
+    ports: CalmPorts, state: ReplicaState, stays: bool
 ) -> None:
     """Of a batch one member resists its undo for hours; meanwhile the one that served is parked by its own rule."""
     holder = holder_of(leased(ports, "RampTraffic"))
@@ -102,33 +107,36 @@ def test_one_that_has_served_stays_whatever_became_of_it_since(
         taken_away(ports)
         return
     assert undone(ports).outcome == "rolled_forward"
-    assert (ports.compute.terminated, ports.storage.deleted) == ([], [])
+    assert (
+        ports.done("compute.terminate"),
+        ports.done("storage.delete_snapshot", "storage.delete_volume"),
+    ) == ([], [])
     assert ports.ledger.replicas("orders")[NEW].state is state
 
 
-def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(ports: FakePorts) -> None:
+def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(ports: CalmPorts) -> None:
     given = leased(ports, "RampTraffic")
     ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
     ports.endpoint.set(NEW, TargetState.HEALTHY)
     stays(ports)
 
 
-def test_one_that_was_promoted_and_is_not_healthy_goes(ports: FakePorts) -> None:
+def test_one_that_was_promoted_and_is_not_healthy_goes(ports: CalmPorts) -> None:
     given = leased(ports, "RampTraffic")
     ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
     ports.endpoint.set(NEW, TargetState.UNHEALTHY)
     with pytest.raises(errors.UndoInProgress):
         undone(ports)
-    assert ports.endpoint.targets[NEW].state is TargetState.DRAINING
+    assert ports.endpoint.health(orders())[NEW].state is TargetState.DRAINING
 
 
-def test_the_last_one_that_gets_reads_is_never_taken_away(ports: FakePorts) -> None:
+def test_the_last_one_that_gets_reads_is_never_taken_away(ports: CalmPorts) -> None:
     """The peer died during the ramp: the newcomer is proven, and all that is left."""
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
     stays(ports)
 
 
-def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(ports: FakePorts) -> None:
+def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(ports: CalmPorts) -> None:
     """It follows what is not the source any more: it keeps its reads (I3), and gets no others (I5)."""
     given = leased(ports, "StartReplication")
     ports.ledger.start_step(holder_of(given), given.step, NOON, lease_end(NOON))
@@ -136,24 +144,24 @@ def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(p
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
     with pytest.raises(errors.UndoInProgress, match=r"follows 10\.0\.0\.99"):
         undone(ports)
-    assert ports.endpoint.warming[NEW].state is TargetState.HEALTHY
-    assert NEW not in ports.endpoint.targets
+    assert ports.endpoint.warming_health(orders())[NEW].state is TargetState.HEALTHY
+    assert NEW not in ports.endpoint.health(orders())
     assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.BUILDING
     ports.endpoint.set(BASE, TargetState.HEALTHY)
     taken_away(ports)
 
 
-def test_an_instance_that_was_terminated_from_outside_does_not_stay(ports: FakePorts) -> None:
+def test_an_instance_that_was_terminated_from_outside_does_not_stay(ports: CalmPorts) -> None:
     in_service(ports)
     ports.clock.advance(minutes=10)
     ports.compute.terminate(NEW)
-    ports.compute.terminated.clear()
-    ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
+    ports.clock.advance(seconds=15)
+    ports.endpoint.forget(NEW)
     with pytest.raises(errors.UndoInProgress, match="snap-"):
         undone(ports)
 
 
-def record(ports: FakePorts, outcome: str) -> dict[str, object]:
+def record(ports: CalmPorts, outcome: str) -> dict[str, object]:
     given = leased(ports, "RecordReceipt")
     record_receipt(ports, RecordStep(**given.model_dump(), outcome=outcome))
     return ports.ledger.receipt(RUN_ID) or {}
@@ -161,14 +169,13 @@ def record(ports: FakePorts, outcome: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("outcome", ["succeeded", "rolled_forward"])
 def test_a_snapshot_that_ec2_does_not_give_away_fails_no_run_whose_replica_serves(
-    ports: FakePorts, outcome: str
+    ports: CalmPorts, outcome: str
 ) -> None:
     ports.clusters.by_name["orders"] = orders(keep_snapshots=False)
     in_service(ports)
     for snapshot_id in ports.storage.snapshots:
-        ports.storage.undeletable[snapshot_id] = errors.AwsCallRejected(
-            f"ec2:DeleteSnapshot {snapshot_id}: no"
-        )
+        refusal = errors.AwsCallRejected(f"ec2:DeleteSnapshot {snapshot_id}: no")
+        ports.refuses("storage.delete_snapshot", refusal, of=snapshot_id)
     receipt = record(ports, outcome)
     assert receipt["outcome"] == outcome
     assert any("stay" in note and "ec2:DeleteSnapshot" in note for note in receipt["notes"])  # type: ignore[attr-defined]
@@ -176,7 +183,7 @@ def test_a_snapshot_that_ec2_does_not_give_away_fails_no_run_whose_replica_serve
     assert left.run_id == RUN_ID
 
 
-def test_a_run_that_rolled_forward_keeps_all_that_its_replica_has(ports: FakePorts) -> None:
+def test_a_run_that_rolled_forward_keeps_all_that_its_replica_has(ports: CalmPorts) -> None:
     in_service(ports)
     receipt = record(ports, "rolled_forward")
     assert receipt["kept_nothing_else"] is True
@@ -185,36 +192,27 @@ def test_a_run_that_rolled_forward_keeps_all_that_its_replica_has(ports: FakePor
     assert len(of_kind(rows, ResourceKind.SNAPSHOT)) == len(ports.storage.snapshots) == 2
 
 
-def test_a_peer_whose_agent_is_gone_is_not_the_newcomers_failure(
-    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_whose_agent_is_gone_is_not_the_newcomers_failure(ports: CalmPorts) -> None:
     """ssm:SendCommand refuses a host whose agent does not answer; it is not measured, and that holds the share."""
     given = leased(ports, "RampTraffic")
     ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON))
     ports.clock.advance(hours=1)
-    ports.commands.online = {NEW}
-    send = ports.commands.send
-
-    def refusing(document: str, host: str, *rest: object) -> str:
-        if host == BASE:
-            raise errors.AwsUnavailable("the SSM agent does not answer")
-        return send(document, host, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(ports.commands, "send", refusing)
+    ports.commands.said["*"] = STILL_RUNNING
+    ports.commands.silence(BASE)
     with pytest.raises(errors.HostCommandRunning, match=NEW):
         ramp_traffic(ports, given)
 
 
-def test_a_peer_that_has_ended_is_not_registered(ports: FakePorts) -> None:
+def test_a_peer_that_has_ended_is_not_registered(ports: CalmPorts) -> None:
     given = leased(ports, "RampTraffic")
     gone = "i-000000000000b0009"
-    ports.endpoint.targets[gone] = TargetHealth(TargetState.HEALTHY)
+    ports.endpoint.set(gone, TargetState.HEALTHY, only="serving")
     with pytest.raises(errors.RampInProgress, match="begun"):
         ramp_traffic(ports, given)
-    assert gone not in ports.endpoint.warming
+    assert gone not in ports.endpoint.warming_health(orders())
 
 
-def returning(ports: FakePorts) -> StepInput:
+def returning(ports: CalmPorts) -> StepInput:
     """The same replica, returned by this run from its parking."""
     given = leased(ports, "RampTraffic")
     earlier = RunReplica(instance_id=NEW, builder="scale-out-orders-0", running_since=NOON)
@@ -222,8 +220,8 @@ def returning(ports: FakePorts) -> StepInput:
     return given
 
 
-def test_a_return_whose_replica_serves_is_not_parked_again(ports: FakePorts) -> None:
+def test_a_return_whose_replica_serves_is_not_parked_again(ports: CalmPorts) -> None:
     returning(ports)
     in_service(ports)
     stays(ports)
-    assert ports.compute.stopped == []
+    assert ports.done("compute.stop") == []

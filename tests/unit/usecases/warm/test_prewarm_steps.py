@@ -20,27 +20,28 @@ from peaker.usecases.warm.start_prewarm import start_prewarm
 from peaker.usecases.warm.verify_storage import verify_storage
 
 from peaker_contract import errors
+from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
-from tests.support.peak import answers
+from tests.support.peak import STILL_RUNNING, answers
 from tests.unit.usecases.create.test_building import plan_step
 
 LIMITS = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
 HOT = {"serve_when": "hot", "background_rate_mib_per_s": 24}
 
 
-def world(**changes: Any) -> FakePorts:
+def world(**changes: Any) -> CalmPorts:
     """A run whose instance is launched and whose prewarm has just started."""
-    ports = with_cluster(fake_ports(orders(**changes)))
+    ports = with_cluster(calm_ports(orders(**changes)))
     plan_scale_out(ports, plan_step(ports))
     launch_replica(ports, leased(ports, "LaunchReplica"))
+    ports.clock.advance(seconds=15)
     given, now = leased(ports, "ReportPrewarm"), ports.clock.now()
     ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
     return ports
 
 
 def reported(
-    ports: FakePorts, until: Literal["database", "serving"] = "serving", **numbers: Any
+    ports: CalmPorts, until: Literal["database", "serving"] = "serving", **numbers: Any
 ) -> PrewarmProgress:
     answers(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
     return report_prewarm(
@@ -48,7 +49,7 @@ def reported(
     )
 
 
-def recorded(ports: FakePorts, progress: PrewarmProgress) -> None:
+def recorded(ports: CalmPorts, progress: PrewarmProgress) -> None:
     """As the handler does around the use case."""
     given: StepInput = leased(ports, "ReportPrewarm")
     now = ports.clock.now()
@@ -85,7 +86,7 @@ class TestStart:
 
 
 class TestBlockList:
-    def snapshots(self, ports: FakePorts) -> None:
+    def snapshots(self, ports: CalmPorts) -> None:
         given = leased(ports, "CreateSnapshots")
         for name in ("data", "log"):
             row = ports.ledger.intend(
@@ -93,7 +94,7 @@ class TestBlockList:
             )
             ports.ledger.made(holder_of(given), row, f"snap-{name}", ports.clock.now())
 
-    def started(self, ports: FakePorts) -> dict[str, Any]:
+    def started(self, ports: CalmPorts) -> dict[str, Any]:
         answers(ports, "start_prewarm", pid=1, block_list_missing="")
         summary = start_prewarm(ports, leased(ports, "StartPrewarm"))
         return {**summary.numbers, "text": summary.text}
@@ -130,6 +131,7 @@ class TestBlockList:
     def test_it_is_listed_once_per_command(self) -> None:
         ports = world()
         self.snapshots(ports)
+        ports.commands.said["start_prewarm"] = STILL_RUNNING
         with pytest.raises(errors.HostCommandRunning):
             start_prewarm(ports, leased(ports, "StartPrewarm"))
         ports.run_files.published.clear()
@@ -256,7 +258,7 @@ LOAD: dict[str, Any] = {
 
 
 class TestProof:
-    def verified(self, ports: FakePorts, **numbers: Any) -> dict[str, Any]:
+    def verified(self, ports: CalmPorts, **numbers: Any) -> dict[str, Any]:
         volumes = [{"name": name, "load": LOAD} for name in ("data", "log")]
         answers(ports, "verify_storage", **{"verdict": "warm", "volumes": volumes, **numbers})
         return dict(verify_storage(ports, leased(ports, "VerifyStorage")).numbers)
@@ -269,7 +271,8 @@ class TestProof:
 
     def test_it_does_not_depend_on_knowing_the_baseline(self) -> None:
         ports = world()
-        ports.compute.ebs_refused = errors.AwsCallRejected("ec2:DescribeInstanceTypes: UnauthorizedOperation")
+        refusal = errors.AwsCallRejected("ec2:DescribeInstanceTypes: UnauthorizedOperation")
+        ports.refuses("compute.ebs_promise", refusal)
         numbers = self.verified(ports)
         assert "UnauthorizedOperation" in numbers["instance_baseline_unknown"]
         assert numbers["against_plan"][0]["promised_by"] == "volumes"
@@ -296,16 +299,16 @@ SMALL_VOLUMES = [{"name": "data", "blocks_used": 300}, {"name": "log", "blocks_u
 class TestLooks:
     """A proof that cannot tell, or finds something cold, does not throw hours of prewarm away."""
 
-    def look(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> Any:
+    def look(self, ports: CalmPorts, verdict: str, volumes: list[dict[str, Any]]) -> Any:
         answers(ports, "verify_storage", verdict=verdict, volumes=volumes, reason=f"said {verdict}")
         return verify_storage(ports, leased(ports, "VerifyStorage"))
 
-    def open(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> str:
+    def open(self, ports: CalmPorts, verdict: str, volumes: list[dict[str, Any]]) -> str:
         with pytest.raises(errors.StorageProofOpen) as caught:
             self.look(ports, verdict, volumes)
         return str(caught.value)
 
-    def sent(self, ports: FakePorts) -> list[tuple[str, int]]:
+    def sent(self, ports: CalmPorts) -> list[tuple[str, int]]:
         return [(one["Remedy"], int(one["SampleBlocks"])) for one in ports.commands.parameters]
 
     def test_unknown_samples_again_later_and_more(self) -> None:
