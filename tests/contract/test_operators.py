@@ -1,4 +1,4 @@
-"""The people whom a refusal by a limit pages: one suite for the fakes and the adapter."""
+"""The people whom a refusal by a limit pages: one suite for the cloud in memory and the adapter."""
 
 from __future__ import annotations
 

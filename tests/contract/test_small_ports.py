@@ -1,7 +1,7 @@
-"""The ports of few methods, each by one suite for its fakes and its adapter.
+"""The ports of few methods, each by one suite for the cloud in memory and its adapter.
 
 Clock, settings, files, metrics, executions, prices, keys, what a snapshot holds, and what earlier runs and checks left.
-`hostile` is the cloud in memory of bench/faults, where it has an own implementation that keeps what it is given.
+`hostile` is the cloud in memory of `sim`, where it has an own implementation that keeps what it is given.
 """
 
 from __future__ import annotations

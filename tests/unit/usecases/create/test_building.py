@@ -13,7 +13,7 @@ from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import Donor, ResourceKind, Source, VolumeRates
-from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, PrewarmStep, StepInput
+from peaker.domain.runs.run import ExecutionRequest, PlanStep, StepInput
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
@@ -28,10 +28,8 @@ from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.join.start_database import server_id
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of, lease_end
-from peaker.usecases.run.install_host_package import install_host_package
+from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.validate_request import validate_request
-from peaker.usecases.warm.report_prewarm import report_prewarm
 
 from peaker_contract import errors
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
@@ -161,15 +159,6 @@ def test_donor_and_source_are_remembered(ports: CalmPorts) -> None:
     assert run.required(Source, "StartReplication").instance_id == SOURCE
 
 
-def test_the_package_goes_to_the_host_that_is_named(ports: CalmPorts) -> None:
-    planned(ports)
-    answers(ports, "install_host_package", installed=True)
-    given = HostStep(**{**step(ports, "InstallOnDonor").model_dump(), "host": "donor"})
-    install_host_package(ports, given)
-    assert ports.commands.sent[0][:2] == ("install_host_package", BASE)
-    assert set(ports.commands.parameters[0]) == {"PackageUrl"}
-
-
 def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: CalmPorts) -> None:
     """As the scheduled check heard it from the host; without one it is unknown, and says why."""
     plan_scale_out(ports, plan_step(ports))
@@ -217,14 +206,6 @@ def test_a_donor_that_lags_or_does_not_know_is_refused(ports: CalmPorts, lag: fl
     )
     with pytest.raises(errors.DonorLagging):
         prepare_donor(ports, step(ports, "PrepareDonor"))
-
-
-def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: CalmPorts) -> None:
-    planned(ports)
-    numbers = {"gtid_set": "a:1", "lag_seconds": 0, "server_uuid": "u"}
-    answers(ports, "prepare_donor", **numbers, buffer_pool_pages=1, data_bytes=1)
-    prepare_donor(ports, step(ports, "PrepareDonor"))
-    assert ports.commands.parameters[-1]["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
 
 
 def test_a_donor_result_that_lacks_something_is_a_failure(ports: CalmPorts) -> None:
@@ -428,24 +409,6 @@ def test_volumes_whose_rate_is_refused_hydrate_at_the_default_rate(refusal: type
     assert made.rates == {"data": None, "log": None}
 
 
-def test_volumes_are_attached_and_seen_attached(ports: CalmPorts) -> None:
-    snapshotted(ports)
-    create_volumes(ports, step(ports, "CreateVolumes"))
-    with pytest.raises(errors.VolumesAttaching):
-        attach_volumes(ports, step(ports, "AttachVolumes"))
-    assert set(attach_volumes(ports, step(ports, "AttachVolumes")).numbers["attached"]) == {"data", "log"}
-
-
-def test_the_host_is_told_its_volumes_by_id(ports: CalmPorts) -> None:
-    snapshotted(ports)
-    create_volumes(ports, step(ports, "CreateVolumes"))
-    answers(ports, "assemble_storage", members=[], bytes=1)
-    assemble_storage(ports, step(ports, "AssembleStorage"))
-    given = json.loads(ports.commands.parameters[-1]["Volumes"])
-    assert [one["device"] for one in given] == ["/dev/sdf", "/dev/sdg"]
-    assert all(one["volume_id"].startswith("vol-") for one in given)
-
-
 def test_the_host_is_told_the_clusters_engine_and_health_port_before_anything_is_read(
     ports: CalmPorts,
 ) -> None:
@@ -498,19 +461,6 @@ def test_a_device_name_that_the_image_maps_is_refused_before_anything_is_made(
     [refusal] = planned["refusals"]
     assert refusal["code"] == "image"
     assert f"maps {mapped}, where log is to be attached (/dev/sdg)" in refusal["reason"]
-
-
-def test_a_prewarm_past_its_deadline_fails() -> None:
-    limits = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
-    ports = with_cluster(calm_ports(orders(limits=limits)))
-    snapshotted(ports)
-    given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump(), until="serving", starts=1)
-    now = ports.clock.now()
-    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
-    answers(ports, "report_prewarm", state="running")
-    ports.clock.advance(minutes=31)
-    with pytest.raises(errors.PrewarmDeadlineExceeded):
-        report_prewarm(ports, given)
 
 
 def test_a_long_prewarm_is_asked_more_rarely() -> None:

@@ -182,6 +182,7 @@ def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: Calm
     answers(ports, "assemble_storage")
     run(ports, assemble_storage, "AssembleStorage")
     volumes = json.loads(sent(ports)["Volumes"])
+    assert all(one["volume_id"].startswith("vol-") for one in volumes)
     assert [(one["name"], one["device"], one["mount_point"], one["filesystem"]) for one in volumes] == [
         ("data", "/dev/sdf", "/var/lib/mysql", "xfs"),
         ("log", "/dev/sdg", "/var/lib/mysql-log", "xfs"),
