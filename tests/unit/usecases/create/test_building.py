@@ -32,7 +32,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.validate_request import validate_request
 
 from peaker_contract import errors
-from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Interference, Invocation
 from tests.support.builders import (
@@ -213,15 +213,6 @@ def test_a_donor_result_that_lacks_something_is_a_failure(ports: CalmPorts) -> N
     answers(ports, "prepare_donor", gtid_set="a:1")
     with pytest.raises(errors.HostCommandFailed, match="result does not fit"):
         prepare_donor(ports, step(ports, "PrepareDonor"))
-
-
-def test_snapshots_are_made_once_however_often_it_is_asked(ports: CalmPorts) -> None:
-    planned(ports)
-    for _ in range(3):
-        create_snapshots(ports, step(ports, "CreateSnapshots"))
-    assert len(ports.done("storage.create_snapshots")) == 1
-    assert {one.tags[VOLUME_TAG] for one in ports.storage.snapshots.values()} == {"data", "log"}
-    assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
 
 
 def test_a_set_of_which_one_member_shows_is_waited_for(ports: CalmPorts) -> None:

@@ -10,7 +10,6 @@ import pytest
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import RunReplica
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
 from peaker.usecases.leave import retire_replica as retiring
 from peaker.usecases.leave.deregister_replica import deregister_replica
@@ -30,7 +29,7 @@ from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.names import LOAD_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
+from tests.support.builders import BASE, SOURCE, instance, orders
 from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
 
 FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
@@ -51,12 +50,6 @@ def selected(ports: CalmPorts) -> None:
 
 def failed(ports: CalmPorts) -> FailedStep:
     return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
-
-
-def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: CalmPorts) -> None:
-    found = select_idle_replicas(ports, select(ports))
-    assert found.replicas == (PEAK,)
-    assert ports.ledger.run(IN_RUN).required(RunReplica, "GuardRetirement").builder == RUN_ID
 
 
 def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: CalmPorts) -> None:
