@@ -53,9 +53,13 @@ class Route53ReadEndpoint:
         self._enter(settings, instance_id, FULL_WEIGHT)
 
     def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
-        """The record goes first: without its health check it would be answered whatever the replica does."""
+        """The record goes first: without its health check it would be answered whatever the replica does.
+
+        Somebody may have put it back meanwhile. It goes once more: Route 53 refuses a record whose check is gone.
+        """
         self._delete(_endpoint(settings), instance_id)
         self._checks.remove(settings, instance_id)
+        self._delete(_endpoint(settings), instance_id)
 
     def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
         records = self._records(_endpoint(settings))
