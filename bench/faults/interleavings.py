@@ -55,17 +55,22 @@ def situations() -> Iterator[tuple[str, Situation]]:
 def explore(
     name: str,
     situation: Situation,
-    wanted: Callable[[str], bool],
+    wanted: Callable[[str, str], bool],
     known: set[tuple[Any, ...]] | None = None,
     few: int | None = None,
 ) -> Explored:
-    """Run one situation and explore the steps to which it comes; with `few` a sample of each."""
+    """Run one situation and explore the steps to which it comes; with `few` a sample of each.
+
+    `wanted` is asked with a step and its function.
+    """
     flapping = name == ROOM_COMES_AND_GOES
     with ExploredWorld.opened():
         world = cast("ExploredWorld", situation.world(SEED, ExploredWorld))
         explorer = StepExplorer(
             world,
-            (lambda step: step == "LaunchReplica" and wanted(step)) if flapping else wanted,
+            (lambda step, function: step == "LaunchReplica" and wanted(step, function))
+            if flapping
+            else wanted,
             random.Random(SEED),
             few,
             to_the_end=("LaunchReplica",) if flapping else (),
@@ -85,6 +90,7 @@ def interleavings() -> Figures:
         for part in pool.map(partial(_share, of=processes), range(processes)):
             found.add(part)
     _, orders, findings = explore_methods()
+    print(f"seed {SEED}: {found.orders} orders of steps, {found.equal} equal to one of them", flush=True)
     for one in findings:
         print(f"{one.kind}: {one.step}, {one.how}: {one.text}", flush=True)
     kinds = Counter(one.kind for one in (*found.findings, *findings))
@@ -107,14 +113,23 @@ def _share(share: int, of: int) -> Explored:
     known: set[tuple[Any, ...]] = set()
     found = Explored()
     for name, situation in situations():
-        part = explore(name, situation, lambda step: zlib.crc32(step.encode()) % of == share, known)
+        part = explore(
+            name, situation, lambda _, function: zlib.crc32(function.encode()) % of == share, known
+        )
         for one in part.findings:
             print(f"{one.kind}: {name}, {one.step}, {one.how}: {one.text}", flush=True)
         found.add(part)
         print(
-            f"{share}: {name}, {found.orders} orders, {found.deaths} deaths, {found.stops} stops", flush=True
+            f"{share}: {name}: until now {found.orders} orders, {found.equal} equal to one of them, "
+            f"{found.deaths} deaths, {found.stops} stops; {_processor_minutes():.1f} min of processors",
+            flush=True,
         )
     return found
+
+
+def _processor_minutes() -> float:
+    """Of this process and of its children that have ended."""
+    return sum(os.times()[:4]) / 60
 
 
 def _observed(world: Any) -> None:

@@ -1,13 +1,40 @@
-"""What a call to AWS reads and writes: two calls that share nothing give the same in either order."""
+"""What a call to AWS reads and writes: two calls that share nothing give the same in either order.
+
+The place of an attribute of the ledger is `pk|sk|attribute`; that of an item ends before the attribute. Whether an item
+is there is its attribute `pk`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 _READING = ("Describe", "Get", "List", "Query")
-_HELD_UNTIL = "SET held_until = :until"
+# In DynamoDB's expressions: the attributes, and those that an update sets.
+_ATTRIBUTES = re.compile(r"(?<![:\w#])(?!attribute_)[#a-z]\w*")
+_SET = re.compile(r"(#?\w+) = |ADD (\w+)")
+# Which kinds of things a call to EC2 changes; others may change any.
+_CHANGED = {
+    "AttachVolume": ("Instance", "Volume"),
+    "CreateSnapshots": ("Snapshot",),
+    "CreateVolume": ("Volume",),
+    "DeleteSnapshot": ("Snapshot",),
+    "DeleteVolume": ("Volume",),
+    "RunInstances": ("Instance", "Volume"),
+    "StartInstances": ("Instance",),
+    "StopInstances": ("Instance",),
+    "TerminateInstances": ("Instance", "Volume"),
+}
+# What a call looks at besides the things of its own service: a volume's snapshot, a target's instance, a check's alarm.
+_LOOKS_AT = {
+    "CreateVolume": ("ec2|Snapshot",),
+    "CreateSnapshots": ("ec2|Instance", "ec2|Volume"),
+    "elbv2": ("ec2|Instance",),
+    "route53": ("cloudwatch|",),
+    "ssm": ("ec2|Instance",),
+}
 
 
 @dataclass(frozen=True)
@@ -19,8 +46,17 @@ class Access:
     writes: frozenset[str]
 
     @property
+    def kind(self) -> tuple[str, ...]:
+        """The operation, and the kinds of the ledger's items or of the things that it changes."""
+        return (self.operation, *sorted({place.split("|")[1].split("#")[0] for place in self.writes}))
+
+    @property
     def changes(self) -> bool:
         return bool(self.writes)
+
+    def unchanged(self, places: Set[str]) -> Access:
+        """The same call where it left these places as they were: it only looked at them."""
+        return Access(self.operation, self.reads | (self.writes & places), self.writes - places)
 
     def meets(self, others: Collection[Access]) -> bool:
         """Tells whether the order of this call and one of the others can matter."""
@@ -35,12 +71,14 @@ def access_of(service: str, operation: str, given: Mapping[str, Any]) -> Access:
     writes: set[str] = set()
     if service == "dynamodb":
         _of_dynamodb(operation, given, reads, writes)
-    elif not operation.startswith(_READING):
-        writes.add(f"{service}|")
-    elif service == "ec2":
-        reads.add(f"ec2|{operation.removeprefix('Describe')}")
     else:
-        reads.add(f"{service}|")
+        reads.update(_LOOKS_AT.get(service, ()), _LOOKS_AT.get(operation, ()))
+        if not operation.startswith(_READING):
+            writes.update(f"{service}|{kind}" for kind in _CHANGED.get(operation, ("",)))
+        elif service == "ec2":
+            reads.add(f"ec2|{operation.removeprefix('Describe')}")
+        else:
+            reads.add(f"{service}|")
     return Access(operation, frozenset(reads), frozenset(writes))
 
 
@@ -52,17 +90,17 @@ def _of_dynamodb(operation: str, given: Mapping[str, Any], reads: set[str], writ
     entries = given["TransactItems"] if operation == "TransactWriteItems" else [{operation: given}]
     for [(kind, one)] in (entry.items() for entry in entries):
         key = one.get("Item") or one["Key"]
-        item, end_of_lease = (
-            f"{key['pk']['S']}|{sk}" for sk in (key["sk"]["S"], f"held_until of {key['sk']['S']}")
-        )
-        if kind == "ConditionCheck":
+        item = f"{key['pk']['S']}|{key['sk']['S']}|"
+        names = one.get("ExpressionAttributeNames", {})
+        looked_at = _ATTRIBUTES.findall(one.get("ConditionExpression", ""))
+        reads.update(f"{item}{names.get(name, name)}" for name in looked_at)
+        if kind == "GetItem":
             reads.add(item)
-        elif one.get("UpdateExpression") == _HELD_UNTIL:
-            # The condition on the lease looks at its run and token, which this leaves alone.
-            reads.add(item)
-            writes.add(end_of_lease)
-        else:
-            (reads if kind == "GetItem" else writes).update((item, end_of_lease))
+        elif "UpdateExpression" in one:
+            changed = ["pk", *map("".join, _SET.findall(one["UpdateExpression"]))]
+            writes.update(f"{item}{names.get(name, name)}" for name in changed)
+        elif kind != "ConditionCheck":
+            writes.add(item)
 
 
 def _share(some: frozenset[str], others: frozenset[str]) -> bool:

@@ -20,6 +20,8 @@ from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from moto.backends import get_backend
+from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.ec2.exceptions import InvalidVolumeIdError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
@@ -171,7 +173,9 @@ class Account:
             # boto3 gives every transaction a token: one that is sent again is the same.
             send = cache(send)
         again = (client.meta.config.retries or {}).get("total_max_attempts") != 1
-        return scheduled(access_of(service, operation, given), again, send)
+        access = access_of(service, operation, given)
+        places = access.writes if service == "dynamodb" else ()
+        return scheduled(access, again, send, lambda: {one: _at(*one.split("|")) for one in places})
 
     def _send(self, client: Any, service: str, operation: str, given: dict[str, Any]) -> Any:
         if service == "stepfunctions":
@@ -211,6 +215,14 @@ def refused(code: str, operation: str) -> ClientError:
 def ec2() -> Any:
     """moto's own EC2: all that there is."""
     return ec2_backends[ACCOUNT][REGION]
+
+
+def _at(pk: str, sk: str, attribute: str) -> Any:
+    """An attribute of an item of the ledger's table, or with "" the item, as DynamoDB writes it; None without it."""
+    items = get_backend("dynamodb")[ACCOUNT][REGION].tables[TABLE].items
+    found = items.get(DynamoType({"S": pk}), {}).get(DynamoType({"S": sk}))
+    item = {} if found is None else found.to_json()["Attributes"]
+    return item.get(attribute) if attribute else item
 
 
 def records() -> Any:
@@ -282,11 +294,11 @@ def _change_records(backend: Any, zone_id: str, change_list: list[dict[str, Any]
     check_batch(zone.rrsets, change_list, backend.health_checks)
     for one in change_list:
         wanted = one["ResourceRecordSet"]
-        if one["Action"] == "DELETE":
+        if one["Action"] != "CREATE":
             key = key_of(wanted, "Name", "Type", "SetIdentifier")
             zone.rrsets = [
                 there for there in zone.rrsets if key_of(vars(there), "name", "type", "set_identifier") != key
             ]
-        else:
+        if one["Action"] != "DELETE":
             values = [value["Value"] for value in wanted["ResourceRecords"]]
             zone.add_rrset({**wanted, "ResourceRecords": values})

@@ -6,11 +6,10 @@ the workflows try again is tried again. How a method dies or loses its answer, t
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.domain.issued import CheckState, IssuedForecast
@@ -21,11 +20,12 @@ from peaker.domain.runs.ledger import Holder, Placement, ResourceKind, ResourceS
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
 from peaker_contract.names import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, RUN_TAG
+from sim.explorer.accesses import Access
 from sim.explorer.account import TABLE
-from sim.explorer.orders import Turns, described, drawn, explore
+from sim.explorer.orders import Turns, described, explore
 from sim.explorer.states import difference, plain, state_now
 from sim.explorer.steps import Finding, is_tried_again
-from sim.explorer.strands import Made, Turn, in_child, outcome_of, run
+from sim.explorer.strands import Made, in_child, outcome_of, run
 from sim.explorer.world import ExploredWorld
 from sim.world import by_name, settings
 
@@ -84,6 +84,7 @@ def calls_of(world: ExploredWorld) -> Calls:
     for name in (replica, base):
         ledger.set_replica(held, row(name, ReplicaState.IN_SERVICE))
     intended(ResourceKind.VOLUME, "data")
+    snapshot_row = intended(ResourceKind.SNAPSHOT, "made")
     world.workflows.start("scale_out", {"cluster": "orders"}, "before")
     new = "i-00000000000000001"
     return {
@@ -105,9 +106,7 @@ def calls_of(world: ExploredWorld) -> Calls:
         "DynamoDbLedger.intend": lambda: intended(ResourceKind.SNAPSHOT, "data"),
         "DynamoDbLedger.intend other": lambda: intended(ResourceKind.SNAPSHOT, "log"),
         "DynamoDbLedger.claim": lambda: ledger.claim(held, "call", now, later),
-        "DynamoDbLedger.made": lambda: ledger.made(
-            held, intended(ResourceKind.SNAPSHOT, "data"), snapshot, now
-        ),
+        "DynamoDbLedger.made": lambda: ledger.made(held, snapshot_row, snapshot, now),
         "DynamoDbLedger.mark": lambda: ledger.mark(held, RUN, ledger.resources(RUN)[0], ResourceState.UNDONE),
         "DynamoDbLedger.add_replica": lambda: ledger.add_replica(held, row(new, ReplicaState.BUILDING)),
         "DynamoDbLedger.set_replica": lambda: ledger.set_replica(held, row(new, ReplicaState.IN_SERVICE)),
@@ -193,7 +192,7 @@ RIVALS: Mapping[str, str] = {
     "ReadEndpointByKind.set_share": "set_share other,promote,register,deregister,somebody.*",
     "ReadEndpointByKind.promote": "register,somebody.*",
     "ReadEndpointByKind.register": "somebody.*",
-    "ReadEndpointByKind.deregister": "somebody.takes out,somebody.removes",
+    "ReadEndpointByKind.deregister": "somebody.*",
     "SsmCommands.find": "send",
 }
 
@@ -211,21 +210,32 @@ def pairs(calls: Calls) -> Iterator[tuple[str, str]]:
             )
 
 
-def explore_methods(chance: random.Random | None = None, few: int = 1) -> tuple[set[str], int, list[Finding]]:
-    """Returns the methods, the number of orders and what is wrong; with `chance` a few orders of each are tried."""
+class Tried(NamedTuple):
+    """The methods, the orders that were run, and what is wrong."""
+
+    methods: set[str]
+    orders: int
+    findings: list[Finding]
+
+
+def explore_methods(
+    names: Collection[tuple[str, str]] = (),
+    meets: Callable[[Access, Collection[Access]], bool] = Access.meets,
+) -> Tried:
+    """Explore all pairs, or those of these names."""
     methods, orders, findings = set[str](), 0, list[Finding]()
     for by_dns in (False, True):
         with ExploredWorld.opened():
             world = ExploredWorld(7, settings(read_endpoint=by_name()) if by_dns else settings())
             with world.at_work():
                 calls = calls_of(world)
-                for names in pairs(calls):
-                    if not by_dns or names[0].startswith("ReadEndpoint"):
-                        pair = _Pair(calls, names)
-                        orders += pair.explore(chance, few)
+                for both in pairs(calls):
+                    if both in names or not (names or (by_dns and not both[0].startswith("ReadEndpoint"))):
+                        pair = _Pair(calls, both)
+                        orders += pair.explore(meets)
                         findings += pair.findings
                 methods |= {name.split(" ")[0] for name in calls if not name.startswith("somebody.")}
-    return methods, orders, findings
+    return Tried(methods, orders, findings)
 
 
 # What the two calls answered, and the account after them.
@@ -239,27 +249,26 @@ class _Pair:
         self._bodies = [calls[name] for name in names]
         self._in_turn: list[_Seen] = []
 
-    def explore(self, chance: random.Random | None, few: int) -> int:
+    def explore(self, meets: Callable[[Access, Collection[Access]], bool]) -> int:
         alike = self._names[0] == self._names[1]
-        firsts = (0,) if alike else (0, 1)
-        in_turn = [in_child(lambda: self._trial((Turn(one), Turn(1 - one)))) for one in firsts]  # noqa: B023
-        self._in_turn = [seen for seen, _ in in_turn]
-        if alike:
-            self._in_turn += [(told[::-1], state) for told, state in self._in_turn]
-        longest = len(in_turn[0][1])
 
         def one(turns: Turns) -> list[Made]:
             seen, made = in_child(lambda: self._trial(turns))
-            if seen not in self._in_turn:
+            if len(turns) == 2:
+                self._in_turn += [seen, *([(seen[0][::-1], seen[1])] if alike else [])]
+                self._require_one_write([one.access for one in made if one.strand == turns[0].strand])
+            elif seen not in self._in_turn:
                 self._found(described(turns), self._in_turn[0], seen)
             return made
 
-        if chance is None:
-            tried = sum(1 for _ in explore(one, alike))
-        else:
-            sample = drawn(max(longest // 2, 1), few, chance, chance.choice(firsts))
-            tried = len([one(turns) for turns in sample])
-        return tried
+        return explore(one, alike, meets).run
+
+    def _require_one_write(self, made: Sequence[Access]) -> None:
+        """A process that dies between two writes of the ledger leaves half of them."""
+        writes = [one.operation for one in made if one.changes]
+        if self._names[0].startswith("Dynamo") and len(writes) > 1:
+            text = f"writes {len(writes)} times instead of once: {', '.join(writes)}"
+            self.findings.append(Finding("row", self._names[0], "alone", text))
 
     def _trial(self, turns: Turns) -> tuple[_Seen, list[Made]]:
         outcomes, made = run(self._bodies, turns)

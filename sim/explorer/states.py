@@ -65,7 +65,9 @@ def _endpoint() -> list[str]:
         for listener in balancer.listeners.values()
     ]
     for zone in records().zones.values():
-        found += [f"record {one.set_identifier} weighs {one.weight}" for one in zone.rrsets if one.weight]
+        found += [
+            f"record {one.set_identifier} weighs {one.weight}" for one in zone.rrsets if one.set_identifier
+        ]
     alarms = get_backend("cloudwatch")[ACCOUNT][REGION].alarms
     # Of one replica there may be two, until it leaves.
     checks = {one.health_check_config["AlarmIdentifier"]["Name"] for one in records().health_checks.values()}

@@ -68,6 +68,7 @@ class Explored:
 
     steps: Counter[str] = field(default_factory=Counter)
     orders: int = 0
+    equal: int = 0
     deaths: int = 0
     stops: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Explored:
     def add(self, other: Explored) -> None:
         self.steps.update(other.steps)
         self.orders += other.orders
+        self.equal += other.equal
         self.deaths += other.deaths
         self.stops += other.stops
         self.findings += other.findings
@@ -90,7 +92,9 @@ class Trial(NamedTuple):
 
 
 class StepExplorer:
-    """Explores the steps of a world while its scenario runs, each with each set of calls that it makes once.
+    """Explores the steps of a world while its scenario runs: each function with each set of changes that it makes once.
+
+    Two states of one function whose calls change things of the same kinds run the same code.
 
     With `few` only so many orders, deaths and stops of each are tried, drawn by `chance`. Two calls of a state that is
     among `to_the_end` may leave more than one; the run then goes on to its end, and nothing may be left over.
@@ -99,7 +103,7 @@ class StepExplorer:
     def __init__(
         self,
         world: ExploredWorld,
-        wanted: Callable[[str], bool],
+        wanted: Callable[[str, str], bool],
         chance: random.Random,
         few: int | None = None,
         to_the_end: Collection[str] = (),
@@ -117,7 +121,7 @@ class StepExplorer:
     def beside(self, invocation: Invocation) -> Interference | None:
         """Asked at every invocation, before it begins."""
         name = invocation.state or invocation.function
-        if self._at_work and self._wanted(name):
+        if self._at_work and self._wanted(name, invocation.function):
             with suppress(GoesOn):
                 _Step(self, invocation, name).explore()
         return None
@@ -153,10 +157,11 @@ class _Step:
     def explore(self) -> None:
         outcomes, made = in_child(lambda: run([self._call], _ALONE))
         writes = [place for place, one in enumerate(made) if one.access.changes]
-        called = tuple(one.access.operation for one in made if one.access.changes)
-        if not writes or not self._explorer.is_new(self._name, called, outcomes[0].error):
+        called = frozenset(one.access.kind for one in made if one.access.changes)
+        if writes:
+            self._explored.steps[self._name] += 1
+        if not writes or not self._explorer.is_new(self._invocation.function, called, outcomes[0].error):
             return
-        self._explored.steps[self._name] += 1
         twice = [self._call, self._call]
         self._wanted = in_child(lambda: self._trial(twice, _IN_TURN))
         self._judge(self._wanted, "one after the other", {"", outcomes[0].error})
@@ -185,7 +190,9 @@ class _Step:
 
         few, chance = self._explorer.few, self._explorer.chance
         if few is None:
-            self._explored.orders += sum(1 for _ in explore(one, bodies[0] == bodies[1]))
+            ran = explore(one, bodies[0] == bodies[1])
+            self._explored.orders += ran.run
+            self._explored.equal += ran.equal
             return
         for turns in drawn(calls, few, chance, chance.choice((0, 1))):
             one(turns)
@@ -229,12 +236,12 @@ class _Step:
         """In a child: the calls, and the same step again until it has nothing more to wait for."""
         outcomes, made = run(bodies, turns, fault)
         last = outcomes[0]
+        # One look of a schedule does one step of what is left over: all of them bring it to its end.
         for _ in range(TRIES):
             self._world.time.seconds += PAUSE_SECONDS if self._root else LOOK_SECONDS
             last = outcome_of(self._call)
-            if not is_tried_again(last.error) and self._root:
+            if not is_tried_again(last.error) and (self._root or not left_over(self._world)):
                 break
-        # One look of a schedule does one step of what is left over: all of them bring it to its end.
         state = state_now() if self._root else tuple(plain(one) for one in left_over(self._world))
         return Trial(tuple(outcomes), tuple(made), last, state)
 

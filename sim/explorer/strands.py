@@ -10,7 +10,7 @@ import os
 import pickle
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -102,18 +102,29 @@ def outcome_of(body: Callable[[], Any]) -> Outcome:
         return Outcome(error=type(error).__name__, text=str(error))
 
 
-def scheduled(access: Access, is_sent_again: bool, send: Callable[[], ResultT]) -> ResultT:
-    """Make a call to AWS on behalf of the function that runs, when its turn comes."""
+def scheduled(
+    access: Access, is_sent_again: bool, send: Callable[[], ResultT], look: Callable[[], Mapping[str, Any]]
+) -> ResultT:
+    """Make a call to AWS on behalf of the function that runs, when its turn comes.
+
+    `look` shows what is at places; where it is the same before and after, the call has changed nothing.
+    """
     function: _Function | None = getattr(_LOCAL, "function", None)
     if function is None:
         return send()
     function.arrive()
     number, function.calls = function.calls, function.calls + 1
-    _MADE.append(Made(function.number, access))
+    before = look()
     kind = function.fault.kind if function.fault is not None and function.fault.call == number else None
     if kind == "sends again" and is_sent_again:
         outcome_of(send)
-    answer = send()
+    try:
+        answer = send()
+    finally:
+        after = look()
+        _MADE.append(
+            Made(function.number, access.unchanged({one for one in before if before[one] == after[one]}))
+        )
     if kind == "dies":
         raise Died
     if kind == "loses":
