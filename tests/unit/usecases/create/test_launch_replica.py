@@ -14,7 +14,7 @@ from peaker.domain.service.leftovers import attempt_of
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.tear_down import TearDown, tear_down
 
 from peaker_contract import errors
@@ -83,6 +83,17 @@ def test_a_zone_that_refused_is_not_asked_again_while_the_next_one_has_not_answe
         "replica/us-east-1a": (ResourceState.UNDONE, None),
         "replica/us-east-1b": (ResourceState.MADE, instance.instance_id),
     }
+
+
+def test_a_late_call_of_a_fenced_run_launches_nothing(ports: CalmPorts) -> None:
+    """An earlier call wrote the pool's row: no write stands between the late one and EC2 (I6)."""
+    given = leased(ports, "LaunchReplica")
+    launches_without_an_answer(ports, shows=False)
+    now = ports.clock.now()
+    ports.lease.acquire("orders", RUN_ID, "scale_out", now, lease_end(now), fence=True)
+    with pytest.raises(errors.LeaseLost):
+        launch_replica(ports, given)
+    assert zones_asked(ports) == [ZONE_A]
 
 
 def test_an_attempt_without_an_answer_goes_on_to_the_next_zone_once_its_own_refuses(ports: CalmPorts) -> None:

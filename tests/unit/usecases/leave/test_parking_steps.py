@@ -14,6 +14,7 @@ from peaker.domain.document.plan import ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
 from peaker.usecases.create.start_parked_replica import start_parked_replica
 from peaker.usecases.join.register_replica import register_replica
@@ -124,6 +125,23 @@ def test_a_quiet_replica_stays_drained_until_a_sample_from_after_the_window(port
         confirm_idle(ports, given)
     ports.clock.advance(seconds=2)
     assert confirm_idle(ports, given).numbers == {"idle_seconds": 601.0, "client_statements": 40}
+
+
+def test_a_command_of_another_step_proves_no_idleness(ports: CalmPorts) -> None:
+    """A late call of DrainReplica wrote its row after the sample that is still on its way."""
+    drained(ports)
+    given = recorded(ports, "ConfirmIdle")
+    answered = ports.commands.said.pop("drain_replica")
+    with pytest.raises(errors.HostCommandRunning):
+        confirm_idle(ports, given)
+    ports.clock.advance(seconds=700)
+    details = {"document": "drain_replica", "instance_id": PEAK}
+    ports.ledger.intend(
+        holder_of(given), ResourceKind.COMMAND, "late", "DrainReplica", ports.clock.now(), details
+    )
+    ports.commands.said["drain_replica"] = answered
+    with pytest.raises(errors.IdleNotConfirmed, match="nothing in 0 s"):
+        confirm_idle(ports, given)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceState
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
 from peaker.usecases.leave import retire_replica as retiring
 from peaker.usecases.leave.deregister_replica import deregister_replica
@@ -28,8 +29,9 @@ from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.names import LOAD_TAG
 from sim.calm import CalmPorts, calm_ports
+from sim.outside import detach
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import BASE, SOURCE, instance, orders
+from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
 from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
 
 FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
@@ -114,6 +116,13 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     )
     selected(by_hand)
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
+
+
+def test_a_base_replica_is_spared_for_what_it_is_and_not_for_its_age(ports: CalmPorts) -> None:
+    ports.compute.add(replace(ports.compute.instance(BASE), launched_at=NOON - timedelta(minutes=5)))
+    ports.readings.metrics["orders", "ReplicaSurplus"] = 1
+    given = select(ports, trigger={"kind": "schedule"}).model_copy(update={"fencing_token": None})
+    assert "base load" in select_idle_replicas(ports, given).candidates[BASE]
 
 
 def test_draining_waits_for_clients_until_the_limit(ports: CalmPorts) -> None:
@@ -252,6 +261,14 @@ def test_the_replica_goes_with_all_that_its_builder_made(ports: CalmPorts) -> No
     assert ports.done("compute.terminate") == [PEAK]
     assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+def test_a_volume_that_peaker_deleted_is_not_lost(ports: CalmPorts) -> None:
+    detach(ports.world, PEAK)
+    [lost] = retiring.lost_volumes(ports, PEAK, RUN_ID)
+    row = next(one for one in ports.ledger.resources(RUN_ID) if one.resource_id == lost)
+    ports.ledger.mark(holder_of(step(ports, "RetireReplica")), RUN_ID, row, ResourceState.UNDONE)
+    assert retiring.lost_volumes(ports, PEAK, RUN_ID) == ()
 
 
 def test_a_replica_that_terminates_cannot_come_back(ports: CalmPorts) -> None:

@@ -120,6 +120,16 @@ def test_a_database_is_not_started_while_it_stops_by_a_command_that_no_row_knows
     assert [one[0] for one in ports.commands.sent] == ["stop_database", "report_work"]
 
 
+def test_a_replica_that_a_late_call_registered_gets_no_reads_while_its_database_starts(
+    ports: CalmPorts,
+) -> None:
+    asked_to_stop(ports)
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    with pytest.raises(errors.HostCommandRunning):
+        restored(ports)
+    assert ports.endpoint.health(orders())[PEAK].state is TargetState.DRAINING
+
+
 def test_a_database_whose_host_restarted_while_it_stopped_is_started(ports: CalmPorts) -> None:
     asked_to_stop(ports)
     asked = {"RunId": RUN_ID, "FencingToken": "local/orders:1.0", "NotAfter": "9"}

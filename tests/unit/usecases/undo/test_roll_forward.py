@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
@@ -9,6 +11,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import FailedStep, RecordStep, StepInput
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
@@ -84,6 +87,20 @@ def stays(ports: CalmPorts) -> None:
 def test_a_step_that_fails_after_the_replica_is_in_service_takes_nothing_away(ports: CalmPorts) -> None:
     in_service(ports)
     stays(ports)
+
+
+def test_the_undo_of_a_run_takes_the_snapshots_that_it_kept_for_later_runs(ports: CalmPorts) -> None:
+    holder = holder_of(leased(ports, "RecordReceipt"))
+    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.SNAPSHOT)
+    made = {row.name: str(row.resource_id) for row in rows}
+    donor = ports.ledger.run(RUN_ID).required(Donor, "ChooseDonor")
+    ports.ledger.keep_snapshots(holder, SnapshotSet("orders", RUN_ID, BASE, NOON, made, dict(donor.volumes)))
+    for _ in range(6):
+        with suppress(errors.UndoInProgress):
+            undone(ports)
+        ports.clock.advance(minutes=6)
+    assert ports.storage.snapshots_of_run(RUN_ID) == []
+    assert ports.ledger.snapshot_sets("orders") == []
 
 
 def test_a_replica_in_service_stays_also_while_it_is_not_healthy(ports: CalmPorts) -> None:

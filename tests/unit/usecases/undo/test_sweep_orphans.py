@@ -20,6 +20,7 @@ from peaker.domain.service.leftovers import (
     SETTLED_AFTER,
     Leftover,
     Remedy,
+    UndoAttempts,
 )
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import LEASE_TIME, holder_of
@@ -318,6 +319,26 @@ class TestLedgerAndCloud:
         assert "exceeds" in said
         assert serving.done("compute.terminate") == []
         assert NEW in serving.endpoint.health(orders())
+
+    @pytest.mark.parametrize(("base", "noted"), [(TargetState.UNHEALTHY, False), (TargetState.HEALTHY, True)])
+    def test_an_unhealthy_replica_is_doubted_only_while_another_is_healthy(
+        self, serving: CalmPorts, base: TargetState, noted: bool
+    ) -> None:
+        """Where none is healthy the cause is none of theirs."""
+        serving.endpoint.set(NEW, TargetState.UNHEALTHY)
+        serving.endpoint.set(BASE, base)
+        look(serving)
+        assert (serving.ledger.replicas("orders")[NEW].unhealthy_since is not None) is noted
+
+    def test_what_the_undo_of_another_run_waits_for_pauses_no_replica(self, serving: CalmPorts) -> None:
+        serving.endpoint.set(NEW, TargetState.UNHEALTHY)
+        step = leased(serving, "UndoScaleOut", run_id="another")
+        waiting = UndoAttempts(first_at=NOON, last_at=serving.clock.now(), alike=20, waiting="denied")
+        serving.ledger.settle(holder_of(step), waiting)
+        release_lease(serving, step)
+        passes(serving)
+        look(serving)
+        assert serving.ledger.replicas("orders")[NEW].unhealthy_since is not None
 
     def test_a_replica_whose_volumes_are_back_is_not_retired(self, serving: CalmPorts) -> None:
         """They came back between the look that found them missing and its step."""
