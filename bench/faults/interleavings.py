@@ -121,15 +121,10 @@ def _share(share: int, of: int) -> Explored:
         found.add(part)
         print(
             f"{share}: {name}: until now {found.orders} orders, {found.equal} equal to one of them, "
-            f"{found.deaths} deaths, {found.stops} stops; {_processor_minutes():.1f} min of processors",
+            f"{found.deaths} deaths, {found.stops} stops; {sum(os.times()[:4]) / 60:.1f} min of processors",
             flush=True,
         )
     return found
-
-
-def _processor_minutes() -> float:
-    """Of this process and of its children that have ended."""
-    return sum(os.times()[:4]) / 60
 
 
 def _observed(world: Any) -> None:
