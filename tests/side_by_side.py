@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 6
+AT_ONCE = 7
 TAIL_LINES = 400
 PLAIN_PATH = LOGS / "plain-tools"
 # `unshare` is how root becomes a plain user here.
@@ -113,11 +113,12 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 
 # What waits longest first, then what computes, so that the last ones to end are short. A folder that no part names is
 # one of `decisions`, which comes after the longest ones.
-LONGEST = 8
+LONGEST = 9
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
     Part("workflows", (pytest("tests/statemachines", *(f"--ignore={path}" for path in OWN_PARTS)),)),
-    Part("commands", (pytest("tests/cli", "tests/typed"),)),
+    Part("typed-lines", (pytest("tests/typed"),)),
+    Part("commands", (pytest("tests/cli"),)),
     Part("host", (pytest("tests/host"),), own_mounts=True),
     Part(
         "local-cloud",
