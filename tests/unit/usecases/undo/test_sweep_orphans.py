@@ -196,6 +196,7 @@ class TestRunsWithoutAnExecution:
         swept(ports)
         assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
         assert ports.ledger.run(leaving.run_id).outcome == "rolled_back"
+        assert ports.commands.sent == []  # its database ran on
 
 
 class TestWhoIsLeftAlone:
