@@ -38,7 +38,7 @@ from peaker_contract.field_types import (
     text,
 )
 from peaker_contract.load_settings import Calendar
-from peaker_contract.names import LOCAL_ENVIRONMENT
+from peaker_contract.names import LOCAL_ACCOUNT
 
 VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
 
@@ -222,7 +222,7 @@ class Environment(Settings):
     @property
     def is_local(self) -> bool:
         """Tells whether it is deployed to the local cloud, which runs functions by this machine's own Python."""
-        return self.environment == LOCAL_ENVIRONMENT
+        return self.account == LOCAL_ACCOUNT
 
     @property
     def partition(self) -> str:

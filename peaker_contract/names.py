@@ -8,6 +8,8 @@ FAMILY = "Peaker"
 OPERATOR_ALARMS = "operator-alarms"
 # The environment that is deployed to a local cloud, whose functions run on that machine's own Python.
 LOCAL_ENVIRONMENT = "local"
+# The account that the local cloud answers as; of AWS's documentation, nobody's.
+LOCAL_ACCOUNT = "123456789012"
 # Of a cluster: these start runs; the others only look.
 STARTING_RULES = ("replica-shortage", "replica-surplus", "scheduled-check")
 

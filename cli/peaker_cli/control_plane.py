@@ -108,6 +108,12 @@ class Execution:
         return isinstance(self.output, dict) and self.output.get("outcome") == "refused"
 
     @property
+    def is_only_planned(self) -> bool:
+        """It showed what it would do and did nothing: in mode plan, or where its functions knew the cluster in mode
+        observe."""
+        return isinstance(self.output, dict) and "outcome" not in self.output
+
+    @property
     def failure_text(self) -> str:
         """`UnknownCluster: ...`: the error and its message, out of what the workflow wrapped around it."""
         error, cause = self.failure or ("", "")

@@ -242,15 +242,21 @@ def settings_of(written: Mapping[str, Any], prefix: str = "") -> set[str]:
 
 
 def _deployed(desk: Desk, output: Path) -> None:
+    synthesized(desk, output, "local")
+    deploy(output, desk.cloud.endpoint_url)
+
+
+def synthesized(desk: Desk, output: Path, environment: str) -> None:
+    """What scripts/synth writes for the desk's own file."""
+
     def load(name: str, **given: Any) -> Environment:
         return load_environment(name, desk.environments, **given)
 
     with mock.patch.object(stacks.application, "load_environment", load):
         stacks.application.build_app(
-            environment="local", output=output, context={"bundle": "sources"}, checked=False
+            environment=environment, output=output, context={"bundle": "sources"}, checked=False
         ).synth()
     lead_bundles_here(output)
-    deploy(output, desk.cloud.endpoint_url)
 
 
 def test_a_second_time_changes_nothing_and_a_second_cluster_leaves_the_rest_as_it_is(desk: Desk) -> None:

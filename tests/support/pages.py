@@ -13,6 +13,8 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
     if "node_modules" not in path.parts
 )
+# Followed line by line, in its order, by tests/deployed/test_first_hour.py.
+FIRST_HOUR = ROOT / "docs" / "first-hour.md"
 RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 # What is typed into a shell stands in a fence without a language, or with one of these.
 _SHELLS = {"", "sh", "bash", "console"}

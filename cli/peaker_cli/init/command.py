@@ -245,7 +245,11 @@ def _following(control: ControlPlane | None, seen: Seen, environment: str, name:
         else:
             pairs_shown = " ".join(f"Key={key},Value={value}" for key, value in missing.items())
             lines.append(f"aws ec2 create-tags --resources {host['InstanceId']} --tags {pairs_shown}")
-    lines += [f"scripts/synth {environment}", f"npx cdk deploy -c env={environment} '**'"]
+    lines += [
+        f"scripts/synth {environment}",
+        f"npx cdk bootstrap -c env={environment}  # once for each account and region",
+        f"npx cdk deploy -c env={environment} '**'",
+    ]
     lines += [f"peaker prepare-base {name} {one['InstanceId']} --env {environment}" for one in seen.replicas]
     lines += [f"peaker register-base {name} {one['InstanceId']} --env {environment}" for one in seen.replicas]
     echo("to deploy it:\n  " + "\n  ".join(lines))

@@ -45,12 +45,17 @@ def follow(
 def end_of_run(
     control: ControlPlane, operation: str, cluster: str, execution: Execution, run_id: str | None, quiet: bool
 ) -> None:
-    """Tells how the run ended. Raises ControlPlaneError where it failed or was refused."""
+    """Tells how the run ended. Raises ControlPlaneError where it failed, was refused, or did nothing."""
     line = f"peaker receipt {run_id or 'last'}"
     if execution.failure is not None:
         raise ControlPlaneError(f"{operation} of {cluster} failed: {execution.failure_text}\n{line}")
     if execution.is_refused:
         raise ControlPlaneError(f"refused: {execution.output.get('error')}: {execution.output.get('reason')}")
+    if execution.is_only_planned:
+        raise ControlPlaneError(
+            f"{operation} of {cluster} only planned, and did nothing: functions know a deployment's settings a minute "
+            "after it. Type the line again then"
+        )
     if not quiet:
         receipt = control.find_receipt(run_id) if run_id else None
         took = f" in {duration(float(receipt['seconds']))}" if receipt else ""

@@ -159,7 +159,7 @@ def start_once(
     """Starts the workflow and returns the execution's ARN; twice makes one run.
 
     The name follows from the order and the cluster's newest run when the order was shown. Only where an execution of
-    that name ended without a run, as refused ones do, the next one gets a number more.
+    that name ended without a run, refused or only planned, the next one gets a number more.
     """
     order = json.dumps([operation, dict(request), seen], sort_keys=True, default=str)
     name = f"manual-{hashlib.sha256(order.encode()).hexdigest()[:24]}"
@@ -173,6 +173,7 @@ def start_once(
         machine = control.state_machine_arn(operation)
         arn = f"{machine.replace(':stateMachine:', ':execution:')}:{numbered}"
         earlier = control.describe(arn)
-        if not earlier.ended or (earlier.failure is None and not earlier.is_refused):
+        left_no_run = earlier.failure is not None or earlier.is_refused or earlier.is_only_planned
+        if not (earlier.ended and left_no_run):
             return arn
     raise ControlPlaneError(f"{_MOST_STARTS} starts of this order ended without a run: {arn} was the last")

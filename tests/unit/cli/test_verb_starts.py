@@ -15,11 +15,15 @@ from peaker_cli.control_plane import ControlPlane, Execution
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.runs.command import named_run
 from peaker_cli.runs.plan import refused_text
+from peaker_cli.verbs.following import end_of_run
 from peaker_cli.verbs.start import checked, start_once
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:peaker-prod-scale_out"
 ORDER = {"cluster": "orders"}
 REFUSED = {"outcome": "refused", "error": "LeaseHeld", "reason": "another run is at work"}
+
+# Of functions that still know the cluster in mode observe.
+PLANNED = {"cluster": "orders", "planned_at": "2026-11-29T21:15:19Z"}
 
 
 class Workflows:
@@ -54,7 +58,7 @@ def test_the_same_order_twice_is_one_execution_also_when_it_has_ended_meanwhile(
     workflows = Workflows()
     first = begun(workflows, "scale-out-orders-1")
     assert begun(workflows, "scale-out-orders-1") == first
-    workflows.end(first, "SUCCEEDED", {})
+    workflows.end(first, "SUCCEEDED", {"outcome": "succeeded"})
     assert begun(workflows, "scale-out-orders-1") == first
 
 
@@ -68,12 +72,20 @@ def test_another_order_and_the_same_one_after_another_run_are_executions_of_thei
     assert len(made) == 3
 
 
-@pytest.mark.parametrize(("status", "output"), [("SUCCEEDED", REFUSED), ("FAILED", None)])
+@pytest.mark.parametrize(
+    ("status", "output"), [("SUCCEEDED", REFUSED), ("SUCCEEDED", PLANNED), ("FAILED", None)]
+)
 def test_an_order_that_left_no_run_may_be_given_again(status: str, output: Any) -> None:
     workflows = Workflows()
     first = begun(workflows)
     workflows.end(first, status, output)
     assert begun(workflows) == f"{first.removesuffix('-1')}-2"
+
+
+def test_an_order_that_was_only_planned_has_not_ended_well() -> None:
+    only_planned = Execution(MACHINE, "SUCCEEDED", PLANNED, None)
+    with pytest.raises(ControlPlaneError, match="only planned, and did nothing: functions know"):
+        end_of_run(cast(ControlPlane, None), "scale_out", "orders", only_planned, None, quiet=False)
 
 
 def test_where_nobody_can_be_asked_the_line_to_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
