@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from environments.calendar_settings import CalendarEvent
 from environments.settings import Cluster, Environment
 from peaker_contract.field_types import Fault
-from peaker_contract.load_settings import shipped_hourly_usd
+from peaker_contract.load_settings import SHIPPED_REGION, shipped_hourly_usd
 
 # Above this the forecast steps are too long to be learned from (docs/forecast-and-decision.md).
 LONGEST_LEARNED_PERIOD_SECONDS = 21_600
@@ -63,7 +63,10 @@ def _about_budget(cluster: Cluster, region: str) -> Iterator[Fault]:
     price = cluster.instance_hourly_usd or shipped_hourly_usd(region, cluster.instance_type)
     wanted = cluster.max_replicas - cluster.min_replicas
     budget = cluster.limits.max_hourly_cost_usd
-    if price is None or budget is None:
+    if budget is None:
+        return
+    if price is None:
+        yield from _about_unknown_price(budget, cluster.instance_type, region)
         return
     paid = int(budget / price)
     if paid < wanted:
@@ -72,6 +75,16 @@ def _about_budget(cluster: Cluster, region: str) -> Iterator[Fault]:
             f"{budget:g} USD pays for {paid} peak replicas at most ({price:g} each for "
             f"{cluster.instance_type}, volumes not counted), and min_replicas to max_replicas are {wanted}: raise it, "
             "or lower max_replicas",
+        )
+
+
+def _about_unknown_price(budget: float, instance_type: str, region: str) -> Iterator[Fault]:
+    price = shipped_hourly_usd(SHIPPED_REGION, instance_type)
+    if price is not None and budget < price:
+        yield Fault(
+            ("limits", "max_hourly_cost_usd"),
+            f"{budget:g} USD is less than one {instance_type} costs in {SHIPPED_REGION} ({price:g}, without volumes); "
+            f"what it costs in {region} is not known here, and a plan above it is refused",
         )
 
 

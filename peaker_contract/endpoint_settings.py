@@ -43,7 +43,8 @@ _HEALTH_PORT = (
 # Ports of a database host that its other services listen at.
 _TAKEN_PORTS = {
     3306: "MySQL", 4444: "Galera", 4567: "Galera", 4568: "Galera", 9100: "the node exporter of Prometheus",
-    9104: "the MySQL exporter of Prometheus", 33060: "MySQL's X protocol", 33062: "MySQL's administrators",
+    9104: "the MySQL exporter of Prometheus", 10050: "the Zabbix agent",
+    33060: "MySQL's X protocol", 33062: "MySQL's administrators",
 }  # fmt: skip
 FIRST_FREE_PORT = 1024
 _SOURCE_SERVES_READS = "Whether the health responder of a source answers good."

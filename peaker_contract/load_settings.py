@@ -20,7 +20,9 @@ from peaker_contract.field_types import (
 )
 
 _LARGEST = 1e15
-_SHARE = re.compile(r"utili[sz]ation|percent(?!ile)|(^|[^A-Za-z])(cpu|pct)([^A-Za-z]|$)", re.IGNORECASE)
+_SHARE = re.compile(
+    r"utili[sz](ation|ed)|%|percent(?!ile)|(^|[^A-Za-z])(cpu|pct)([^A-Za-z]|$)", re.IGNORECASE
+)
 
 
 class LoadMetricSettings(Settings):

@@ -335,6 +335,9 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
           "d.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"}, "c.limits.max_hourly_cost_usd": 1.5},
          "clusters.orders.limits.max_hourly_cost_usd: 1.5 USD pays for 1 peak replicas at most (0.8568 each for "
          "r7g.4xlarge, volumes not counted), and min_replicas to max_replicas are 4: raise it, or lower max_replicas"),
+        ({"c.limits.max_hourly_cost_usd": 0.5},
+         "clusters.orders.limits.max_hourly_cost_usd: 0.5 USD is less than one r7g.4xlarge costs in us-east-1 (0.8568, "
+         "without volumes); what it costs in eu-west-1 is not known here, and a plan above it is refused"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )  # fmt: skip
