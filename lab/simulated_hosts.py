@@ -138,9 +138,6 @@ ON_A_DEVICE = {"preadv(disk, [space]": "118.5", "preadv(disk, [page]": "0.6"}
 _WITHOUT_PACKAGE = ("report_work", "describe_base")
 MIB = 1024 * 1024
 BLOCKS_PER_MIB = 2
-# How often the engine notes a sample, and how many of them a report carries.
-SAMPLE_SECONDS = 10.0
-SAMPLES_REPORTED = 60
 
 
 class Clock(Protocol):
@@ -322,8 +319,6 @@ def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
     elapsed = min(elapsed_seconds, pace.prewarm_seconds)
     done = elapsed >= pace.prewarm_seconds
     read_mib = pace.rate_mib_per_s * elapsed
-    first = max(0, int(elapsed // SAMPLE_SECONDS) - SAMPLES_REPORTED)
-    moments = [number * SAMPLE_SECONDS for number in range(first, int(elapsed // SAMPLE_SECONDS) + 1)]
     return {
         "state": "done" if done else "running",
         "blocks_done": int(read_mib * BLOCKS_PER_MIB),
@@ -334,16 +329,6 @@ def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
         "elapsed_seconds": round(elapsed, 1),
         "hot_warm_seconds": round(pace.hot_seconds, 1) if elapsed >= pace.hot_seconds else None,
         "hot_eta_seconds": round(max(0.0, pace.hot_seconds - elapsed), 1),
-        "samples": [
-            [
-                round(elapsed_seconds - at, 1),
-                at,
-                int(pace.rate_mib_per_s * at * MIB),
-                pace.rate_mib_per_s,
-                round(pace.prewarm_seconds - at, 1),
-            ]
-            for at in moments
-        ],
     }
 
 

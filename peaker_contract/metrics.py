@@ -42,12 +42,13 @@ class Metric(StrEnum):
         made.unit = unit
         return made
 
-    # What forecast_load publishes.
+    # forecast_load publishes them.
     REQUIRED_REPLICAS = "RequiredReplicas", "Count"
     SERVING_REPLICAS = "ServingReplicas", "Count"
     REPLICA_SHORTAGE = "ReplicaShortage", "Count"
     REPLICA_SURPLUS = "ReplicaSurplus", "Count"
     SCALING_DECISION = "ScalingDecision", "None"
+    CAPACITY_PER_REPLICA = "CapacityPerReplica", "None"
     DECISION_ALARM = "DecisionAlarm", "None"
     OBSERVING = "Observing", "None"
     FORECAST_LOAD = "ForecastLoad", "None"
@@ -56,25 +57,10 @@ class Metric(StrEnum):
     FORECAST_COVERAGE = "ForecastCoverage", "None"
     FORECAST_DEGRADED = "ForecastDegraded", "None"
     LEAD_TIME_SECONDS = "LeadTimeSeconds", "Seconds"
-    LOAD_AGE_SECONDS = "LoadAgeSeconds", "Seconds"
-    # What steps emit.
-    STEP_SECONDS = "StepSeconds", "Seconds"
-    STEP_FAILED = "StepFailed", "Count"
-    RUN_SUCCEEDED = "RunSucceeded", "Count"
-    RUN_FAILED = "RunFailed", "Count"
-    RUN_REFUSED = "RunRefused", "Count"
-    UNDO_INCOMPLETE = "UndoIncomplete", "Count"
-    PREWARM_MIB_PER_S = "PrewarmMibPerS", "Megabytes/Second"
-    PREWARM_BYTES_READ = "PrewarmBytesRead", "Bytes"
-    PREWARM_REMAINING_SECONDS = "PrewarmRemainingSeconds", "Seconds"
-    SERVED_QUANTILE = "ServedQuantile", "None"
-    CAPACITY_PER_REPLICA = "CapacityPerReplica", "None"
-    OBSERVATION_DAYS_LEFT = "ObservationDaysLeft", "Count"
-    FORECAST_ERROR = "ForecastError", "None"
-    # What sweep_orphans emits at each look.
+    # sweep_orphans emits them at each look.
     LEFTOVERS = "Leftovers", "Count"
     LEFTOVER_SECONDS = "LeftoverSeconds", "Seconds"
-    # What check_replicas emits: the first of the cluster and of each replica, the last two of each replica.
+    # check_replicas emits them: the first of the cluster and of each replica, the last two of each replica.
     READ_QUERIES_PER_SECOND = "ReadQueriesPerSecond", "Count/Second"
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
     REPLICAS_SERVING = "ReplicasServing", "Count"

@@ -17,7 +17,6 @@ from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports.bundle import Ports
-from peaker.runtime import step as runtime_step
 from peaker.runtime import telemetry, wiring
 
 from lab.application_load import APPLICATION_LOAD
@@ -221,9 +220,7 @@ class World:
         telemetry.logger.setLevel(logging.CRITICAL)
         with (
             patch.object(wiring, "ports", lambda: self.ports),
-            patch.object(runtime_step, "emit", self._emit),
             patch.object(telemetry, "emit", self._emit),
-            patch.object(runtime_step, "emit_past", lambda *_: None),
         ):
             try:
                 yield

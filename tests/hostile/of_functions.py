@@ -124,7 +124,6 @@ PREWARM_NUMBERS = {
     **HEALTHY["report_prewarm"],
     "state": "running",
     "eta_seconds": 1800.5,
-    "samples": [[1.0, 2.0, 3, 4.0, None]],
 }
 OF_A_HOST: Mapping[str, tuple[type[host_results.HostResult], Any]] = {
     "prepare_donor": (host_results.DonorPrepared, HEALTHY["prepare_donor"]),

@@ -42,7 +42,6 @@ from peaker_host.machine.settings import Machine, load_settings
 from peaker_host.prove import knee, load_test
 from peaker_host.replicate import identity, replication, source_login
 from peaker_host.warm import control
-from peaker_host.warm.progress import logged_samples
 from peaker_host.warm.reading_order import PrewarmRequest
 from peaker_host.warm.record import Record
 
@@ -116,9 +115,6 @@ PREWARM = {
     "blocks_total": 10, "bytes_read": 5242880, "rate_mib_per_s": 100.0, "eta_seconds": 0.0, "elapsed_seconds": 2.5,
     "hot_warm_seconds": 1.5, "restarts": 0, "depths": {"vol-1": 32},
 }  # fmt: skip
-SAMPLE_LOG = (
-    '{"elapsed_seconds":1.0,"bytes_read":512,"rate_mib_per_s":3.0,"eta_seconds":null,"at":1795225200.5}\n' * 3
-)
 STATUS: dict[str, str | None] = {
     "Source_Host": "10.77.1.10", "Source_User": "repl", "Source_Port": "3306", "Replica_IO_Running": "Yes",
     "Replica_SQL_Running": "Yes", "Seconds_Behind_Source": "0", "Last_IO_Errno": "0", "Last_IO_Error": "",
@@ -329,9 +325,6 @@ def _files() -> Iterator[EntryPoint]:
         "prewarm.json, gone on with",
         lambda: Record(settings, PrewarmRequest(RUN), str),
         f"{run}/prewarm.json", PREWARM,
-    )  # fmt: skip
-    yield of(
-        "prewarm.jsonl", lambda: logged_samples(str(folder() / run / "prewarm.jsonl")), f"{run}/prewarm.jsonl", SAMPLE_LOG, form=TEXT,
     )  # fmt: skip
     yield of(
         "mountinfo", lambda: devices.read_mounts(str(folder() / "mountinfo")), "mountinfo",

@@ -83,7 +83,6 @@ class PrewarmReport(HostResult):
     hot_unknown: str = ""
     throttled: str = ""
     used_warm_seconds: Seconds | None = None
-    samples: list[tuple[Seconds, Seconds, Amount, Amount, Seconds | None]] = []
     message: str | None = None
 
 

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.parser import parse
 from pydantic import BaseModel, ConfigDict, Field
 
 from peaker.runtime.forecast_wiring import forecast_ports
-from peaker.runtime.telemetry import emit, logger
+from peaker.runtime.telemetry import logger
 from peaker.usecases.forecast.forecast_load import forecast_load
 
 
@@ -25,6 +25,5 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     given = parse(event=event, model=ScheduledCheck)
     with logger.append_context_keys(cluster=given.cluster, step="ForecastLoad"):
         report = forecast_load(forecast_ports(), given.cluster)
-        emit(given.cluster, report.rules_in_force())
         logger.info(report.reason, extra={"report": report.model_dump(mode="json")})
         return report.model_dump(mode="json")

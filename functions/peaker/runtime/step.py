@@ -1,23 +1,20 @@
-"""A step's handler wraps its use case: parse, log, record the step in the ledger, emit, answer."""
+"""A step's handler wraps its use case: it parses, logs, records the step in the ledger and answers."""
 
 from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, TypeVar
 
 from aws_lambda_powertools.utilities.parser import parse
 from pydantic import BaseModel
 
-from peaker.domain.instants import seconds_between
-from peaker.domain.runs.ledger import StepRow
-from peaker.domain.runs.run import RecordStep, StepInput, Summary
+from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.runtime import wiring
-from peaker.runtime.telemetry import emit, emit_past, logger
+from peaker.runtime.telemetry import logger
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker_contract.errors import (
     LONGEST_SENTENCE,
@@ -27,20 +24,10 @@ from peaker_contract.errors import (
     Retryable,
     UnexpectedError,
 )
-from peaker_contract.metrics import Metric
 
 InputT = TypeVar("InputT", bound=StepInput)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 MOST_RESULT_BYTES = 128 * 1024
-# A run that found nothing to do is neither a success nor a failure.
-_COUNTED_AS: Mapping[str, tuple[Metric, ...]] = {
-    "succeeded": (Metric.RUN_SUCCEEDED,),
-    "partly": (Metric.RUN_FAILED,),
-    "rolled_back": (Metric.RUN_FAILED,),
-    "rolled_forward": (Metric.RUN_FAILED,),
-    "undo_incomplete": (Metric.RUN_FAILED, Metric.UNDO_INCOMPLETE),
-    "refused": (Metric.RUN_REFUSED,),
-}
 Handler = Callable[[dict[str, Any], object], dict[str, Any]]
 
 
@@ -127,7 +114,6 @@ def _reported(use_case: Callable[[Ports, InputT], Summary], given: InputT) -> di
         raise
     except PeakerError as error:
         logger.error(str(error), extra={"error": type(error).__name__})
-        emit(given.cluster, {Metric.STEP_FAILED: 1})
         raise
     logger.info(answer.text, extra={"numbers": answer.numbers})
     return _public(answer)
@@ -140,24 +126,8 @@ def _recorded(ports: Ports, use_case: Callable[[Ports, InputT], Summary], given:
     started_at = ports.clock.now()
     ports.ledger.start_step(holder, given.step, started_at, lease_end(started_at))
     answer = use_case(ports, given)
-    finished_at = ports.clock.now()
-    ports.ledger.finish_step(holder, given.step, finished_at, answer.numbers)
-    _emit(ports, given, answer, finished_at)
+    ports.ledger.finish_step(holder, given.step, ports.clock.now(), answer.numbers)
     return answer
-
-
-def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime) -> None:
-    row = next((one for one in ports.ledger.steps(given.run_id) if one.step == given.step), None)
-    values = {Metric.STEP_SECONDS: _seconds(row, finished_at)}
-    if isinstance(given, RecordStep) and given.batch is None:
-        values |= dict.fromkeys(_COUNTED_AS.get(given.outcome, ()), 1.0)
-    emit(given.cluster, values)
-    for measurement in answer.measured:
-        emit_past(given.cluster, measurement.values, measurement.at)
-
-
-def _seconds(row: StepRow | None, finished_at: datetime) -> float:
-    return 0.0 if row is None else seconds_between(row.started_at, finished_at)
 
 
 def _public(answer: Summary) -> dict[str, Any]:

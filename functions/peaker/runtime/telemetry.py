@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricResolution, MetricUnit
+from aws_lambda_powertools.metrics import MetricUnit
 
 from peaker_contract.metrics import CLUSTER_DIMENSION, INSTANCE_DIMENSION, Metric
 
 logger = Logger()
 metrics = Metrics()
-# A writer of its own: a time once set stays with the writer.
-_past = Metrics()
 
 
 def emit(cluster: str, values: Mapping[Metric, float]) -> None:
@@ -32,12 +29,3 @@ def emit_check(
     for instance_id, values in replicas.items():
         metrics.add_dimension(INSTANCE_DIMENSION, instance_id)
         emit(cluster, values)
-
-
-def emit_past(cluster: str, values: Mapping[Metric, float], at: datetime) -> None:
-    """The same for values of a moment that has passed, in high resolution (they may lie 10 s apart)."""
-    _past.add_dimension(CLUSTER_DIMENSION, cluster)
-    _past.set_timestamp(at)
-    for metric, value in values.items():
-        _past.add_metric(metric.value, MetricUnit(metric.unit), value, MetricResolution.High)
-    _past.flush_metrics()

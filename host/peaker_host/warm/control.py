@@ -14,7 +14,7 @@ from peaker_host.machine.errors import BlockListUnreadable, PrewarmNotStarted, U
 from peaker_host.machine.files import read_json, read_text
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.settings import Machine, Settings, package_command
-from peaker_host.warm.progress import holder, logged_samples
+from peaker_host.warm.progress import holder
 from peaker_host.warm.reading_order import PrewarmRequest
 
 _START_TIMEOUT_SECONDS = 10.0
@@ -56,10 +56,7 @@ def start(
 
 
 def report(settings: Settings, run_id: str) -> Dict[str, Any]:
-    """The latest progress. State dead means that the engine is gone without having ended; `message` has its last words.
-
-    `samples` are the last lines of prewarm.jsonl: [age in s, elapsed s, bytes read, MiB/s, remaining s or null].
-    """
+    """The latest progress. State dead: the engine is gone without having ended; `message` has its last words."""
     progress = read_json(settings.run_path(run_id, "prewarm.json"))
     if progress is None:
         raise PrewarmNotStarted(f"no prewarm of run {run_id} is known on this host")
@@ -69,8 +66,7 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
         latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
         died = {"state": "dead", "message": _why_dead(settings.run_path(run_id, "prewarm.log"))}
         progress = dict(latest, **died) if latest.get("state") == "running" else latest
-    samples = logged_samples(settings.run_path(run_id, "prewarm.jsonl"))
-    return {**progress, "samples": samples}
+    return progress
 
 
 def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:

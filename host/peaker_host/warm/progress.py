@@ -1,4 +1,4 @@
-"""Progress computes an engine's rate and remaining time, and reads its log.
+"""Progress computes an engine's rate and remaining time; the lock names the one engine.
 
 The lock of the host's one engine is an open file description lock (fcntl(2), Linux 3.15): it can be asked for without
 being taken, and ends with the process.
@@ -6,22 +6,18 @@ being taken, and ends with the process.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import struct
-import time
 from collections import deque
-from typing import IO, Any, Deque, Dict, Iterable, List, Optional, Tuple
+from typing import IO, Any, Deque, Dict, Iterable, Optional, Tuple
 
-from peaker_host.machine.errors import MISFITS, PrewarmAlreadyRunning, parsed_json
+from peaker_host.machine.errors import PrewarmAlreadyRunning
 from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.reader_pool import START_DEPTH
 
 MIB = 1024 * 1024
-SAMPLES_REPORTED = 70
-_SAMPLE_BYTES_AT_MOST = 2048
 RATE_SECONDS = 60.0
 _STEP_SECONDS = 0.4
 _BASELINE_MIB_PER_S = 125.0
@@ -75,25 +71,6 @@ def sentence(progress: Dict[str, Any]) -> str:
         f"{progress['blocks_done']} of {progress['blocks_total']} blocks, {progress['rate_mib_per_s']} MiB/s, "
         f"{'unknown time' if eta is None else f'{eta:g} s'} left"
     )
-
-
-def logged_samples(path: str) -> List[List[Any]]:
-    """The newest lines of the log, oldest first; a line that a kill cut short is left out."""
-    try:
-        with open(path, "rb") as log:
-            size = os.fstat(log.fileno()).st_size
-            log.seek(max(0, size - SAMPLES_REPORTED * _SAMPLE_BYTES_AT_MOST))
-            lines = log.read().splitlines()
-    except FileNotFoundError:
-        return []
-    samples: List[List[Any]] = []
-    now = time.time()
-    for line in lines[-SAMPLES_REPORTED:]:
-        with contextlib.suppress(*MISFITS):
-            row = parsed_json(line)
-            numbers = [row["elapsed_seconds"], row["bytes_read"], row["rate_mib_per_s"], row["eta_seconds"]]
-            samples.append([round(max(0.0, now - row["at"]), 1), *numbers])
-    return samples
 
 
 _FILE = "prewarm.lock"

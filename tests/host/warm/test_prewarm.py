@@ -334,19 +334,6 @@ def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host) -> None:
     assert used["volumes"][0]["blocks_used"] > 100
 
 
-def test_the_report_carries_samples_of_the_past(host: Host) -> None:
-    volume = filled(host)
-    assert assemble(host, volume)["ok"]
-    done = host.call("prewarm")
-    log = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl"))
-    with log.open("a") as file:
-        file.write('{"cut sho')
-    age, elapsed, read, _, remaining = host.call("report_prewarm")["samples"][-1]
-    assert (read, remaining) == (done["bytes_read"], 0.0)
-    assert age >= 0
-    assert elapsed == done["elapsed_seconds"]
-
-
 def test_files_that_cannot_be_found_cost_the_order_not_the_run(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

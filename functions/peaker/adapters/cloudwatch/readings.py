@@ -25,10 +25,6 @@ PUBLISHED_PERIOD_SECONDS = 60
 STALE_AFTER_PERIODS = 3
 
 
-# What the check writes as a log line (runtime/telemetry.py), whose metrics have the service as a dimension, too.
-LOGGED = frozenset({Metric.CAPACITY_PER_REPLICA})
-
-
 class CloudWatchReadings:
     """Port LoadReadings."""
 
@@ -61,10 +57,7 @@ class CloudWatchReadings:
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.forecast.schedule_minutes * STALE_AFTER_PERIODS)
-        dimensions = {CLUSTER_DIMENSION: settings.name}
-        if metric in LOGGED:
-            dimensions[SERVICE_DIMENSION] = SERVICE
-        return self._own(settings, metric, dimensions, oldest, now)
+        return self._own(settings, metric, {CLUSTER_DIMENSION: settings.name}, oldest, now)
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.health.check_minutes * STALE_AFTER_PERIODS)

@@ -13,7 +13,6 @@ from peaker.domain.decoding import Contract
 from peaker.domain.instants import require_utc
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.failure import Failure
-from peaker_contract.metrics import Metric
 
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
 RUN_ID_LIMIT = 64
@@ -156,26 +155,13 @@ class RoundStep(StepInput):
     round: int
 
 
-class Measurement(BaseModel):
-    """Metrics of one moment."""
-
-    model_config = ConfigDict(frozen=True)
-
-    at: datetime
-    values: dict[Metric, float]
-
-
 class Summary(BaseModel):
-    """A step returns a summary: a sentence for the console; its numbers go to the ledger and the receipt.
-
-    `measured` becomes metrics, each at its own time.
-    """
+    """A step returns a summary: a sentence for the console; its numbers go to the ledger and the receipt."""
 
     model_config = ConfigDict(frozen=True)
 
     text: str
     numbers: dict[str, Any] = {}
-    measured: tuple[Measurement, ...] = Field(default=(), exclude=True)
 
 
 def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:

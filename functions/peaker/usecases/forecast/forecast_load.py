@@ -91,16 +91,6 @@ class ForecastReport(BaseModel):
     read_shares_unknown: dict[str, str]
     few_reads: tuple[str, ...]
 
-    def rules_in_force(self) -> dict[Metric, float]:
-        """By which figures it was decided, as metrics that nobody alarms on."""
-        values = {
-            Metric.SERVED_QUANTILE: self.quantile,
-            Metric.CAPACITY_PER_REPLICA: self.capacity_per_replica,
-            Metric.OBSERVATION_DAYS_LEFT: self.observation_days_left,
-            Metric.FORECAST_ERROR: self.forecast_error,
-        }
-        return {name: value for name, value in values.items() if value is not None}
-
 
 def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     """One scheduled check of one cluster. Raises UnknownCluster.
@@ -236,11 +226,11 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
     }
     known = {
         Metric.SERVING_REPLICAS: decision.numbers.get("serving", -1.0),
+        Metric.CAPACITY_PER_REPLICA: check.policy.capacity.per_replica,
         Metric.FORECAST_COVERAGE: _coverage(forecast, check.score),
         Metric.FORECAST_LOAD: decision.numbers.get("forecast_upper"),
         Metric.FORECAST_LOAD_P50: decision.numbers.get("forecast_p50"),
         Metric.FORECAST_LOAD_P95: decision.numbers.get("forecast_p95"),
-        Metric.LOAD_AGE_SECONDS: forecast.age_seconds,
     }
     values |= {name: value for name, value in known.items() if value is not None and value >= 0}
     ports.metrics.publish(check.settings.name, check.now, values)

@@ -47,9 +47,8 @@ class ClusterSwept(Summary):
 
     @property
     def figures(self) -> dict[Metric, float]:
-        """Returns the sweep's metrics. A run that the sweep ended did not do its work."""
-        ended = {Metric.RUN_FAILED: float(len(self.ended_runs))} if self.ended_runs else {}
-        return {Metric.LEFTOVERS: self.leftovers, Metric.LEFTOVER_SECONDS: self.oldest_seconds, **ended}
+        """Returns the sweep's metrics."""
+        return {Metric.LEFTOVERS: self.leftovers, Metric.LEFTOVER_SECONDS: self.oldest_seconds}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.replicas.inventory import Numbers
-from peaker.domain.runs.run import Measurement, PrewarmStep, StepInput, Summary
+from peaker.domain.runs.run import PrewarmStep, StepInput, Summary
 from peaker.domain.storage.prewarm_progress import (
     is_hot_by_next_look,
     pause_seconds,
@@ -19,7 +19,6 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import build_of_run, host_id, step_began
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
-from peaker_contract.metrics import Metric
 from peaker_contract.storage_settings import ServeWhen
 
 # Until an engine has run for so long its rate says little about the rest.
@@ -48,7 +47,6 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
     serve_when = build_of_run(ports, step).prewarm.serve_when
     waits_for: ServeWhen = "hot" if step.until == "database" else serve_when
     instance_id = host_id(ports, step, "replica")
-    earlier = _elapsed_at_last_report(ports, step)
     numbers = run_host_command(
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
@@ -64,27 +62,12 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
         raise PrewarmFailed(f"the prewarm engine died four times, at last so: {_text(state, report)}")
     remaining = remaining_seconds(waits_for, report)
     passed = report.elapsed_seconds
-    kept = {key: value for key, value in numbers.items() if key != "samples"}
     return PrewarmProgress(
         text=_text(state, report),
-        numbers=kept if missed_by is None else {**kept, MISSED_BY: round(missed_by, 1)},
-        measured=measurements(report, ports.clock.now(), earlier),
+        numbers=numbers if missed_by is None else {**numbers, MISSED_BY: round(missed_by, 1)},
         state=state,
         pause_seconds=pause_seconds(remaining, passed) if missed_by is None else second_look_seconds(passed),
     )
-
-
-def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> tuple[Measurement, ...]:
-    """The engine's 10 s samples that came after the last report, as metrics at the times they were taken."""
-    found = []
-    for age, elapsed, bytes_read, rate, eta in report.samples:
-        if elapsed <= after_elapsed:
-            continue
-        values = {Metric.PREWARM_BYTES_READ: bytes_read, Metric.PREWARM_MIB_PER_S: rate}
-        if eta is not None:
-            values[Metric.PREWARM_REMAINING_SECONDS] = eta
-        found.append(Measurement(at=now - timedelta(seconds=age), values=values))
-    return tuple(found)
 
 
 def _state(
@@ -98,11 +81,6 @@ def _state(
     if report.state != "done" and waits_for == "hot" and report.hot_warm_seconds is not None:
         return "hot"
     return report.state
-
-
-def _elapsed_at_last_report(ports: Ports, step: StepInput) -> float:
-    elapsed = _last_report(ports, step).get("elapsed_seconds")
-    return float(elapsed) if isinstance(elapsed, int | float) else -1.0
 
 
 def _last_report(ports: Ports, step: StepInput) -> Numbers:

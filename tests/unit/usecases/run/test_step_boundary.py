@@ -6,24 +6,21 @@ import json
 from typing import Any
 
 import pytest
-from peaker.domain.runs.run import RecordStep, StepInput, Summary
+from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.runtime import step as boundary
 
 from peaker_contract.errors import HostCommandRunning, RetirementRefused, UnexpectedError
-from peaker_contract.metrics import Metric
 from sim.calm import calm_ports
 from tests.support.builders import orders
 
-GIVEN = {"run_id": "run-1", "cluster": "orders", "operation": "scale_in", "step": "GuardRetirement"}
 
-
-@pytest.fixture
-def emitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[Metric, float]]:
+@pytest.fixture(autouse=True)
+def _ports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundary.wiring, "ports", lambda: calm_ports(orders()))
-    found: list[dict[Metric, float]] = []
-    monkeypatch.setattr(boundary, "emit", lambda cluster, values: found.append(dict(values)))
-    return found
+
+
+GIVEN = {"run_id": "run-1", "cluster": "orders", "operation": "scale_in", "step": "GuardRetirement"}
 
 
 def raising(error: Exception) -> Any:
@@ -33,19 +30,18 @@ def raising(error: Exception) -> Any:
     return boundary.step(use_case, StepInput)
 
 
-def test_an_error_leaves_under_its_name_with_its_remedy(emitted: list[dict[Metric, float]]) -> None:
+def test_an_error_leaves_under_its_name_with_its_remedy() -> None:
     with pytest.raises(RetirementRefused) as told:
         raising(RetirementRefused("the load is too high (I8)"))(GIVEN, None)
     assert str(told.value) == f"the load is too high (I8). {RetirementRefused.remedy}"
-    assert emitted == [], "a refusal is no failed step"
 
 
-def test_a_wait_that_never_ends_says_what_to_do(emitted: list[dict[Metric, float]]) -> None:
+def test_a_wait_that_never_ends_says_what_to_do() -> None:
     with pytest.raises(HostCommandRunning, match=r"still running\. It took longer"):
         raising(HostCommandRunning("still running"))(GIVEN, None)
 
 
-def test_a_defect_is_one_line_with_its_place(emitted: list[dict[Metric, float]]) -> None:
+def test_a_defect_is_one_line_with_its_place() -> None:
     with pytest.raises(UnexpectedError) as told:
         raising(KeyError("volumes\nand more"))(GIVEN, None)
     assert "KeyError: 'volumes\\nand more' (test_step_boundary.py:" in str(told.value)
@@ -63,14 +59,12 @@ class TestSize:
 
         return boundary.step(use_case, StepInput)
 
-    def test_what_a_host_says_stays_out_of_the_state(self, emitted: list[dict[Metric, float]]) -> None:
+    def test_what_a_host_says_stays_out_of_the_state(self) -> None:
         """A host says 23,000 characters at most; several of them reach the receipt by the ledger alone."""
         said = Summary(text="x" * 300_000, numbers={"volumes": ["x" * 300_000]})
         assert len(json.dumps(self.saying(said)(GIVEN, None))) < 10_000
 
-    def test_a_result_that_would_end_the_execution_fails_the_step(
-        self, emitted: list[dict[Metric, float]]
-    ) -> None:
+    def test_a_result_that_would_end_the_execution_fails_the_step(self) -> None:
         class Planned(Summary):
             plan: str
 
@@ -78,25 +72,6 @@ class TestSize:
             self.saying(Planned(text="plan", plan="x" * 255 * 1024))(GIVEN, None)
 
 
-def test_an_event_that_is_none_of_ours_is_a_defect_too(emitted: list[dict[Metric, float]]) -> None:
+def test_an_event_that_is_none_of_ours_is_a_defect_too() -> None:
     with pytest.raises(UnexpectedError, match="ValidationError"):
         raising(AssertionError("not reached"))({"run_id": 1}, None)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "counted"),
-    [
-        ("succeeded", {Metric.RUN_SUCCEEDED}),
-        ("refused", {Metric.RUN_REFUSED}),
-        ("nothing_to_do", set()),
-        ("rolled_back", {Metric.RUN_FAILED}),
-        ("undo_incomplete", {Metric.RUN_FAILED, Metric.UNDO_INCOMPLETE}),
-    ],
-)
-def test_a_refusal_is_not_counted_as_a_failure(
-    outcome: str, counted: set[Metric], emitted: list[dict[Metric, float]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ports = calm_ports(orders())
-    given = RecordStep.model_validate({**GIVEN, "step": "RecordReceipt", "outcome": outcome})
-    boundary._emit(ports, given, Summary(text="told"), ports.clock.now())
-    assert set(emitted[0]) - {Metric.STEP_SECONDS} == counted

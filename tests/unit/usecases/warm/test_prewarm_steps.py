@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import pytest
@@ -11,7 +10,6 @@ from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.domain.storage.block_list import runs_of
-from peaker.runtime import telemetry
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of, lease_end
@@ -401,40 +399,3 @@ class TestDeadline:
         ports.clock.advance(minutes=10)
         progress = reported(ports, eta_seconds=90_000, hot_eta_seconds=60, elapsed_seconds=600)
         assert progress.state == "running"
-
-
-class TestMeasurements:
-    SAMPLES = ([25.0, 10.0, 1000, 90.0, 70.0], [15.0, 20.0, 2000, 95.0, 60.0], [5.0, 30.0, 3000, 99.0, None])
-
-    def test_samples_become_metrics_of_their_own_times(self) -> None:
-        ports = world()
-        progress = reported(ports, samples=self.SAMPLES, elapsed_seconds=35.0)
-        now = ports.clock.now()
-        assert [one.at for one in progress.measured] == [now - timedelta(seconds=s) for s in (25, 15, 5)]
-        assert progress.measured[0].values == {
-            "PrewarmBytesRead": 1000,
-            "PrewarmMibPerS": 90,
-            "PrewarmRemainingSeconds": 70,
-        }
-        assert "PrewarmRemainingSeconds" not in progress.measured[2].values
-        assert "samples" not in progress.numbers, "the ledger keeps the latest state, not the series"
-
-    def test_a_sample_is_published_once(self) -> None:
-        ports = world()
-        recorded(ports, reported(ports, samples=self.SAMPLES[:2], elapsed_seconds=21.0))
-        later = reported(ports, samples=self.SAMPLES, elapsed_seconds=35.0)
-        assert [one.values["PrewarmBytesRead"] for one in later.measured] == [3000]
-
-    def test_they_are_written_with_their_time_in_high_resolution(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for writer in (telemetry.metrics, telemetry._past):
-            monkeypatch.setattr(writer.provider, "namespace", "Peaker")
-        at = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=90)
-        telemetry.emit_past("orders", {telemetry.Metric.PREWARM_BYTES_READ: 7.0}, at)
-        telemetry.emit("orders", {telemetry.Metric.STEP_SECONDS: 1.0})
-        past, present = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-        assert past["_aws"]["Timestamp"] == int(at.timestamp() * 1000)
-        assert past["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["StorageResolution"] == 1
-        assert (past["Cluster"], past["PrewarmBytesRead"]) == ("orders", [7.0])
-        assert present["_aws"]["Timestamp"] != past["_aws"]["Timestamp"], "a past time does not stay"
