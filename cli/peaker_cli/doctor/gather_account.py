@@ -103,7 +103,7 @@ class AccountInquiry:
             Ec2Storage(ec2, ec2, environment).volumes_of_type,
             AwsServiceQuotas(self._client("service-quotas")).value,
         )
-        return ask_account(sources, self._settings, (), ask).use
+        return ask_account(sources, self._settings, (), ask)
 
     def _keys(self, volumes: Sequence[Volume]) -> dict[str, str | Unknown | None]:
         """AWS's own key of a volume is usable like a named one: it is not told apart before it is asked."""

@@ -73,14 +73,10 @@ def volume_quotas(volume_type: str) -> tuple[Quota, ...]:
 
 @dataclass(frozen=True)
 class QuotaUse:
-    """A quota's `value` and the part `in_use`, both in its own unit.
-
-    `in_flight` is the part that runs of other clusters have planned and not made yet.
-    """
+    """A quota's `value` and the part `in_use`, both in its own unit."""
 
     value: Reading
     in_use: Reading
-    in_flight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,13 +84,11 @@ class AccountUse:
     """Of an account and region: its quotas by code, the default vCPUs of the types that were asked for.
 
     `reserved` are empty places of capacity reservations that the cluster may use, by type: they are in use already.
-    `in_flight_unknown` says why the plans of other runs are unknown; empty where they are known.
     """
 
     quotas: Mapping[str, QuotaUse]
     vcpus: Mapping[str, int] | Unknown
     reserved: Mapping[str, int] = field(default_factory=dict)
-    in_flight_unknown: str = ""
 
     def of(self, quota: Quota) -> QuotaUse:
         """Unknown where nobody looked."""

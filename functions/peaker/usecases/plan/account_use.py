@@ -1,15 +1,15 @@
 """Asks AWS for the account's quotas and their use, for a plan and for `peaker doctor`.
 
 Asked of EC2's lists, not of CloudWatch's usage metrics: those come minutes late, when a peak that many clusters share
-is over the quota already, and there are none of EBS' storage. Runs' launches that no list shows yet are the ledger's.
-An answer that AWS does not give is unknown, and refuses nothing.
+is over the quota already, and there are none of EBS' storage. An answer that AWS does not give is unknown, and refuses
+nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from peaker.domain.limits.account_limits import (
@@ -26,7 +26,6 @@ from peaker.domain.limits.account_limits import (
     vcpus_in_use,
     volume_quotas,
 )
-from peaker.domain.planning.checks.in_flight import in_flight
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, Volume
@@ -35,8 +34,6 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 
 FoundT = TypeVar("FoundT")
-# Each is a query of the ledger, one after the other, in a plan that a person may wait for.
-_MOST_CLUSTERS = 100
 
 
 class Ask(Protocol):
@@ -56,18 +53,8 @@ class Sources:
     quota: Callable[[Quota], float | None]
 
 
-@dataclass(frozen=True)
-class AccountLists:
-    """The account's lists by EC2, and the use that follows from them."""
-
-    instances: Sequence[Instance] | Unknown
-    places: Sequence[CapacityReservation] | Unknown
-    volumes: Mapping[str, Sequence[Volume] | Unknown]
-    use: AccountUse
-
-
 def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> AccountUse:
-    """The account's use for a run of this cluster, with the things that other clusters' runs are about to make."""
+    """The account's use for a run of this cluster."""
     sources = Sources(
         ports.compute.on_demand_instances,
         ports.compute.default_vcpus,
@@ -76,12 +63,7 @@ def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> A
         ports.account_quotas.value,
     )
     types = [one.instance.instance_type for one in fleet.replicas if one.is_parked]
-    lists = ask_account(sources, settings, types, _or_unknown)
-    found = _or_unknown("dynamodb:Query", lambda: _in_flight(ports, settings.name, lists))
-    if isinstance(found, Unknown):
-        return replace(lists.use, in_flight_unknown=found.why)
-    quotas = {code: replace(one, in_flight=found.get(code, 0.0)) for code, one in lists.use.quotas.items()}
-    return replace(lists.use, quotas=quotas)
+    return ask_account(sources, settings, types, _or_unknown)
 
 
 def initialization_rate_of_region(ports: Ports) -> RegionRate:
@@ -93,7 +75,7 @@ def initialization_rate_of_region(ports: Ports) -> RegionRate:
     return region_rate(Unknown("Service Quotas does not have it") if value is None else Known(value))
 
 
-def ask_account(sources: Sources, settings: ClusterSettings, types: Iterable[str], ask: Ask) -> AccountLists:
+def ask_account(sources: Sources, settings: ClusterSettings, types: Iterable[str], ask: Ask) -> AccountUse:
     """`types` are those of parked replicas, which may come back; the settings' own are asked for anyway."""
     wanted = {*settings.instance_types, *types}
     instances = ask("ec2:DescribeInstances", sources.instances)
@@ -103,22 +85,17 @@ def ask_account(sources: Sources, settings: ClusterSettings, types: Iterable[str
     every = sorted({*wanted, *running, *empty})
     vcpus = ask("ec2:DescribeInstanceTypes", lambda: sources.default_vcpus(every))
     kinds = sorted({one.volume_type for one in settings.volumes})
-    volumes: dict[str, Sequence[Volume] | Unknown] = {
-        kind: ask("ec2:DescribeVolumes", lambda k=kind: sources.volumes_of_type(k))  # type: ignore[misc]
-        for kind in kinds
-    }
     uses: dict[str, QuotaUse] = {}
     for quota in dict.fromkeys(one for one in map(vcpu_quota, sorted(wanted)) if one is not None):
         unknown = next((one for one in (instances, places) if isinstance(one, Unknown)), None)
         used = unknown or vcpus_in_use(quota, [*running, *empty], vcpus)
         uses[quota.code] = QuotaUse(_quota(sources, quota, ask), used)
     for kind in kinds:
+        volumes = ask("ec2:DescribeVolumes", lambda kind=kind: sources.volumes_of_type(kind))  # type: ignore[misc]
         for quota in volume_quotas(kind):
-            uses[quota.code] = QuotaUse(
-                _quota(sources, quota, ask), _volumes_in_use(quota, kind, volumes[kind])
-            )
+            uses[quota.code] = QuotaUse(_quota(sources, quota, ask), _volumes_in_use(quota, kind, volumes))
     reserved = Counter() if isinstance(places, Unknown) else _reserved_for(settings, places)
-    return AccountLists(instances, places, volumes, AccountUse(uses, vcpus, reserved))
+    return AccountUse(uses, vcpus, reserved)
 
 
 def _quota(sources: Sources, quota: Quota, ask: Ask) -> Reading:
@@ -153,22 +130,6 @@ def _reserved_for(settings: ClusterSettings, places: Iterable[CapacityReservatio
         one for one in _empty(places) if one.is_targeted and one.instance_type in settings.instance_types
     ]
     return Counter(one.instance_type for one in fitting)
-
-
-def _in_flight(ports: Ports, cluster: str, lists: AccountLists) -> dict[str, float] | Unknown:
-    others = [name for name in ports.clusters.names() if name != cluster]
-    if len(others) > _MOST_CLUSTERS:
-        return Unknown(f"{len(others)} other clusters, of which none is asked above {_MOST_CLUSTERS}")
-    vcpus, known = lists.use.vcpus, [one for one in lists.volumes.values() if not isinstance(one, Unknown)]
-    if isinstance(lists.instances, Unknown) or isinstance(vcpus, Unknown) or len(known) < len(lists.volumes):
-        return Unknown("the account's lists are unknown")
-    runs = [run for name in others for run in ports.ledger.unfinished_runs(name)]
-    places = [] if isinstance(lists.places, Unknown) else lists.places
-    reserved = {
-        name: _reserved_for(ports.clusters.settings(name), places).total()
-        for name in dict.fromkeys(one.cluster for one in runs)
-    }
-    return in_flight(runs, lists.instances, [one for some in known for one in some], vcpus, reserved)
 
 
 def _or_unknown(permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown:

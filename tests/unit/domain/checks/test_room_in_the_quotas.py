@@ -30,11 +30,9 @@ FAST = SizedVolume("data", "io2", 1_024, 40_000, 1_000)
 DENIED = Unknown("servicequotas:GetServiceQuota: AccessDenied")
 
 
-def account(
-    *quotas: tuple[Quota, float, float], in_flight: float = 0.0, reserved: dict[str, int] | None = None
-) -> AccountUse:
+def account(*quotas: tuple[Quota, float, float], reserved: dict[str, int] | None = None) -> AccountUse:
     """Quotas with their value and what is in use."""
-    uses = {quota.code: QuotaUse(Known(value), Known(used), in_flight) for quota, value, used in quotas}
+    uses = {quota.code: QuotaUse(Known(value), Known(used)) for quota, value, used in quotas}
     return AccountUse(uses, VCPUS, reserved or {})
 
 
@@ -83,18 +81,9 @@ class TestVcpus:
         """Two empty places of the cluster: both launch into them, and the account is full."""
         full = account((STANDARD, 8, 8), reserved={LARGE: 2})
         assert vcpus(built(2), full).numbers == {
-            "in_use": 8, "in_flight": 0, "wanted": 0, "quota": 8, "replicas": 2, "fit": 2,
+            "in_use": 8, "wanted": 0, "quota": 8, "replicas": 2, "fit": 2,
         }  # fmt: skip
         assert vcpus(built(3), full).verdict == "refuse"
-
-    def test_what_other_runs_are_about_to_launch_counts(self) -> None:
-        found = vcpus(built(2), account((STANDARD, 8, 2), in_flight=4))
-        assert (found.verdict, found.numbers["fit"]) == ("refuse", 1)
-        assert "4 in flight by other runs" in found.detail
-
-    def test_what_they_are_about_to_launch_may_be_unknown_and_is_said(self) -> None:
-        found = vcpus(built(1), replace(account((STANDARD, 64, 2)), in_flight_unknown="throttled"))
-        assert (found.verdict, "in flight is unknown (throttled)" in found.detail) == ("pass", True)
 
     @pytest.mark.parametrize(
         ("use", "types"),

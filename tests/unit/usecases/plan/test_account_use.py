@@ -1,29 +1,23 @@
-"""A plan under the account's quotas: asked once, with what other clusters' runs are about to make."""
+"""A plan under the account's quotas, which are asked once."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from peaker.domain.document.plan import Check, ScaleOutPlan
 from peaker.domain.replicas.inventory import CapacityReservation
-from peaker.domain.runs.batch import Batch
-from peaker.domain.runs.execution_input import ExecutionInput, Trigger
-from peaker.domain.runs.ledger import Holder, RunRow
+from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
 from peaker_contract.errors import AwsCallRejected, PeakerError, Throttled
 from peaker_contract.metrics import Metric
-from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.calm import CalmPorts, calm_ports
-from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, orders, with_cluster
 
 VCPUS, GP3 = "L-1216C47A", "L-7A658B76"
-OTHER_RUN = "scale-out-carts-1"
 
 
 @pytest.fixture
@@ -50,29 +44,6 @@ def planned(ports: CalmPorts, count: int = 1, **more: Any) -> ScaleOutPlan:
 
 def check(plan: ScaleOutPlan, name: str = "vCPUs") -> Check:
     return next(one for one in plan.checks if one.name == name)
-
-
-def another_run(ports: CalmPorts, builds: int, *members: str, unreadable: bool = False) -> Holder:
-    """Of the cluster carts, at work: it has planned so many builds like these."""
-    plan = planned(ports, builds).model_copy(update={"cluster": "carts"})
-    batch = Batch(wanted=builds, deadline=NOON + timedelta(hours=9), rounds=(members or (OTHER_RUN,),))
-    parts = {one.ledger_name: one.model_dump_json() for one in (plan, batch)}
-    if unreadable:
-        parts["plan"] = "{"
-    holder = ports.lease.acquire("carts", OTHER_RUN, "scale_out", NOON, NOON + timedelta(hours=9))
-    request = ExecutionInput(cluster="carts")
-    ports.ledger.open_run(holder, RunRow(OTHER_RUN, "carts", "scale_out", NOON, request, parts=parts))
-    return holder
-
-
-def launched(ports: CalmPorts, run_id: str, instance_id: str) -> None:
-    tags = {RUN_TAG: run_id, OWNER_TAG: "local", "peaker:cluster": "carts"}
-    ports.compute.add(instance(instance_id, tags=tags))
-    for volume in data_volumes_of(BASE, size_gib=512):
-        name = {RUN_TAG: run_id, VOLUME_TAG: str(volume.name)}
-        ports.storage.add(
-            replace(volume, volume_id=f"{volume.volume_id}-{instance_id}", instance_id=None, tags=name)
-        )
 
 
 def test_what_the_whole_account_runs_counts_whoever_owns_it(ports: CalmPorts) -> None:
@@ -125,36 +96,6 @@ def test_what_aws_does_not_tell_is_unknown_and_keeps_nobody_from_building(
 def test_an_account_without_the_quota_is_unknown(ports: CalmPorts) -> None:
     del ports.account_quotas.values[VCPUS]
     assert "Service Quotas has no L-1216C47A" in check(planned(ports)).detail
-
-
-class TestInFlight:
-    def test_what_another_clusters_run_has_planned_counts_until_it_is_there(self, ports: CalmPorts) -> None:
-        another_run(ports, 2)
-        found = planned(ports)
-        assert (check(found).numbers["in_flight"], check(found).numbers["in_use"]) == (4, 4)
-        assert check(found, "EBS storage").numbers[f"{GP3}_in_flight"] == 2.0
-
-    def test_what_is_launched_and_made_is_not_counted_twice(self, ports: CalmPorts) -> None:
-        another_run(ports, 2, OTHER_RUN, f"{OTHER_RUN}-2")
-        launched(ports, f"{OTHER_RUN}-2", "i-000000000000d0001")
-        found = planned(ports)
-        assert (check(found).numbers["in_flight"], check(found).numbers["in_use"]) == (2, 6)
-        assert check(found, "EBS storage").numbers[f"{GP3}_in_flight"] == 1.0
-
-    def test_a_run_that_has_ended_is_about_to_make_nothing(self, ports: CalmPorts) -> None:
-        ports.ledger.close_run(another_run(ports, 2), "rolled_back", NOON)
-        assert check(planned(ports)).numbers["in_flight"] == 0
-
-    def test_an_environment_of_many_clusters_is_not_read_through(self, ports: CalmPorts) -> None:
-        ports.clusters.by_name |= {f"c{number}": orders(name=f"c{number}") for number in range(100)}
-        another_run(ports, 2)
-        found = check(planned(ports))
-        assert (found.numbers["in_flight"], "101 other clusters" in found.detail) == (0, True)
-
-    def test_a_plan_that_cannot_be_read_is_unknown_and_stops_no_other_cluster(self, ports: CalmPorts) -> None:
-        another_run(ports, 1, unreadable=True)
-        found = check(planned(ports))
-        assert (found.verdict, "in flight is unknown" in found.detail) == ("pass", True)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def vcpus(wanted: Launches, account: AccountUse) -> Check:
     returned, built = _begun(wanted, account)
     fit = len(returned) + len(built)
     demand = _Demand(quota, account.of(quota), _demanded(wanted, quota, account), wanted.replicas)
-    detail = demand.detail + _in_flight(account)
+    detail = demand.detail
     numbers = {**demand.numbers, "replicas": wanted.replicas, "fit": fit}
     if fit < wanted.replicas:
         return _not_all(wanted, account, demand, detail, numbers)
@@ -102,7 +102,7 @@ def ebs_storage(volumes: Sequence[SizedVolume], replicas: int, account: AccountU
     numbers: dict[str, Number] = {"replicas": replicas, "fit": fit}
     for one in known:
         numbers |= {f"{one.quota.code}_{name}": value for name, value in one.numbers.items()}
-    detail = "; ".join([one.detail for one in known] + unknown) + _in_flight(account)
+    detail = "; ".join([one.detail for one in known] + unknown)
     if fit < replicas:
         short = [one for one in known if one.fit < replicas]
         detail = f"{detail}: {fit} of {replicas} replicas would fit"
@@ -129,7 +129,7 @@ class _Demand:
 
     @property
     def after(self) -> float:
-        return _value(self.use.in_use) + self.use.in_flight + self.amount
+        return _value(self.use.in_use) + self.amount
 
     @property
     def share(self) -> float:
@@ -139,7 +139,7 @@ class _Demand:
     @property
     def fit(self) -> int:
         """How many of the replicas have room; a rounding error of the sums keeps none out."""
-        left = _value(self.use.value) - _value(self.use.in_use) - self.use.in_flight
+        left = _value(self.use.value) - _value(self.use.in_use)
         each = self.amount / self.replicas if self.replicas else 0.0
         return self.replicas if each <= 0 else max(0, min(self.replicas, math.floor(left / each + 1e-9)))
 
@@ -147,16 +147,14 @@ class _Demand:
     def numbers(self) -> dict[str, Number]:
         return {
             "in_use": round(_value(self.use.in_use), 4),
-            "in_flight": round(self.use.in_flight, 4),
             "wanted": round(self.amount, 4),
             "quota": _value(self.use.value),
         }
 
     @property
     def detail(self) -> str:
-        flight = f", {self.use.in_flight:.4g} in flight by other runs" if self.use.in_flight else ""
         return (
-            f"{self.quota.name}: {_value(self.use.in_use):.4g} in use{flight}, {self.replicas} more replicas take "
+            f"{self.quota.name}: {_value(self.use.in_use):.4g} in use, {self.replicas} more replicas take "
             f"{self.amount:.4g}, the quota is {_value(self.use.value):g}"
         )
 
@@ -189,7 +187,7 @@ class _Room:
         quota, each = vcpu_quota(kind), int(_value(self.account.vcpus_of(kind)))
         assert quota is not None
         use = self.account.of(quota)
-        used = _value(use.in_use) + use.in_flight + self.taken[quota.code]
+        used = _value(use.in_use) + self.taken[quota.code]
         if used + each > _value(use.value):
             return False
         self.taken[quota.code] += each
@@ -240,11 +238,6 @@ def _why_unknown(kind: str, account: AccountUse) -> Unknown | None:
 def _named(kind: str) -> str:
     quota = vcpu_quota(kind)
     return "no quota" if quota is None else quota.code
-
-
-def _in_flight(account: AccountUse) -> str:
-    why = account.in_flight_unknown
-    return f"; what other runs have in flight is unknown ({why})" if why else ""
 
 
 def _value(reading: Reading) -> float:
