@@ -6,6 +6,8 @@ from __future__ import annotations
 FAMILY = "Peaker"
 # Ends the name of the topic by which alarms page people.
 OPERATOR_ALARMS = "operator-alarms"
+# The source of the events that Peaker puts on the default bus.
+EVENT_SOURCE = "peaker"
 # The environment that is deployed to a local cloud, whose functions run on that machine's own Python.
 LOCAL_ENVIRONMENT = "local"
 # The account that the local cloud answers as; of AWS's documentation, nobody's.
@@ -47,6 +49,11 @@ def failed_invocations(environment: str) -> str:
 def operator_topic(environment: str) -> str:
     """The SNS topic by which alarms page people."""
     return named(environment, OPERATOR_ALARMS)
+
+
+def chat_topic(environment: str) -> str:
+    """The SNS topic by which runs are told in chat."""
+    return named(environment, "chat")
 
 
 def ledger_table(environment: str) -> str:

@@ -1,6 +1,6 @@
 """Rights of functions on AWS, by name, and the calls by which each right changes anything there.
 
-Peaker's own records are left out of the calls: its ledger, its metrics, its prices. A test compares them with roles.
+Left out of the calls are Peaker's own records: ledger, metrics, events, prices. A test compares them with roles.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Permission(Enum):
     FETCH_PRICES = auto()
     READ_QUOTAS = auto()
     TELL_OPERATORS = auto()
+    PUT_EVENTS = auto()
 
 
 # Every command on a host; what documents a function may send stands in its row of the catalogue.

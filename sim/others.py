@@ -11,6 +11,7 @@ from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, Quote
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.report.event import Event
 from peaker.domain.runs.execution_input import unknown_cluster
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
@@ -46,6 +47,16 @@ class Operators:
         if self.refused is not None:
             raise self.refused
         self.mails.append((subject, text))
+
+
+@dataclass
+class Events:
+    """Port Events: those that were put on the bus."""
+
+    seen: list[Event] = field(default_factory=list)
+
+    def put(self, event: Event) -> None:
+        self.seen.append(event)
 
 
 class Clusters:

@@ -49,7 +49,7 @@ PORTS = (
     "clusters", "compute", "storage", "commands", "endpoint", "package",
     "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "past_runs",
     "price_list", "stored_prices", "account_quotas",
-    "operators",
+    "operators", "events",
 )  # fmt: skip
 # What changes AWS, or tells people of what does; and what changes only the ledger's table.
 EFFECTS = frozenset({
@@ -249,6 +249,7 @@ class World:
         self.clusters = others.Clusters(*clusters)
         self.readings = others.Readings()
         self.operators = others.Operators()
+        self.events = others.Events()
         real: dict[str, Any] = {
             "clusters": self.clusters,
             "package": others.Package(),
@@ -261,6 +262,7 @@ class World:
             "stored_prices": others.StoredPrices(),
             "account_quotas": others.AccountQuotas(),
             "operators": self.operators,
+            "events": self.events,
             **self._adapters(),
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}

@@ -24,7 +24,7 @@ from constructs import Construct
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import SERVICE
-from peaker_contract.names import failed_invocations, undelivered
+from peaker_contract.names import EVENT_SOURCE, failed_invocations, undelivered
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.boundary import bound_all_roles
 from stacks.constructs.dead_letters import dead_letter_queue
@@ -47,6 +47,7 @@ PRICES_LOOKED_AT = Duration.hours(1)
 REMOVED_CLUSTERS_LOOKED_AT = Duration.hours(1)
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
 LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
+LONGEST_CHAT_EVENT_AGE_SECONDS = 3600
 
 
 # What the rules of clusters call and start; the rule's name ends so.
@@ -136,6 +137,7 @@ class ControlPlaneStack(Stack):
             REMOVED_CLUSTERS_LOOKED_AT,
         )
         self._let_clusters_call()
+        self._tell_in_chat()
 
     def _operator_topic(self) -> sns.Topic | None:
         email = self._names.environment.alarm_email
@@ -288,6 +290,54 @@ class ControlPlaneStack(Stack):
             ),
             payload=events.RuleTargetInput.from_event_path("$.detail"),
             longest_age_seconds=LONGEST_STOP_EVENT_AGE_SECONDS,
+            topic=self.topic,
+            key=self._key,
+        )
+
+    def _tell_in_chat(self) -> None:
+        """Each start, end and refusal as a custom notification of Amazon Q Developer in chat applications.
+
+        A topic of its own: a mail of it would be JSON. Whoever wants it adds the topic to a channel's configuration.
+        """
+        topic = sns.Topic(
+            self,
+            "Chat",
+            topic_name=self._names.chat_topic,
+            enforce_ssl=True,
+            master_key=self._key,
+        )
+
+        def detail(field: str) -> str:
+            return events.EventField.from_path(f"$.detail.{field}")
+
+        EventRoute(
+            self,
+            "TellInChat",
+            rule_name=f"{self._names.prefix}-chat",
+            description="Tells starts, ends and refusals of runs to the chat topic",
+            names=self._names,
+            target=topic,
+            pattern=events.EventPattern(
+                source=[EVENT_SOURCE],
+                detail={
+                    "environment": [self._names.environment.environment],
+                    "kind": ["started", "ended", "refused"],
+                },
+            ),
+            payload={
+                "version": "1.0",
+                "source": "custom",
+                "id": detail("id"),
+                "content": {
+                    "textType": "client-markdown",
+                    "title": detail("title"),
+                    "description": detail("text"),
+                    "nextSteps": [detail("next")],
+                    "keywords": [detail("environment"), detail("outcome")],
+                },
+                "metadata": {"threadId": detail("thread"), "eventType": events.EventField.detail_type},
+            },
+            longest_age_seconds=LONGEST_CHAT_EVENT_AGE_SECONDS,
             topic=self.topic,
             key=self._key,
         )

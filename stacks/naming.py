@@ -80,6 +80,15 @@ class Names:
     def operator_topic_arn(self) -> str:
         return self.arn("sns", self.operator_topic)
 
+    @property
+    def chat_topic(self) -> str:
+        return names.chat_topic(self.environment.environment)
+
+    @property
+    def event_bus_arn(self) -> str:
+        """The default bus, on which the events of AWS's services are too."""
+        return self.arn("events", "event-bus/default")
+
     def starter_role(self, workflow: str) -> str:
         """The role by which the rules of all clusters start a workflow."""
         return f"{self.prefix}-starts-{workflow}"

@@ -21,6 +21,7 @@ from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.runs.failure import Failure
 
+from peaker_cli.aws_failures import EXPECTED
 from peaker_cli.aws_session import AwsClock, session_of
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.failures import ControlPlaneError
@@ -159,6 +160,13 @@ class ControlPlane:
             **local,
         )
         return self.clock.listen(made)
+
+    def caller(self) -> str | None:
+        """The IAM principal that calls; None where STS does not say."""
+        try:
+            return str(self.client("sts").get_caller_identity()["Arn"])
+        except EXPECTED:
+            return None
 
     @property
     def ledger_table(self) -> str:

@@ -1,4 +1,4 @@
-"""An EventBridge rule that starts something: input, retries, dead-letter queue and alarm together."""
+"""An EventBridge rule that starts or tells something: input, retries, dead-letter queue and alarm together."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class SharedWorkflow:
     name: str
 
 
-Target = stepfunctions.StateMachine | lambda_.Function | SharedFunction | SharedWorkflow
+Target = stepfunctions.StateMachine | lambda_.Function | sns.Topic | SharedFunction | SharedWorkflow
 
 
 class EventRoute(Construct):
-    """Delivers an event, or a tick of a schedule, to a workflow or a function; else to a queue with an alarm.
+    """Delivers an event, or a tick of a schedule, to a workflow, a function or a topic; else to a queue with an alarm.
 
     `payload` is what the target gets: an object, whose values may be `EventField.from_path(...)`, or a part of the
     event; `also` are further targets that get the same. An old event is worse than none, hence
@@ -102,6 +102,8 @@ class EventRoute(Construct):
         }
         if isinstance(target, SharedFunction | lambda_.Function):
             return targets.LambdaFunction(called, event=message, **options)
+        if isinstance(target, sns.Topic):
+            return targets.SnsTopic(target, message=message, **options)
         return targets.SfnStateMachine(called, input=message, role=role, **options)
 
 

@@ -161,7 +161,7 @@ def _foreign_resources(deployment: Deployment) -> list[dict[str, Any]]:
         ("cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms"): (
             names.arn("cloudwatch", f"alarm:{own}-serves-i-*"),
         ),
-        ("events:*",): (names.arn("events", f"rule/{MANAGED_RULE}"),),
+        ("events:*",): (names.arn("events", f"rule/{MANAGED_RULE}"), names.event_bus_arn),
         ("route53:ChangeResourceRecordSets",): tuple(
             names.hosted_zone_arn(one) for one in reach.hosted_zones
         ),

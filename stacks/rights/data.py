@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from peaker_contract.names import EVENT_SOURCE
 from stacks.naming import Names
 from stacks.rights.statement import NO_RESOURCE_LEVEL, Deployment, Statement
 
@@ -127,6 +128,16 @@ def tell_operators(deployment: Deployment) -> list[Statement]:
     return [
         Statement(("sns:Publish",), (names.operator_topic_arn,)),
         *data_key_statements(names, "sns", SEND),
+    ]
+
+
+def put_events(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("events:PutEvents",),
+            (deployment.names.event_bus_arn,),
+            {"StringEquals": {"events:source": EVENT_SOURCE}},
+        )
     ]
 
 

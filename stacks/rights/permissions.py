@@ -50,6 +50,7 @@ _BUILDERS: Mapping[P, Callable[[Deployment], list[Statement]]] = {
     P.FETCH_PRICES: data.fetch_prices,
     P.READ_QUOTAS: data.read_quotas,
     P.TELL_OPERATORS: data.tell_operators,
+    P.PUT_EVENTS: data.put_events,
 }
 
 

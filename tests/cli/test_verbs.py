@@ -43,6 +43,7 @@ def test_a_replica_is_built_and_taken_away_again(product: DeployedProduct) -> No
     assert (built.status, "has ended well" in built.out) == (0, True), built
     receipt = product.peaker("receipt", "last", "--json").document
     assert receipt["outcome"] == "succeeded"
+    assert receipt["trigger"]["by"].startswith("arn:aws:")
     assert product.peaker("receipt", receipt["run_id"][-6:], "--json").document == receipt
     [newest] = product.peaker("runs", "orders", "last", "--json").document
     assert newest["run_id"] == receipt["run_id"]

@@ -10,10 +10,16 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from moto.events.models import EventPattern
+from peaker.domain.report.event import input_refusal_event
+from peaker.domain.runs.run import ExecutionRequest
 from peaker_cli.doctor import deployed as doctor_deployed
+from tests.support.fakes import NOON
 
+from localcloud.extensions.events.target_payload import target_payload
 from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.errors import InvalidRequest
 from peaker_contract.metrics import Metric
+from peaker_contract.names import EVENT_SOURCE
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
 
@@ -30,7 +36,7 @@ def alarms(assembly: Assembly) -> dict[str, Resource]:
 
 def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
     found = rules(assembly)
-    assert len(found) == 9
+    assert len(found) == 10
     for target in (target for rule in found.values() for target in rule["Targets"]):
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
@@ -76,7 +82,11 @@ def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) ->
         if alarm.get("Namespace") == "AWS/SQS"
     }
     failed = f"peaker-{assembly.environment}-failed-invocations"
-    topics = [topic["TopicName"] for topic in assembly.properties("AWS::SNS::Topic")]
+    topics = (
+        [f"peaker-{assembly.environment}-operator-alarms"]
+        if assembly.properties("AWS::SNS::Subscription")
+        else []
+    )
     assert watched == {failed, *(f"{name}-undelivered" for name in (*rules(assembly), *topics))}
     assert watched == {queue["QueueName"] for queue in assembly.properties("AWS::SQS::Queue")}
 
@@ -190,7 +200,7 @@ def test_every_runbook_is_an_alarms_or_a_persons_and_says_what_to_do(assembly: A
         re.findall(r"[a-z-]+(?=\.md$)", alarm["AlarmDescription"])[0] for alarm in alarms(assembly).values()
     }
     of_pages = {"page-not-delivered"}  # where alarms page somebody
-    assert of_pages <= named or not assembly.properties("AWS::SNS::Topic")
+    assert of_pages <= named or not assembly.properties("AWS::SNS::Subscription")
     assert named | BY_HAND | of_pages == {path.stem for path in RUNBOOKS.glob("*.md")}
     for path in RUNBOOKS.glob("*.md"):
         headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
@@ -266,11 +276,46 @@ def test_a_page_that_no_mail_server_takes_is_kept(prod: Assembly) -> None:
         for one in prod.properties("AWS::SQS::QueuePolicy")
         if one["Queues"] == [{"Ref": queue_id}]
     ]
-    [(topic_id, _)] = prod.resources("AWS::SNS::Topic")
+    topics = {topic["Properties"]["TopicName"]: name for name, topic in prod.resources("AWS::SNS::Topic")}
+    topic_id = topics["peaker-prod-operator-alarms"]
     [lets_in] = [one for one in policy if one["Effect"] == "Allow"]
     assert (lets_in["Principal"], lets_in["Action"]) == ({"Service": "sns.amazonaws.com"}, "sqs:SendMessage")
     assert lets_in["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": topic_id}}}
 
 
 def test_environment_without_address_has_no_topic(local: Assembly) -> None:
-    assert local.properties("AWS::SNS::Topic") == []
+    assert [one["TopicName"] for one in local.properties("AWS::SNS::Topic")] == ["peaker-local-chat"]
+
+
+def test_chat_gets_starts_ends_and_refusals_in_the_form_of_a_custom_notification(assembly: Assembly) -> None:
+    """The form is Amazon Q Developer's ("Custom notifications"); its placeholders are fields that every event has."""
+    rule = rules(assembly)[f"peaker-{assembly.environment}-chat"]
+    pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
+    event = input_refusal_event(
+        assembly.environment,
+        ExecutionRequest(operation="scale_out", execution_name="one", started_at=NOON),
+        InvalidRequest('cluster: given "<!here>"'),
+    )
+    told = {
+        "source": EVENT_SOURCE,
+        "detail-type": event.detail_type,
+        "detail": event.model_dump(mode="json"),
+    }
+    assert pattern.matches_event(told)  # type: ignore[arg-type]
+    decision = {**told, "detail": {**told["detail"], "kind": "decision"}}  # type: ignore[dict-item]
+    foreign = {**told, "detail": {**told["detail"], "environment": "other"}}  # type: ignore[dict-item]
+    assert not any(pattern.matches_event(one) for one in (decision, foreign))  # type: ignore[arg-type]
+    [target] = rule["Targets"]
+    message = json.loads(target_payload(target, told, "arn:aws:events:us-east-1:1:rule/chat"))
+    assert (message["version"], message["source"]) == ("1.0", "custom")
+    content = message["content"]
+    assert (content["title"], content["nextSteps"]) == (event.title, [event.next])
+    assert content["description"] == 'cluster: given "‹!here›"'
+    assert message["metadata"] == {"threadId": event.thread, "eventType": "Peaker Run Refused"}
+    [policy] = [
+        one["PolicyDocument"]["Statement"]
+        for one in assembly.properties("AWS::SNS::TopicPolicy")
+        if one["Topics"] == [target["Arn"]]
+    ]
+    [lets_in] = [one for one in policy if one["Effect"] == "Allow"]
+    assert (lets_in["Principal"], lets_in["Action"]) == ({"Service": "events.amazonaws.com"}, "sns:Publish")

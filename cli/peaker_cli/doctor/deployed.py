@@ -130,6 +130,7 @@ ENVIRONMENT_RULES = (
     "execution-stopped",
     "prices",
     "kept-snapshots",
+    "chat",
 )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from peaker.domain.report.event import started_by
+from peaker.domain.runs.execution_input import Trigger
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +28,7 @@ def render_receipt(
         (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (receipt["outcome"], f"bold {style}"),
         f"   {receipt['run_id']}\n",
         f"why: {receipt['reason'] or 'started by hand'}\n",
+        f"started by {started_by(Trigger.model_validate(receipt['trigger']))}\n",
         f"from {clock(receipt['started_at'])} to {clock(receipt['finished_at'])}, ",
         _both(receipt["seconds"], real_seconds_per_cloud_second),
     )  # fmt: skip

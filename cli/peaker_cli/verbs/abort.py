@@ -50,8 +50,9 @@ def abort_command(
     echo(run_line(run_status(found, settings, control.clock.now()), control.clock.now()), err=as_json)
     if not found.execution.ended:
         agree(f"Stop {run_id}? roll_back undoes what it made.", yes)
+        by = control.caller()
         control.client("stepfunctions").stop_execution(
-            executionArn=found.execution.arn, error="Aborted", cause=reason
+            executionArn=found.execution.arn, error="Aborted", cause=f"{reason} (by {by})" if by else reason
         )
     outcome = follow_undo(control, reader, cluster, run_id) if following else "stopped"
     if as_json:

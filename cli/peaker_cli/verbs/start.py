@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from botocore.exceptions import ClientError
 from peaker.domain.reading import Unknown
-from peaker.domain.runs.execution_input import ExecutionInput, Operation, execution_input_problems
+from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger, execution_input_problems
 
 from peaker_cli.asking import Reason, Yes, agree
 from peaker_cli.control_plane import ControlPlane
@@ -132,7 +132,10 @@ def _begun_already(reader: StatusReader, operation: Operation, request: Mapping[
     if found is None:
         return None
     same = found.lease.operation == operation and (
-        found.run is not None and found.run.request == ExecutionInput.model_validate(request)
+        found.run is not None
+        and found.run.request.trigger.kind == "manual"
+        and found.run.request.model_copy(update={"trigger": Trigger()})
+        == ExecutionInput.model_validate(request)
     )
     if same and not isinstance(found.execution, Unknown) and not found.execution.ended:
         echo(f"{found.lease.run_id} is at work on the same order: nothing is started anew", err=True)
@@ -162,11 +165,13 @@ def start_once(
     that name ended without a run, refused or only planned, the next one gets a number more.
     """
     order = json.dumps([operation, dict(request), seen], sort_keys=True, default=str)
+    by = control.caller()
+    told = {**request, **({"trigger": {"kind": "manual", "by": by}} if by else {})}
     name = f"manual-{hashlib.sha256(order.encode()).hexdigest()[:24]}"
     for number in range(1, _MOST_STARTS):
         numbered = f"{name}-{number}"
         try:
-            return control.start(operation, request, numbered)
+            return control.start(operation, told, numbered)
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") != "ExecutionAlreadyExists":
                 raise

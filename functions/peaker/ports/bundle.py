@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from peaker.ports.cloud import AccountQuotas, Compute, SnapshotBlocks, Storage, VolumeKeys
     from peaker.ports.clusters import Clock, ClusterDirectory
     from peaker.ports.endpoint import TrafficRouter
-    from peaker.ports.executions import Executions, Operators
+    from peaker.ports.executions import Events, Executions, Operators
     from peaker.ports.hosts import CommandRunner, HostPackage, RunFiles
     from peaker.ports.ledger import ForecastRecords, Lease, Ledger, PastRuns
     from peaker.ports.metrics import LoadHistory, LoadReadings, MetricPublisher
@@ -40,6 +40,7 @@ class Ports:
     stored_prices: StoredPrices
     account_quotas: AccountQuotas
     operators: Operators
+    events: Events
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The ports on executions of workflows, and on the people who operate them."""
+"""The ports on executions of workflows, and on those who are told of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from peaker.domain.reading import Unknown
+    from peaker.domain.report.event import Event
     from peaker.domain.runs.run_execution import BegunRun, RunExecution
 
 
@@ -15,6 +16,14 @@ class Operators(Protocol):
 
     def tell(self, subject: str, text: str) -> None:
         """Send them a message. Not idempotent. Raises OperatorsUnreachable where the environment names nobody."""
+
+
+class Events(Protocol):
+    """The account's event bus."""
+
+    def put(self, event: Event) -> None:
+        """Put the event on the bus. It may be delivered twice. One that the bus does not take is logged: raises
+        nothing."""
 
 
 class Executions(Protocol):

@@ -16,6 +16,7 @@ from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
+from peaker.adapters.eventbridge_events import EventBridgeEvents
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.s3.host_package import S3HostPackage
 from peaker.adapters.s3.run_files import S3RunFiles
@@ -28,6 +29,7 @@ from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports.bundle import Ports
 from peaker.runtime.clock import clock_from_environment
 from peaker.runtime.settings import FunctionSettings
+from peaker.runtime.telemetry import logger
 
 
 @lru_cache(maxsize=1)
@@ -66,4 +68,5 @@ def ports() -> Ports:
         stored_prices=ParameterPrices(ssm, settings.environment),
         account_quotas=AwsServiceQuotas(lazy_client("service-quotas", ASKED_ASIDE_CONFIG)),
         operators=SnsOperators(lazy_client("sns", SINGLE_TRY_CONFIG), settings.operator_topic_arn),
+        events=EventBridgeEvents(lazy_client("events", ASKED_ASIDE_CONFIG), logger.warning),
     )

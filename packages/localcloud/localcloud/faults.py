@@ -4,7 +4,8 @@ A target is `<service>:<Action>` as botocore names them (`ec2:CreateVolume`, `el
 `lambda:<function name or handler name>`, where the handler name is the last part of the handler's module
 (`create_volumes`). `after` is the nasty one: the action takes effect, and the caller sees the error.
 `duplicate` on `events:<rule name>` delivers each matched event twice, as at-least-once delivery may. `sns:<endpoint>`
-is a message that a topic's subscriber never takes.
+is a message that a topic's subscriber never takes,
+`events:entry` an entry of PutEvents that fails in an answer without an error.
 """
 
 from __future__ import annotations

@@ -119,6 +119,7 @@ ADAPTERS = {
     "stored_prices": _adapter("ssm/prices.py", "ParameterPrices", "ssm", "ssm"),
     "account_quotas": _adapter("service_quotas.py", "AwsServiceQuotas", "service-quotas", "servicequotas"),
     "operators": _adapter("sns_operators.py", "SnsOperators", "sns", "sns"),
+    "events": _adapter("eventbridge_events.py", "EventBridgeEvents", "events", "events"),
     "history": Adapter((("cloudwatch/metrics.py", "CloudWatchLoadHistory"), READ_POINTS), CLOUDWATCH),
     "metrics": _adapter("cloudwatch/metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
 }

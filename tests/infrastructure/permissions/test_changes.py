@@ -15,7 +15,7 @@ from tests.support.fleet import fleet
 
 READS = re.compile(r":(Describe|Get|List)")
 # Peaker's own records and runs; rights that are no calls: what EC2 does with the role, and with tags of what it makes.
-RECORDS = ("dynamodb:", "cloudwatch:PutMetricData", "ssm:PutParameter")
+RECORDS = ("dynamodb:", "cloudwatch:PutMetricData", "events:PutEvents", "ssm:PutParameter")
 NO_CALLS = ("iam:PassRole", "cloudwatch:TagResource")
 # One cluster behind a load balancer, one behind a DNS name.
 DEPLOYMENT = Deployment(Names(fleet(2)), "arn:aws:s3:::code/peaker_host.pyz", "arn:aws:s3:::run-files")

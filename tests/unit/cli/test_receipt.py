@@ -17,7 +17,7 @@ def receipt(**changes: Any) -> dict[str, Any]:
         "cluster": "orders",
         "outcome": "succeeded",
         "reason": "threshold crossed",
-        "trigger": {"kind": "alarm"},
+        "trigger": {"kind": "alarm", "alarm": "peaker-prod-orders-replica-shortage"},
         "started_at": "2026-11-24T14:25:12+00:00",
         "finished_at": "2026-11-24T18:25:12+00:00",
         "seconds": 14400.0,
@@ -54,6 +54,7 @@ def shown(document: dict[str, Any], real: float | None = None) -> str:
 
 def test_a_receipt_explains_minutes_and_cents() -> None:
     text = shown(receipt())
+    assert "started by the alarm peaker-prod-orders-replica-shortage" in text
     assert "WaitForCatchUp" in text
     assert "10 min 00 s" in text
     assert "$0.5068 for 4.00 replica-hours" in text

@@ -39,6 +39,9 @@ class Workflows:
         self.executions[arn] = Execution(arn, "RUNNING", None, None)
         return arn
 
+    def caller(self) -> str:
+        return "arn:aws:iam::123456789012:user/alice"
+
     def state_machine_arn(self, workflow: str) -> str:
         return MACHINE
 

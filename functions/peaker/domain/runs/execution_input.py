@@ -49,12 +49,16 @@ Line = Annotated[str, AfterValidator(_printable)]
 
 
 class Trigger(Contract):
-    """A trigger started the run. `at` is when the alarm went off (ISO 8601)."""
+    """A trigger started the run. `at` is when the alarm went off (ISO 8601).
+
+    `by` is the IAM principal of the person who started it, as `peaker` asks STS for it.
+    """
 
     kind: Literal["alarm", "schedule", "manual"] = "manual"
     alarm: Annotated[str, Field(max_length=LONGEST_TRIGGER_TEXT)] | None = None
     reason: Annotated[str, Field(max_length=LONGEST_TRIGGER_TEXT)] | None = None
     at: Annotated[str, AfterValidator(_instant)] | None = None
+    by: Annotated[Line, Field(max_length=LONGEST_TRIGGER_TEXT)] | None = None
 
 
 class ExecutionInput(Contract):
@@ -99,6 +103,7 @@ _ALLOWED = {
     "trigger.kind": '"alarm", "schedule" or "manual"',
     "trigger.alarm": f"the alarm's name, text of at most {LONGEST_TRIGGER_TEXT} characters",
     "trigger.reason": f"text of at most {LONGEST_TRIGGER_TEXT} characters",
+    "trigger.by": f"an IAM principal, one line of text of at most {LONGEST_TRIGGER_TEXT} characters",
     "trigger.at": 'a time with its zone such as "2026-11-21T01:40:00Z"',
 }
 

@@ -28,6 +28,7 @@ from peaker.domain.prices.price_table import PriceTable, usd
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.parked import parked_seconds, returnable
+from peaker.domain.report.event import decision_event
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.decision_inputs import (
@@ -146,6 +147,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     _remember(ports, cluster, forecast, lead_time, decision)
     report = _report(check)
     ports.records.save_report(cluster, report.model_dump(mode="json"))
+    ports.common.events.put(decision_event(ports.common.environment, report.model_dump(mode="json")))
     return report
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from peaker.domain.report.event import lease_refusal_event, start_event
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, Holder, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
 from peaker.ports.bundle import Ports
@@ -30,9 +31,23 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
     of a branch that was stopped) cannot write its next intent, and so makes nothing that the undo does not see. A
     member of a batch has the batch's lease: it gets a token of its own, and the other members go on.
     """
-    now = ports.clock.now()
     if step.batch is not None:
         return _fenced_member(ports, step)
+    if step.fence:
+        return _lease_of_run(ports, step)
+    try:
+        acquired = _lease_of_run(ports, step)
+    except LeaseHeld as refusal:
+        ports.events.put(
+            lease_refusal_event(ports.environment, step, step.request, refusal, ports.clock.now())
+        )
+        raise
+    ports.events.put(start_event(ports.environment, step, step.request, ports.clock.now()))
+    return acquired
+
+
+def _lease_of_run(ports: Ports, step: RequestedStep) -> LeaseAcquired:
+    now = ports.clock.now()
     holder = ports.lease.acquire(
         step.cluster, step.run_id, step.operation, now, lease_end(now), fence=step.fence
     )

@@ -7,6 +7,7 @@ from datetime import datetime
 from peaker.domain.document.plan import Price, ScaleOutPlan, price_of_build
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.fleet import ReplicaRow
+from peaker.domain.report.event import end_event
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
 from peaker.domain.runs.batch import Batch, Member, state_after
 from peaker.domain.runs.failure import Failure
@@ -41,6 +42,17 @@ class Recorded(Summary):
 
 
 def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
+    """Writes the receipt and tells the run's end. A member of a batch ends without a word: the batch's end names it."""
+    recorded = write_receipt(ports, step)
+    if step.batch is None:
+        run = ports.ledger.run(step.run_id)
+        ports.events.put(
+            end_event(ports.environment, run, recorded.outcome, recorded.seconds, recorded.cause)
+        )
+    return recorded
+
+
+def write_receipt(ports: Ports, step: RecordStep) -> Recorded:
     """A scale-out whose replica serves keeps its snapshot set for the next one; what is needless goes (I7).
 
     A snapshot that EC2 does not give away fails nothing: its set has a row, and later runs and `maintain_snapshots` try

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.report.event import input_refusal_event
 from peaker.domain.runs.execution_input import ExecutionInput, Mode, as_lines, execution_input_problems, shown
 from peaker.domain.runs.run import ExecutionRequest, Summary, run_id
 from peaker.ports.bundle import Ports
@@ -26,7 +27,11 @@ class ValidatedRequest(Summary):
 
 def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
     """Raises InvalidRequest (a line per wrong field) and UnknownCluster (naming those that exist)."""
-    request, settings = _checked(ports, given)
+    try:
+        request, settings = _checked(ports, given)
+    except (InvalidRequest, UnknownCluster) as refusal:
+        ports.events.put(input_refusal_event(ports.environment, given, refusal))
+        raise
     observing = settings.mode == "observe" and request.mode == "act"
     identity = run_id(given.operation, settings.name, given.started_at, given.execution_name)
     return ValidatedRequest(

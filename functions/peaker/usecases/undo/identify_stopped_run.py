@@ -50,10 +50,15 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
         failure=Failure(
             failed_step="Execution",
             error=f"Execution{stopped.status.title().replace('_', '')}",
-            cause=stopped.cause
-            or f"{stopped.execution_name} ended as {stopped.status}, its lease still held",
+            cause=stopped.cause or _without_cause(stopped),
         ),
     )
+
+
+def _without_cause(stopped: StoppedExecution) -> str:
+    """Who stopped it in the console, Step Functions does not tell."""
+    who = "; CloudTrail's StopExecution names the caller" if stopped.status == "ABORTED" else ""
+    return f"{stopped.execution_name} ended as {stopped.status}, its lease still held{who}"
 
 
 def _require_ended(ports: Ports, lease: LeaseRow) -> None:

@@ -10,7 +10,7 @@ from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import FailedStep, Outcome, RecordStep, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows
-from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.record_receipt import write_receipt
 from peaker_contract.errors import LeaseLost, NotYet, PeakerError, Retryable, UndoInProgress
 
 _ENDED = frozenset({"gone", "refused", "called_off"})
@@ -56,7 +56,7 @@ def undo_members(
             if (member.state, undone.outcome) == ("in_service", "rolled_forward"):
                 continue
             given = own.model_dump(exclude={"failure"})
-            record_receipt(ports, RecordStep(**given, outcome=undone.outcome, failure=undone.failure))
+            write_receipt(ports, RecordStep(**given, outcome=undone.outcome, failure=undone.failure))
     if waiting:
         raise UndoInProgress("; ".join(waiting))
     if refusals:

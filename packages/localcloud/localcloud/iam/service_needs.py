@@ -174,14 +174,19 @@ def _machine(action: str) -> Needs:
 
 
 def _put_events(params: Params, look: Lookup) -> list[Need]:
-    buses = {str(entry.get("EventBusName") or "default") for entry in params["Entries"]}
+    """An entry each: a condition may ask for its source and its detail-type."""
     return [
         Need(
             "events:PutEvents",
             bus if bus.startswith("arn:") else arn(look, "events", f"event-bus/{bus}"),
             "event-bus",
+            {
+                "events:source": (str(entry.get("Source", "")),),
+                "events:detail-type": (str(entry.get("DetailType", "")),),
+            },
         )
-        for bus in sorted(buses)
+        for entry in params["Entries"]
+        for bus in [str(entry.get("EventBusName") or "default")]
     ]
 
 

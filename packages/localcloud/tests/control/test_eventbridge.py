@@ -225,3 +225,20 @@ def test_a_rule_with_a_schedule_only_and_a_disabled_one_match_no_event(aws: Cont
     put(aws, source)
     eventually(lambda: aws.messages(url))
     assert not aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
+
+
+def test_put_events_refuses_more_than_a_megabyte_and_entries_of_awss_own_sources(aws: Control) -> None:
+    entry = {"Source": "mine", "DetailType": "Test", "Detail": "{}"}
+    own = aws.events.put_events(Entries=[entry, {**entry, "Source": "aws.ec2"}])
+    assert own["FailedEntryCount"] == 1
+    assert "EventId" in own["Entries"][0]
+    assert own["Entries"][1]["ErrorCode"] == "NotAuthorizedForSourceException"
+    with pytest.raises(ClientError, match="Total size of the entries"):
+        aws.events.put_events(Entries=[{**entry, "Detail": json.dumps({"text": "x" * 1024 * 1024})}])
+
+
+def test_an_entry_of_put_events_can_fail_in_an_answer_without_an_error(aws: Control) -> None:
+    aws.cloud.faults.add("events:entry", "ThrottlingException")
+    entry = {"Source": "mine", "DetailType": "Test", "Detail": "{}"}
+    first, second = (aws.events.put_events(Entries=[entry])["FailedEntryCount"] for _ in range(2))
+    assert (first, second) == (1, 0)
