@@ -168,7 +168,7 @@ def _by_hand(world: ExploredWorld, read_endpoint: Any, replica: str) -> Calls:
 
 
 # One call to AWS, which does what AWS makes of it.
-ONE_CALL = frozenset({"publish", "tell", "cancel"})
+ONE_CALL = frozenset({"publish", "put", "tell", "cancel"})
 # Through which methods these are explored: the table's by the ledger's, an endpoint's by that of both kinds.
 INSIDE = frozenset({"LedgerTable", "ElbReadEndpoint", "Route53ReadEndpoint", "ReplicaHealthChecks"})
 # Each method is beside itself; these are beside others of their class too, or of another one.
