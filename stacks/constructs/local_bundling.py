@@ -40,6 +40,7 @@ AWS_SERVICES = frozenset(
         "dynamodb",
         "ebs",
         "ec2",
+        "events",
         "elbv2",
         "kms",
         "pricing",

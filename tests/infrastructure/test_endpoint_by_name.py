@@ -49,8 +49,7 @@ def test_all_that_the_environment_keeps_is_under_its_key(by_name: Assembly) -> N
     """Here because it needs a synth of its own."""
     [table] = by_name.properties("AWS::DynamoDB::Table")
     assert table["SSESpecification"] == {"KMSMasterKeyId": DATA_KEY, "SSEEnabled": True, "SSEType": "KMS"}
-    [topic] = by_name.properties("AWS::SNS::Topic")
-    assert topic["KmsMasterKeyId"] == DATA_KEY
+    assert {one["KmsMasterKeyId"] for one in by_name.properties("AWS::SNS::Topic")} == {DATA_KEY}
     assert {one["KmsMasterKeyId"] for one in by_name.properties("AWS::SQS::Queue")} == {DATA_KEY}
     groups = by_name.properties("AWS::Logs::LogGroup")
     assert {one["KmsKeyId"] for one in groups} == {DATA_KEY}

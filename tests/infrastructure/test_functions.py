@@ -50,7 +50,7 @@ def test_every_function_traces_logs_json_and_ends_in_time(assembly: Assembly) ->
         assert function["LoggingConfig"]["LogFormat"] == "JSON"
         assert 10 <= function["Timeout"] <= 300
         assert 128 <= function["MemorySize"] <= 1024
-        told = {"OPERATOR_TOPIC_ARN"} if assembly.properties("AWS::SNS::Topic") else set()
+        told = {"OPERATOR_TOPIC_ARN"} if assembly.properties("AWS::SNS::Subscription") else set()
         assert set(function["Environment"]["Variables"]) == ENVIRONMENT_VARIABLES | told
 
 

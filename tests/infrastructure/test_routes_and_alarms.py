@@ -10,16 +10,17 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from moto.events.models import EventPattern
+from peaker.domain.instants import to_iso
 from peaker.domain.report.event import input_refusal_event
 from peaker.domain.runs.run import ExecutionRequest
 from peaker_cli.doctor import deployed as doctor_deployed
-from tests.support.fakes import NOON
 
 from localcloud.extensions.events.target_payload import target_payload
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.errors import InvalidRequest
 from peaker_contract.metrics import Metric
 from peaker_contract.names import EVENT_SOURCE
+from sim.workflows.virtual_time import START as NOON
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
 
@@ -299,6 +300,7 @@ def test_chat_gets_starts_ends_and_refusals_in_the_form_of_a_custom_notification
     told = {
         "source": EVENT_SOURCE,
         "detail-type": event.detail_type,
+        "time": to_iso(NOON),
         "detail": event.model_dump(mode="json"),
     }
     assert pattern.matches_event(told)  # type: ignore[arg-type]

@@ -208,6 +208,8 @@ def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) 
         "AWS::Logs::LogGroup",
         "AWS::S3::Bucket",
         "AWS::S3::BucketPolicy",
+        "AWS::SNS::Topic",
+        "AWS::SNS::TopicPolicy",
         "AWS::SQS::Queue",
         "AWS::SQS::QueuePolicy",
         "AWS::SSM::Document",

@@ -29,7 +29,6 @@ from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports.bundle import Ports
 from peaker.runtime.clock import clock_from_environment
 from peaker.runtime.settings import FunctionSettings
-from peaker.runtime.telemetry import logger
 
 
 @lru_cache(maxsize=1)
@@ -68,5 +67,12 @@ def ports() -> Ports:
         stored_prices=ParameterPrices(ssm, settings.environment),
         account_quotas=AwsServiceQuotas(lazy_client("service-quotas", ASKED_ASIDE_CONFIG)),
         operators=SnsOperators(lazy_client("sns", SINGLE_TRY_CONFIG), settings.operator_topic_arn),
-        events=EventBridgeEvents(lazy_client("events", ASKED_ASIDE_CONFIG), logger.warning),
+        events=EventBridgeEvents(lazy_client("events", ASKED_ASIDE_CONFIG), _log_warning),
     )
+
+
+def _log_warning(text: str) -> None:
+    # The logger and the metrics read the environment when they are imported, and this module may be imported before.
+    from peaker.runtime.telemetry import logger
+
+    logger.warning(text)
