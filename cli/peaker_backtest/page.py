@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import numpy as np
+from peaker_pages.charts import legend
+from peaker_pages.elements import card, cards, el, note, page, section, table, verdict
 
 from peaker_backtest.console import POLICY_COLUMNS, table_policies
 from peaker_backtest.document import course
@@ -30,7 +31,7 @@ from peaker_backtest.verdict import (
     weighing,
 )
 
-_TEMPLATE = Path(__file__).with_name("page.html")
+_SCRIPT = Path(__file__).with_name("course.js")
 _SHOWN_DECISIONS = 200
 _TONES = {Answer.PAYS: "good", Answer.DOES_NOT_PAY: "bad"}
 
@@ -40,53 +41,68 @@ def render_page(report: BacktestReport) -> str:
     policies = (
         "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
     )
-    parts = {
-        "TITLE": html.escape(f"Peaker backtest: {shown(report.source)}"),
-        "READ": "".join(f'<p class="read">{html.escape(text)}</p>' for text in report.read),
-        "VERDICT": html.escape(answer(report)),
-        "TONE": "" if report.worth is None else _TONES.get(report.worth.answer, ""),
-        "COMPARED": _compared(report),
-        "WARNINGS": "".join(f'<p class="warning">{html.escape(text)}</p>' for text in report.warnings),
-        "CARDS": "".join(_cards(report)),
-        "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
-        "POLICIES_TITLE": html.escape(policies),
-        "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report),
-        "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
-        "GLOSSARY": "".join(
-            f"<dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd>" for word, text in GLOSSARY
-        ),
-        "DECISIONS": _decisions(report),
-        # A "<" inside a script could end it or open a comment; JSON knows another way to write it.
-        "DATA": json.dumps(_course(report), separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    page = _TEMPLATE.read_text(encoding="utf-8")
-    # In one pass, so that text from the input that looks like a placeholder stays text.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: parts[found[1]], page)
-
-
-def _settings(report: BacktestReport) -> str:
-    """Returns the section on other settings, with its heading; nothing where none were tried."""
     said = advice_on_settings(report)
-    if not said:
-        return ""
-    rows = table_settings(report)
-    table = _table(SETTINGS_COLUMNS, rows) if rows else ""
-    return (
-        "<h2>Settings: cost against shortage</h2>"
-        + "".join(f"<p>{html.escape(text)}</p>" for text in said)
-        + table
+    tried = table_settings(report)
+    # A "<" inside a script could end it or open a comment; JSON knows another way to write it.
+    data = json.dumps(_course(report), separators=(",", ":")).replace("<", "\\u003c")
+    return page(
+        f"Peaker backtest: {shown(report.source)}",
+        map(note, report.read),
+        _verdict(report),
+        (note(text, "warning") for text in report.warnings),
+        cards(_cards(report)),
+        (el("p", text) for text in notes(report)),
+        section("Load, forecast and capacity", _panel(report)),
+        section(policies, table(POLICY_COLUMNS, table_policies(report), POLICY_COLUMNS[1:])),
+        section(
+            "Settings: cost against shortage",
+            *(el("p", text) for text in said),
+            table(SETTINGS_COLUMNS, tried, SETTINGS_COLUMNS[1:]) if tried else None,
+        )
+        if said
+        else None,
+        section(
+            "What it rests on", el("ul", (el("li", text) for text in assumptions(report)), class_="notes")
+        ),
+        section(
+            "Words and units",
+            el("dl", ([el("dt", word), el("dd", text)] for word, text in GLOSSARY), class_="words"),
+        ),
+        el("details", el("summary", "Decisions"), _decisions(report)),
+        el("script", data, id="data", type="application/json"),
+        script=_SCRIPT.read_text(encoding="utf-8"),
     )
 
 
-def _compared(report: BacktestReport) -> str:
+def _verdict(report: BacktestReport) -> Element:
     if report.worth is None:
-        return ""
+        return verdict("", "", answer(report))
     said = " ".join([*savings(report), f"{compared_days(report)}.", weighing(report)])
-    return f'<p class="span">{html.escape(said)}</p>'
+    return verdict("", _TONES.get(report.worth.answer, ""), answer(report), el("p", said, class_="do"))
 
 
-def _cards(report: BacktestReport) -> Iterable[str]:
+def _panel(report: BacktestReport) -> Element:
+    """Returns the place of the chart, which the page's script draws."""
+    keys = [
+        ("load", "load", False),
+        ("forecast one lead time before, p50 to p95", "band", True),
+        ("capacity in service", "peaker", False),
+        ("short", "short", True),
+        (f"replicas, {report.best_reactive.name}", "reactive", False),
+    ]
+    if course(report, ())["compared_from_step"]:
+        keys.append(("warm-up, not compared", "soft", True))
+    label = "Load, forecast band and capacity over time"
+    return el(
+        "div",
+        el("div", el("span", id="views"), legend(keys), class_="bar"),
+        el("svg", id="chart", role="img", aria_label=label),
+        el("div", "Drag over the chart to look closer.", id="read"),
+        class_="panel",
+    )
+
+
+def _cards(report: BacktestReport) -> Iterable[Element]:
     """Returns a card for each policy: dollars where the price is known, shortage in red, and Peaker against it."""
     if report.worth is None:
         return
@@ -103,45 +119,22 @@ def _cards(report: BacktestReport) -> Iterable[str]:
             percent = _percent(peaker.replica_hours, figures.replica_hours)
             less = _percent(report.weighted(report.peaker), report.weighted(one))
             lines.append(("", f"Peaker against it: cost {percent}, weighted {less}"))
-        yield _card(one.name, hours if dollars is None else f"${dollars:,.0f}", lines)
-
-
-def _card(title: str, value: str, lines: Iterable[tuple[str, str]]) -> str:
-    """lines: (class, text) of each."""
-    notes = "".join(f'<p class="{kind}">{html.escape(text)}</p>' for kind, text in lines)
-    return (
-        f'<div class="card"><h3>{html.escape(title)}</h3><p class="big">{html.escape(value)}</p>{notes}</div>'
-    )
+        yield card(one.name, hours if dollars is None else f"${dollars:,.0f}", lines)
 
 
 def _duration(minutes: float) -> str:
     return f"{minutes:,.0f} min" if minutes < 120 else f"{minutes / 60:,.0f} h"
 
 
-def _decisions(report: BacktestReport) -> str:
+def _decisions(report: BacktestReport) -> list[Element | None]:
     events = report.peaker.events
     rows = [
-        [iso_at(report.scenario, event.step + 1), event.action, str(event.replicas), event.reason]
+        (iso_at(report.scenario, event.step + 1), event.action, str(event.replicas), event.reason)
         for event in events[-_SHOWN_DECISIONS:]
     ]
     more = len(events) - len(rows)
-    note = f"<p>{more:,} earlier ones are in the JSON.</p>" if more > 0 else ""
-    return note + _table(["at (UTC)", "decision", "replicas", "reason"], rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table in a box that scrolls; on a narrow screen each row is a list of its columns' names and values."""
-    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-label="{html.escape(name)}">{html.escape(cell)}</td>'
-            for name, cell in zip(head, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    earlier = el("p", f"{more:,} earlier ones are in the JSON.") if more > 0 else None
+    return [earlier, table(("at (UTC)", "decision", "replicas", "reason"), rows, ("replicas",))]
 
 
 def _course(report: BacktestReport) -> dict[str, Any]:

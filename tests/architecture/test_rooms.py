@@ -19,6 +19,7 @@ PACKAGES = (
     "peaker_host",
     "peaker_cli",
     "peaker_backtest",
+    "peaker_pages",
     "stacks",
     "statemachines",
     "ssm_documents",

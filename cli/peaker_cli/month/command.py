@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +12,11 @@ from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
-from peaker_cli.failures import ControlPlaneError
-from peaker_cli.month.bill import Month, bill
+from peaker_cli.month.bill import bill
 from peaker_cli.month.gather import read_month
-from peaker_cli.month.rows import PEAK_HEAD, headline, peak_rows, summary_rows, unknown_rows
+from peaker_cli.month.page import render_page
+from peaker_cli.month.rows import PEAK_HEAD, SUMMARY_HEAD, headline, peak_rows, summary_rows, unknown_rows
+from peaker_cli.page_file import HtmlFile, write_page
 from peaker_cli.printing import AsJson, OneOrAll, console, echo_json, table_of
 from peaker_cli.status.gather import StatusReader
 
@@ -37,7 +35,7 @@ def month_command(
         typer.Option(help="Which month, in UTC; without it the one that lasts.", metavar="YYYY-MM"),
     ] = None,
     as_json: AsJson = False,
-    html_path: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures here.")] = None,
+    html_path: HtmlFile = None,
 ) -> None:
     """Show what CLUSTER cost in a month: base, peak, parked and idle, beside what always-on would have cost.
 
@@ -46,7 +44,6 @@ def month_command(
     if cluster is None and html_path is not None:
         raise typer.BadParameter("a page is of one cluster: give CLUSTER", param_hint="--html")
     start, end = _span(month, datetime.now(UTC)) if month else (None, None)
-    _check_page(html_path)
     control = ControlPlane.of(deployment)
     if start is None or end is None:
         start, end = _span(f"{control.clock.now():%Y-%m}", control.clock.now())
@@ -57,7 +54,7 @@ def month_command(
         ]
     documents = sorted(map(bill, months), key=lambda one: -(one["total_usd"] or 0.0))
     if html_path is not None:
-        _write(months[0], documents[0], html_path)
+        write_page(html_path, render_page(months[0], documents[0]))
     if as_json:
         echo_json(documents if cluster is None else documents[0])
         return
@@ -67,7 +64,7 @@ def month_command(
 
 def render(document: dict[str, Any]) -> RenderableType:
     """Returns the month for a person."""
-    sums = table_of(("", "replica-hours", "USD"), summary_rows(document), right=("replica-hours", "USD"))
+    sums = table_of(SUMMARY_HEAD, summary_rows(document), right=SUMMARY_HEAD[1:])
     peaks = table_of(PEAK_HEAD, peak_rows(document), right=PEAK_HEAD[3:6], whole=PEAK_HEAD[:1])
     cheaper = [
         Text(f"cheaper: {one['setting']}: ${one['usd']:.2f}; {one['why']}") for one in document["cheaper"]
@@ -84,21 +81,3 @@ def _span(text: str, now: datetime) -> tuple[datetime, datetime]:
     year, number = int(found[1]), int(found[2])
     following = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
     return datetime(year, number, 1, tzinfo=UTC), following
-
-
-def _check_page(path: Path | None) -> None:
-    if path is None:
-        return
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise typer.BadParameter(f"no file can be written at {path}", param_hint="--html")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ControlPlaneError("--html needs matplotlib, which is not installed: pip install 'peaker[plot]'")
-
-
-def _write(month: Month, document: dict[str, Any], path: Path) -> None:
-    from peaker_cli.month.page import render_page  # matplotlib comes with the extra `plot` alone
-
-    try:
-        path.write_text(render_page(month, document), encoding="utf-8")
-    except OSError as error:
-        raise ControlPlaneError(f"{path}: {error.strerror}") from error

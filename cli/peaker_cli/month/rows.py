@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from peaker_cli.durations import clock
 
 _HOUR_SECONDS = 3600
+SUMMARY_HEAD = ("part", "replica-hours", "USD")
 PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD/1,000", "how")
 
 
-def headline(document: dict[str, Any]) -> str:
-    """Whose month, what it cost, and what it saved against replicas that are always on."""
+@dataclass(frozen=True)
+class Savings:
+    """What the month saved, and against what; `tone` is good, bad or empty where nothing was compared."""
+
+    tone: str
+    sentence: str
+
+
+def savings(document: Mapping[str, Any]) -> Savings:
+    """Compares the month's dollars with those of replicas that are always on, from Peaker's first look on."""
+    paid, always, base = document["total_usd"], document["always_on"], document["base"]["usd"]
+    if paid is None or always["usd"] is None or base is None:
+        return Savings("", "A price is unknown, so what was saved is unknown")
+    if not always["peak_replicas"]:
+        return Savings(
+            "", f"{as_usd(paid)} for the base load; no peak replica served, so nothing is compared"
+        )
+    other = base + always["usd"]
+    saved, percent = other - paid, (other - paid) / other if other else 0.0
+    ran = (
+        f"{always['peak_replicas']} peak replica{'s' if always['peak_replicas'] > 1 else ''} always on since"
+    )
+    against = f"{'saved against' if saved >= 0 else 'more than with'} {ran} {clock(always['from'])}"
+    return Savings(
+        "good" if saved >= 0 else "bad",
+        f"{as_usd(abs(saved))} ({abs(percent):.0%}) {against}: {as_usd(paid)} instead of {as_usd(other)}",
+    )
+
+
+def headline(document: Mapping[str, Any]) -> str:
+    """Returns whose month it is, and what it saved against what."""
     span = f"{clock(document['from'])} to {clock(document['until'])}"
-    paid, always, base = document["total_usd"], document["always_on"]["usd"], document["base"]["usd"]
-    head = f"{document['cluster']}, {span}: {as_usd(paid)} in all"
-    if paid is None or always is None or base is None or not document["always_on"]["peak_replicas"]:
-        return head
-    saved = base + always - paid
-    return f"{head}, {as_usd(abs(saved))} {'less' if saved >= 0 else 'more'} than with the peak always on"
+    return f"{document['cluster']}, {span}: {savings(document).sentence}"
 
 
-def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
+def summary_rows(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Returns name, replica-hours, dollars."""
     peak, idle, always = document["peak"], document["idle"], document["always_on"]
     return [
@@ -40,7 +67,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def unknown_rows(document: dict[str, Any]) -> list[str]:
+def unknown_rows(document: Mapping[str, Any]) -> list[str]:
     """Lists the unknown or unseen parts of the summary, with the reasons."""
     whys = [
         (name, document[part]["why_unknown"]) for name, part in (("base", "base"), ("idle hours", "idle"))
@@ -51,7 +78,7 @@ def unknown_rows(document: dict[str, Any]) -> list[str]:
     return said
 
 
-def peak_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+def peak_rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Returns each stretch of each peak replica, under PEAK_HEAD."""
     return [
         (

@@ -16,6 +16,7 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import clock, duration, instant_option
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.page_file import HtmlFile, write_page
 from peaker_cli.printing import AsJson, console, echo_json, facts_of, table_of
 
 _VERDICT_STYLES = {"pass": "green", "warn": "yellow", "refuse": "red", "unknown": "magenta"}
@@ -70,7 +71,7 @@ PLAN_LIMIT_SECONDS = 180
 EPILOG = (
     "Examples: peaker plan orders --env prod; "
     "peaker plan orders --ready-by 2026-11-27T06:00+01:00; "
-    "peaker plan orders --json | jq .choice"
+    "peaker plan orders --html plan.html"
 )
 
 
@@ -85,6 +86,7 @@ def plan_command(
         ),
     ] = None,
     as_json: AsJson = False,
+    html_path: HtmlFile = None,
 ) -> None:
     """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched. Status 1 when refused.
 
@@ -94,6 +96,12 @@ def plan_command(
     wanted = {} if ready_by is None else {"ready_by": instant_option(ready_by, "--ready-by")}
     control = ControlPlane.of(deployment)
     plan = planned(control, "scale_out", {"cluster": cluster, **wanted})
+    if html_path is not None:
+        # The page takes from here what stands on a terminal.
+        from peaker_cli.runs.plan_page import render_page
+
+        with understood(ControlPlaneError, "the plan (--json prints it as it is)"):
+            write_page(html_path, render_page(plan))
     if as_json:
         echo_json(plan)
     else:
@@ -126,11 +134,32 @@ def plan_panel(plan: Any) -> RenderableType:
         return render_plan(plan)
 
 
-def render_plan(plan: dict[str, Any]) -> RenderableType:
+def render_plan(plan: Mapping[str, Any]) -> RenderableType:
     """The output of a plan-mode execution for a person: refused or not, then what and why."""
-    lines: list[tuple[str, RenderableType]] = []
+    choice = plan.get("choice")
+    refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
+    lifted = [Text(f"passes a limit, {one}", style="yellow") for one in plan.get("lifted", ())]
+    verdict = Text(plan_verdict(plan), style="green")
+    stands = refusals or [*lifted, verdict]
+    head = Text.assemble((f"plan for {plan['cluster']}", "bold"), f" of {clock(plan['planned_at'])}")
+    parts: list[RenderableType] = [head, *stands, Text(), facts_of(plan_facts(plan))]
+    if choice:
+        parts += [Text(), render_options(choice, plan["planned_at"])]
+    if plan.get("checks"):
+        parts += [Text(), render_checks(plan["checks"])]
+    return Group(*parts)
+
+
+def plan_members(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the replicas of the batch; a plan of before there were batches is its only one."""
+    return plan.get("members") or [{**plan, "number": 1}]
+
+
+def plan_facts(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Lists what would be made, from what, when and at what price."""
+    lines: list[tuple[str, str]] = []
     price, lead = plan["price"], plan["lead_time"]
-    members = plan.get("members") or [{**plan, "number": 1}]
+    members = plan_members(plan)
     for member in sorted(members, key=_returns, reverse=True):
         zone = ", ".join(member["zones"][:1])
         build = ("build", f"1 x {plan['instance_type']} in {zone}{_ready(member, members)}")
@@ -157,20 +186,10 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         lines.append(("way", _way(plan["method"])))
     for note in plan.get("notes", ()):
         lines.append(("note", note))
-    refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
-    lifted = [Text(f"passes a limit, {one}", style="yellow") for one in plan.get("lifted", ())]
-    verdict = Text(_verdict(members), style="green")
-    stands = refusals or [*lifted, verdict]
-    head = Text.assemble((f"plan for {plan['cluster']}", "bold"), f" of {clock(plan['planned_at'])}")
-    parts: list[RenderableType] = [head, *stands, Text(), facts_of(lines)]
-    if choice:
-        parts += [Text(), render_options(choice, plan["planned_at"])]
-    if plan.get("checks"):
-        parts += [Text(), render_checks(plan["checks"])]
-    return Group(*parts)
+    return lines
 
 
-def _donor(plan: dict[str, Any]) -> str:
+def _donor(plan: Mapping[str, Any]) -> str:
     """Names the donor and the reason: it may not be the one that lags least."""
     donor = plan["donor"] or "none"
     return next((one for one in plan.get("donor_reasons", ()) if one.startswith(f"{donor}: ")), donor)
@@ -189,7 +208,7 @@ def _longest_parts(lead: dict[str, Any]) -> Iterator[str]:
         yield f"{name.replace('_', ' ')} {duration(seconds)}{spread}"
 
 
-def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
+def _ready(member: Mapping[str, Any], members: list[dict[str, Any]]) -> str:
     """Returns the time when a member will serve; of one replica alone the plan says so in a line of its own."""
     if len(members) == 1:
         return ""
@@ -197,7 +216,7 @@ def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
     return f", serves at {clock(member['ready_at'])}{', after the deadline' if late else ''}"
 
 
-def _batch(plan: dict[str, Any]) -> str:
+def _batch(plan: Mapping[str, Any]) -> str:
     """Returns the cost of the whole batch."""
     price = plan["batch_price"]
     if price["hourly"] is None or price["once"] is None:
@@ -208,23 +227,24 @@ def _batch(plan: dict[str, Any]) -> str:
     )
 
 
-def _returns(plan: dict[str, Any]) -> bool:
+def _returns(plan: Mapping[str, Any]) -> bool:
     """Tells whether a parked replica comes back."""
     return _action(plan) != "build"
 
 
-def _action(member: dict[str, Any]) -> str:
+def _action(member: Mapping[str, Any]) -> str:
     return str(member["method"]["action"]) if member.get("method") else "build"
 
 
-def _back(member: dict[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
+def _back(member: Mapping[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
     """The line of a parked replica that comes back."""
     return "return", f"{member['method']['replica']}, parked{_ready(member, members)}"
 
 
-def _verdict(members: list[dict[str, Any]]) -> str:
+def plan_verdict(plan: Mapping[str, Any]) -> str:
+    """Says whether replicas would be built or returned."""
     told = {"return": "returned", "build": "built"}
-    actions = [_action(member) for member in members]
+    actions = [_action(member) for member in plan_members(plan)]
     return f"would be {' and '.join(word for action, word in told.items() if action in actions)}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.table import Table
@@ -10,22 +10,25 @@ from rich.table import Table
 from peaker_cli.durations import duration
 from peaker_cli.printing import table_of
 
+OUTCOME_COLUMNS = ("part", "planned", "in 9 of 10 cases", "took", "plan off by")
 
-def outcome_tables(receipt: dict[str, Any]) -> Iterator[Table]:
+
+def outcome_tables(receipt: Mapping[str, Any]) -> Iterator[Table]:
     """Yields a table for each member, in their order; none for receipts of before plans were compared."""
+    for named, rows in outcome_rows(receipt):
+        title = f"lead time{' of ' * bool(named)}{named}: plan against outcome"
+        yield table_of(OUTCOME_COLUMNS, rows, right=OUTCOME_COLUMNS[1:], title=title)
+
+
+def outcome_rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Yields the rows of each member that was compared, under its name where there are several."""
     members = receipt.get("members") or ()
     for member in members:
-        if member.get("outcome"):
-            named = "" if len(members) == 1 else f" of member {member['number']}"
-            yield _table(f"lead time{named}: plan against outcome", member["outcome"])
-
-
-def _table(title: str, outcome: dict[str, Any]) -> Table:
-    parts = [(str(one["part"]).replace("_", " "), one) for one in outcome["parts"]]
-    between = {"planned_seconds": None, "took_seconds": outcome["between_steps_seconds"]}
-    rows = [*parts, ("between steps", between), ("plan to serving", outcome)]
-    columns = ("part", "planned", "in 9 of 10 cases", "took", "plan off by")
-    return table_of(columns, (_row(*row) for row in rows), right=columns[1:], title=title)
+        if outcome := member.get("outcome"):
+            parts = [(str(one["part"]).replace("_", " "), one) for one in outcome["parts"]]
+            between = {"planned_seconds": None, "took_seconds": outcome["between_steps_seconds"]}
+            rows = [*parts, ("between steps", between), ("plan to serving", outcome)]
+            yield "" if len(members) == 1 else f"member {member['number']}", [_row(*row) for row in rows]
 
 
 def _row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:

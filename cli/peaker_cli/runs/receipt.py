@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from peaker.domain.report.event import started_by
@@ -20,7 +21,7 @@ _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
 
 def render_receipt(
-    receipt: dict[str, Any], real_seconds_per_cloud_second: float | None = None
+    receipt: Mapping[str, Any], real_seconds_per_cloud_second: float | None = None
 ) -> RenderableType:
     """A receipt for a person. With a scaled clock, real durations stand beside the cloud's."""
     style = _OUTCOME_STYLE.get(receipt["outcome"], "red")
@@ -33,19 +34,9 @@ def render_receipt(
         _both(receipt["seconds"], real_seconds_per_cloud_second),
     )  # fmt: skip
     parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
-    parts += [
-        Text(line)
-        for line in (
-            _way(receipt),
-            _cost(receipt),
-            _other_costs(receipt),
-            _parking(receipt),
-            _standing(receipt),
-            _spent(receipt),
-            _lead(receipt),
-        )
-        if line
-    ]
+    told = (_way(receipt), _cost(receipt), _other_costs(receipt), _parking(receipt), _standing(receipt),
+            _spent(receipt), _lead(receipt))  # fmt: skip
+    parts += [Text(line) for line in told if line]
     parts += [Text(line) for line in _members(receipt)]
     for table in outcome_tables(receipt):
         parts += [Text(), table]
@@ -59,28 +50,43 @@ def render_receipt(
     return Group(*parts)
 
 
-def _steps(receipt: dict[str, Any], real: float | None) -> Table:
+def receipt_sentences(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields what stands in no table: name and sentence."""
+    told = (_way(receipt), _parking(receipt), _standing(receipt), _spent(receipt), _lead(receipt))
+    for line in told:
+        name, colon, sentence = line.partition(": ")
+        if colon:
+            yield name, sentence
+    yield "resources", _made(receipt)
+    yield from (("note", str(note)) for note in receipt.get("notes") or ())
+
+
+def _steps(receipt: Mapping[str, Any], real: float | None) -> Table:
     took = "took" if real is None else "took (real)"
     rows = (
         (
             clock(step["started_at"]),
             str(step["step"]),
             _both(step["seconds"], real),
-            Text(_numbers(_short_of_proof(step))),
+            Text(numbers_of(step)),
         )
         for step in receipt["steps"]
     )
     return table_of(("start", "step", took, "numbers"), rows, right=(took,), whole=("start", "step", took))
 
 
-def _resources(receipt: dict[str, Any]) -> Text:
+def _resources(receipt: Mapping[str, Any]) -> Text:
+    return Text(f"resources: {_made(receipt)}")
+
+
+def _made(receipt: Mapping[str, Any]) -> str:
     made = [
         f"{r['kind'].replace('_', ' ')} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]
     ]
-    return Text("resources: " + (", ".join(made) if made else "none made"))
+    return ", ".join(made) if made else "none made"
 
 
-def _members(receipt: dict[str, Any]) -> list[str]:
+def _members(receipt: Mapping[str, Any]) -> list[str]:
     """A line for each replica of a batch, where there are several."""
     return [
         f"member {one['number']}: {_how(one)}"
@@ -100,7 +106,7 @@ def _how(member: dict[str, Any]) -> str:
     return stands if member["state"] in ("gone", "in_service") else f"{stands}, {member['state']}"
 
 
-def _cost(receipt: dict[str, Any]) -> str:
+def _cost(receipt: Mapping[str, Any]) -> str:
     cost = receipt.get("cost")
     if not cost:
         return ""
@@ -120,19 +126,19 @@ def _cost(receipt: dict[str, Any]) -> str:
     return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
 
 
-def _priced_member(receipt: dict[str, Any]) -> str:
+def _priced_member(receipt: Mapping[str, Any]) -> str:
     """Each replica of a batch has a receipt, and its cost stands there."""
     own = [one["number"] for one in _several(receipt) if one["run_id"] == receipt["run_id"]]
     return f" of member {own[0]}" if own else ""
 
 
-def _several(receipt: dict[str, Any]) -> list[dict[str, Any]]:
+def _several(receipt: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The members of a batch of more than one."""
     members = list(receipt.get("members") or ())
     return members if len(members) > 1 else []
 
 
-def _other_costs(receipt: dict[str, Any]) -> str:
+def _other_costs(receipt: Mapping[str, Any]) -> str:
     """Says where the costs of the others are."""
     told = [
         f"of member {one['number']}: peaker receipt {one['run_id']}"
@@ -142,7 +148,7 @@ def _other_costs(receipt: dict[str, Any]) -> str:
     return f"cost {', '.join(told)}" if told and receipt.get("cost") else ""
 
 
-def _way(receipt: dict[str, Any]) -> str:
+def _way(receipt: Mapping[str, Any]) -> str:
     """Built anew or returned, and why."""
     method = (receipt.get("plan") or {}).get("method")
     return f"way: {method['action']}, {method['reason']}" if method else ""
@@ -152,7 +158,7 @@ def _usd(amount: float | None) -> str:
     return "" if amount is None else f" for ${amount:.4f}"
 
 
-def _parking(receipt: dict[str, Any]) -> str:
+def _parking(receipt: Mapping[str, Any]) -> str:
     """Compares the replica's cost parked with its cost in service."""
     parking = receipt.get("parking")
     if not parking:
@@ -165,7 +171,7 @@ def _parking(receipt: dict[str, Any]) -> str:
     return f"{parking['action']}: {costs}; {parking['reason']}"
 
 
-def _standing(receipt: dict[str, Any]) -> str:
+def _standing(receipt: Mapping[str, Any]) -> str:
     replica = receipt.get("replica")
     if not replica:
         return ""
@@ -179,12 +185,12 @@ def _standing(receipt: dict[str, Any]) -> str:
     return line if taken is None else f"{line}; at the end of its ramp it took {taken:.0%} of a peer's reads"
 
 
-def _spent(receipt: dict[str, Any]) -> str:
+def _spent(receipt: Mapping[str, Any]) -> str:
     replica = receipt.get("replica") or {}
     return f"it cannot return as it is: {replica['spent']}" if replica.get("spent") else ""
 
 
-def _lead(receipt: dict[str, Any]) -> str:
+def _lead(receipt: Mapping[str, Any]) -> str:
     lead = receipt.get("forecast_lead")
     if not lead:
         return ""
@@ -205,15 +211,13 @@ _UNTOLD = {
 }  # fmt: skip
 
 
-def _short_of_proof(step: dict[str, Any]) -> dict[str, Any]:
-    """A step's numbers without what the storage proof tells below the steps."""
-    told_below = PARTS_OF_PROOF if step["step"] == PROOF_STEP else frozenset()
-    return {key: value for key, value in step["numbers"].items() if key not in told_below}
-
-
-def _numbers(numbers: dict[str, Any]) -> str:
+def numbers_of(step: Mapping[str, Any]) -> str:
+    """Describes a step's numbers, without those that the storage proof tells by itself."""
+    untold = _UNTOLD | (PARTS_OF_PROOF if step["step"] == PROOF_STEP else frozenset())
     told = {
-        key: value for key, value in numbers.items() if key not in _UNTOLD and value not in (None, "", [], {})
+        key: value
+        for key, value in step["numbers"].items()
+        if key not in untold and value not in (None, "", [], {})
     }
     return "  ".join(f"{key}={_short(value)}" for key, value in told.items())
 

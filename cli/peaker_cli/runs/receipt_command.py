@@ -13,20 +13,23 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import clock
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.page_file import HtmlFile, write_page
 from peaker_cli.printing import AsJson, console, echo, echo_json
 from peaker_cli.runs.command import LEFT, RunLine, is_whole, named_run, open_line
 from peaker_cli.runs.receipt import render_receipt
+from peaker_cli.runs.receipt_page import render_page
 from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.errors import LedgerInconsistent
 
-EPILOG = "Examples: peaker receipt last --env prod; peaker receipt scale-out-orders-20261121T014000-9f3a"
+EPILOG = "Examples: peaker receipt last --env prod; peaker receipt 9f3a --html receipt.html"
 
 
 def receipt_command(
     run: Annotated[str, typer.Argument(help="Its id, the id's last characters, or last.")],
     deployment: DeploymentOptions,
     as_json: AsJson = False,
+    html_path: HtmlFile = None,
 ) -> None:
     """Show a run's receipt: each step, its minutes and numbers, what was made, what it cost."""
     control = ControlPlane.of(deployment)
@@ -34,6 +37,9 @@ def receipt_command(
     run_id = run if is_whole(run) else named_run(control, reader.clusters(), run)
     receipt = control.find_receipt(run_id)
     if receipt is not None:
+        if html_path is not None:
+            with understood(ControlPlaneError, "the receipt (--json prints it as it is)"):
+                write_page(html_path, render_page(receipt))
         if as_json:
             echo_json(receipt)
         else:
@@ -42,6 +48,8 @@ def receipt_command(
     row = _run(reader, control, run_id)
     at_work, settings = reader.at_work(row.cluster), reader.settings(row.cluster)
     line = open_line(row, reader.ledger.steps(run_id), settings, at_work, control.clock.now())
+    if html_path is not None:
+        raise ControlPlaneError(f"{unfinished_text(line)}; there is no page of it")
     if as_json:
         echo_json(as_document(line))
     else:

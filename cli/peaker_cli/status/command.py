@@ -6,26 +6,35 @@ import typer
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.page_file import HtmlFile, write_page
 from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json
 from peaker_cli.status.document import ClusterStatus, cluster_status
 from peaker_cli.status.gather import StatusReader
+from peaker_cli.status.page import render_page
 from peaker_cli.status.rendering import render_facts, render_overview
 from peaker_cli.status.verdict import status_document, verdict, worst_first
 
-EPILOG = "Examples: peaker status --env prod; peaker status orders --env prod; peaker status orders --json"
+EPILOG = (
+    "Examples: peaker status --env prod; peaker status orders --env prod; peaker status --html fleet.html"
+)
 
 
 def status_command(
     deployment: DeploymentOptions,
     cluster: OneOrAll = None,
     as_json: AsJson = False,
+    html_path: HtmlFile = None,
 ) -> None:
     """Show how CLUSTER stands: OK, WAITING, PAUSED, UNKNOWN, FAILED or SHORT, with the runbook and the line to type.
 
     Then its replicas, the run at work, forecast against capacity, the last decision and alarms. The exit status is a
     monitoring plugin's: 0 OK, 1 WAITING or PAUSED, 2 FAILED or SHORT, 3 UNKNOWN; of all clusters the worst one's.
     """
-    statuses = read_statuses(StatusReader(ControlPlane.of(deployment)), cluster)
+    reader = StatusReader(ControlPlane.of(deployment))
+    statuses = read_statuses(reader, cluster)
+    if html_path is not None:
+        weeks = {one.cluster: reader.week(reader.settings(one.cluster), one.at) for one in statuses}
+        write_page(html_path, render_page(worst_first(statuses), weeks))
     if as_json:
         documents = [status_document(one) for one in worst_first(statuses)]
         document = documents if cluster is None else documents[0]

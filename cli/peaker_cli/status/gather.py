@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
+from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
@@ -37,6 +38,7 @@ from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status.document import Alarm, EndedRun, Facts
 from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
+from peaker_cli.status.week import PUBLISHED, WEEK, WEEK_PERIOD_SECONDS, Week
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
 from peaker_contract.metrics import Metric
@@ -109,6 +111,22 @@ class StatusReader:
     def load(self, settings: ClusterSettings, at: datetime) -> Reading:
         """Returns the load as it was measured at that time."""
         return _reading(lambda: self._readings.load(settings, at))
+
+    def week(self, settings: ClusterSettings, until: datetime) -> Week:
+        """Returns the seven days before that time."""
+        start, period = until - WEEK, WEEK_PERIOD_SECONDS
+
+        def load() -> list[tuple[datetime, float]]:
+            history = CloudWatchLoadHistory(self._client("cloudwatch"))
+            found = history.metric_points(settings.load_metric, start, until, period)
+            times = (datetime.fromtimestamp(at, UTC) for at in found.times_seconds)
+            return list(zip(times, found.values, strict=True))
+
+        def published() -> dict[Metric, list[tuple[datetime, float]]]:
+            read = self._readings.published_points
+            return {metric: read(settings, metric, start, until, period) for metric in PUBLISHED}
+
+        return Week(until, _known(load), _known(published))
 
     def first_check(self, cluster: str) -> datetime | None:
         """Returns the time of the cluster's first check, None before it. Raises PeakerError."""

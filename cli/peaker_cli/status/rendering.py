@@ -53,8 +53,8 @@ def render_overview(statuses: Sequence[ClusterStatus]) -> RenderableType:
     rows = (
         (
             one.cluster,
-            _short(one.capacity.load, _plain),
-            _short(one.capacity.capacity, _plain),
+            _short(one.capacity.load, plain_number),
+            _short(one.capacity.capacity, plain_number),
             verdict(one).first_line,
         )
         for one in worst_first(statuses)
@@ -85,11 +85,11 @@ def _replica_table(status: ClusterStatus) -> RenderableType:
         return Text("replicas: none")
     columns = ("replica", "role", "zone", "state", "endpoint", "lag", "reads")
     table = table_of(columns, map(_replica_row, status.replicas), whole=("replica",))
-    lines = [*_unknown_lines(status.replicas), *_few_reads_lines(status.replicas)]
+    lines = [*unknown_lines(status.replicas), *few_reads_lines(status.replicas)]
     return Group(table, *(Text(line, style="yellow") for line in lines))
 
 
-def _few_reads_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
+def few_reads_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
     """Which replicas take few of the reads, and what they count as; of the others there is nothing to say."""
     return [
         f"{one.instance_id} takes {one.share_of_a_peer.value:.0%} of a peer's reads"
@@ -99,7 +99,7 @@ def _few_reads_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
     ]
 
 
-def _unknown_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
+def unknown_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
     """Explains each unknown cell of the table: the reason, and the replicas."""
     named: dict[str, list[str]] = {}
     for one in replicas:
@@ -135,13 +135,13 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
     if prewarm is not None and prewarm.deadline is not None:
         left = duration(max(0.0, seconds_between(status.at, prewarm.deadline)))
         lines.append(("deadline", Text(f"{clock(prewarm.deadline)} (in {left}); then it fails")))
-    lines += [(f"member {one.number}", Text(_member_line(one, status.at))) for one in run.members]
+    lines += [(f"member {one.number}", Text(member_line(one, status.at))) for one in run.members]
     if run.ready_at_by_plan is not None and not run.ended:
         lines.append(("ready by plan", Text(clock(run.ready_at_by_plan))))
     return lines
 
 
-def _member_line(member: MemberStatus, now: datetime) -> str:
+def member_line(member: MemberStatus, now: datetime) -> str:
     """`build, LaunchReplica for 40.0 s`, or where it stands once it has ended."""
     if member.state == "at_work":
         return f"{member.method}, {progress_line(member.progress, now)}"
@@ -159,23 +159,21 @@ def _load(status: ClusterStatus) -> str:
     """The load with its source and its age."""
     load, source = status.capacity.load, status.capacity.load_source
     if isinstance(load, Unknown) or load.measured_at is None:
-        return f"{describe_as(load, _plain)} now ({source})"
-    return (
-        f"{_plain(load.value)} now ({source}, {duration(seconds_between(load.measured_at, status.at))} old)"
-    )
+        return f"{describe_as(load, plain_number)} now ({source})"
+    return f"{plain_number(load.value)} now ({source}, {duration(seconds_between(load.measured_at, status.at))} old)"
 
 
 def _capacity_lines(status: ClusterStatus) -> list[tuple[str, str]]:
     capacity = status.capacity
-    required = describe_as(capacity.required, _plain)
-    forecast = describe_as(capacity.forecast, _plain)
+    required = describe_as(capacity.required, plain_number)
+    forecast = describe_as(capacity.forecast, plain_number)
     if isinstance(capacity.forecast, Known) and isinstance(capacity.forecast_for_seconds, Known):
         forecast += f" in {duration(capacity.forecast_for_seconds.value)}"
     return [
         ("load", f"{_load(status)}; forecast {forecast}"),
         (
             "capacity",
-            f"{describe_as(capacity.capacity, _plain)} ({describe_as(capacity.serving, _plain)} serving, "
+            f"{describe_as(capacity.capacity, plain_number)} ({describe_as(capacity.serving, plain_number)} serving, "
             f"{capacity.capacity_per_replica:g} each, {capacity.capacity_basis})",
         ),
         ("required", f"{required} (at least {capacity.min_replicas}, at most {capacity.max_replicas})"),
@@ -208,5 +206,5 @@ def _short(reading: Reading, shown: Callable[[float], str]) -> str:
     return "unknown" if isinstance(reading, Unknown) else shown(reading.value)
 
 
-def _plain(value: float) -> str:
+def plain_number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")

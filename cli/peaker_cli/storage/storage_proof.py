@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PROOF_STEP = "VerifyStorage"
@@ -16,7 +16,7 @@ _BAR_CELLS = 24
 _REMEDIES = {"cold": ", after the cold neighbourhoods were read again", "all": ", after all was read again"}
 
 
-def proof_lines(receipt: dict[str, Any]) -> list[str]:
+def proof_lines(receipt: Mapping[str, Any]) -> list[str]:
     """Returns the lines of a receipt's storage proof; none where no storage was proven."""
     numbers: dict[str, Any] = next(
         (one["numbers"] for one in receipt["steps"] if one["step"] == PROOF_STEP), {}

@@ -59,6 +59,14 @@ class CloudWatchReadings:
         oldest = timedelta(minutes=settings.forecast.schedule_minutes * STALE_AFTER_PERIODS)
         return self._own(settings, metric, {CLUSTER_DIMENSION: settings.name}, oldest, now)
 
+    def published_points(
+        self, settings: ClusterSettings, metric: Metric, start: datetime, end: datetime, period_seconds: int
+    ) -> list[tuple[datetime, float]]:
+        """Returns what the checks published in that time, the highest of each period."""
+        space, dimensions = namespace(settings.environment), {CLUSTER_DIMENSION: settings.name}
+        query = metric_query(space, metric.value, dimensions, "Maximum", period_seconds)
+        return read_points(self._cloudwatch, query, start, end)
+
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.health.check_minutes * STALE_AFTER_PERIODS)
         dimensions = _of_replica(settings, instance_id)

@@ -1,90 +1,3 @@
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{TITLE}}</title>
-<style>
-:root { --ink:#17212b; --soft:#5b6b7a; --line:#d9e0e6; --paper:#fff; --ground:#f4f6f8; --load:#17212b;
-  --band:#4c8bd6; --peaker:#12805c; --reactive:#c07a12; --short:#cf2a2a; }
-@media (prefers-color-scheme: dark) { :root { --ink:#e8edf2; --soft:#9fb0bf; --line:#33404c; --paper:#1b242d;
-  --ground:#121920; --load:#e8edf2; --band:#5f9fe8; --peaker:#37b98c; --reactive:#e0a040; --short:#ff6a6a; } }
-* { box-sizing:border-box; }
-html { -webkit-text-size-adjust:100%; }
-body { margin:0; overflow-wrap:anywhere; background:var(--ground); color:var(--ink); font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif; }
-main { max-width:1240px; margin:0 auto; padding:28px 20px 60px; min-width:0; }
-h1 { font-size:24px; margin:0 0 4px; } h2 { font-size:17px; margin:30px 0 10px; }
-.span { color:var(--soft); margin:0; } .verdict { font-size:22px; font-weight:650; margin:14px 0 4px; } .verdict.good { color:var(--peaker); } .verdict.bad { color:var(--short); }
-.warning { background:color-mix(in srgb,var(--short) 12%,transparent); border-left:4px solid var(--short); padding:8px 12px; }
-.read { color:var(--soft); font-size:13px; margin:2px 0; }
-.cards { display:grid; grid-template-columns:repeat(auto-fit,minmax(210px,1fr)); gap:12px; margin:16px 0; }
-.card { min-width:0; background:var(--paper); border:1px solid var(--line); border-radius:8px; padding:12px 16px; }
-.card h3 { margin:0; font-size:13px; font-weight:600; color:var(--soft); } .card p { margin:0; color:var(--soft); font-size:13px; } .card p.short { color:var(--short); font-weight:600; }
-.card .big { font-size:26px; font-weight:650; color:var(--ink); font-variant-numeric:tabular-nums; }
-.panel { background:var(--paper); border:1px solid var(--line); border-radius:8px; padding:12px 14px; }
-.bar { display:flex; flex-wrap:wrap; gap:6px 18px; align-items:center; margin-bottom:6px; font-size:13px; }
-.bar button { font:inherit; color:inherit; background:none; border:1px solid var(--line); border-radius:6px; padding:2px 10px; cursor:pointer; }
-.bar button[aria-pressed=true] { background:var(--band); border-color:var(--band); color:#fff; }
-.key::before { content:""; display:inline-block; width:18px; height:0; border-top:3px solid var(--c); margin-right:6px; vertical-align:middle; }
-.key.dot::before { width:7px; height:7px; border:0; border-radius:50%; background:var(--c); }
-.key.area::before { height:10px; border:0; background:var(--c); opacity:.35; }
-svg { display:block; width:100%; height:520px; cursor:crosshair; touch-action:pan-y; }
-svg text { fill:var(--soft); font-size:12px; } .grid { stroke:var(--line); stroke-width:1; }
-#read { min-height:22px; font-size:13px; color:var(--soft); font-variant-numeric:tabular-nums; }
-.scroll { overflow-x:auto; background:var(--paper); border:1px solid var(--line); border-radius:8px; }
-table { border-collapse:collapse; width:100%; font-size:14px; font-variant-numeric:tabular-nums; }
-th,td { text-align:right; padding:7px 14px; border-bottom:1px solid var(--line); white-space:nowrap; }
-th:first-child,td:first-child { text-align:left; } tbody tr:last-child td { border-bottom:0; }
-th { color:var(--soft); font-weight:600; white-space:normal; vertical-align:bottom; } .policies tbody tr:first-child td { font-weight:650; }
-.notes { padding-left:20px; margin:10px 0; } .notes li { margin:4px 0; }
-dl { margin:0; } dt { font-weight:650; margin-top:8px; } dd { margin:0 0 0 14px; color:var(--soft); }
-details { margin-top:26px; } summary { cursor:pointer; font-size:17px; font-weight:650; }
-details td:last-child,details th:last-child { text-align:left; white-space:normal; }
-@media (max-width:640px) {
-  main { padding:18px 12px 40px; } h1 { font-size:20px; } .verdict { font-size:19px; } .cards { grid-template-columns:1fr 1fr; gap:8px; } .card { padding:10px 12px; } .card .big { font-size:21px; }
-  svg { height:420px; } .panel { padding:10px 8px; }
-  table,tbody,tr,td { display:block; width:100%; } thead { display:none; }
-  tr { padding:8px 12px; border-bottom:1px solid var(--line); } tbody tr:last-child { border-bottom:0; }
-  td,details td:last-child { display:flex; justify-content:space-between; gap:14px; text-align:right; padding:2px 0; border:0; white-space:normal; }
-  td::before { content:attr(data-label); color:var(--soft); text-align:left; flex:0 1 auto; }
-  td:first-child { font-weight:650; } td:first-child::before { font-weight:400; }
-}
-</style>
-</head>
-<body>
-<main>
-<h1>{{TITLE}}</h1>
-{{READ}}
-<p class="verdict {{TONE}}">{{VERDICT}}</p>
-{{COMPARED}}
-{{WARNINGS}}
-<div class="cards">{{CARDS}}</div>
-{{NOTES}}
-<h2>Load, forecast and capacity</h2>
-<div class="panel">
-  <div class="bar">
-    <span id="views"></span>
-    <span class="key" style="--c:var(--load)">load</span>
-    <span class="key area" style="--c:var(--band)">forecast one lead time before, p50 to p95</span>
-    <span class="key" style="--c:var(--peaker)">capacity in service</span>
-    <span class="key area" style="--c:var(--short)">short</span>
-    <span class="key" style="--c:var(--reactive)" id="rival"></span>
-    <span class="key area" style="--c:var(--soft)" id="warm">warm-up, not compared</span>
-  </div>
-  <svg id="chart" role="img" aria-label="Load, forecast band and capacity over time"></svg>
-  <div id="read">Drag over the chart to look closer.</div>
-</div>
-<h2>{{POLICIES_TITLE}}</h2>
-<div class="policies">{{POLICIES}}</div>
-{{SETTINGS}}
-<h2>What it rests on</h2>
-<ul class="notes">{{ASSUMPTIONS}}</ul>
-<h2>Words and units</h2>
-<dl>{{GLOSSARY}}</dl>
-<details><summary>Decisions</summary>{{DECISIONS}}</details>
-</main>
-<script id="data" type="application/json">{{DATA}}</script>
-<script>
 "use strict";
 const d = JSON.parse(document.getElementById("data").textContent);
 const svg = document.getElementById("chart"), read = document.getElementById("read");
@@ -92,8 +5,6 @@ const L = 56, T = 22, n = d.load.length, perDay = 86400 / d.step;
 let W = 1200, R = 1186, B = 340, T2 = 384, B2 = 490;
 function measure() { const r = svg.getBoundingClientRect(); W = Math.max(240, r.width); const H = Math.max(300, r.height);
   svg.setAttribute("viewBox", `0 0 ${W} ${H}`); R = W - 12; B = 0.64 * H; T2 = B + 42; B2 = H - 30; }
-document.getElementById("rival").textContent = "replicas, " + d.reactive_name;
-if (!d.compared) document.getElementById("warm").remove();
 let from = 0, to = n, mark = null;
 const el = (name, attrs, text) => { const e = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const k in attrs) e.setAttribute(k, attrs[k]); if (text !== undefined) e.textContent = text; svg.appendChild(e); return e; };
@@ -175,6 +86,3 @@ const buttons = views.map(([name, a, b]) => { const e = document.createElement("
 function show(a, b, button) { from = a; to = b; for (const e of buttons) e.setAttribute("aria-pressed", e === button); draw(); }
 show(views[0][1], views[0][2], buttons[0]);
 let seen = 0; new ResizeObserver(() => { const w = svg.clientWidth; if (w !== seen) { seen = w; draw(); } }).observe(svg);
-</script>
-</body>
-</html>
