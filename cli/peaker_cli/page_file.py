@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from peaker_cli.failures import ControlPlaneError
-from peaker_cli.plain_text import plain
+from peaker_cli.failures import ControlPlaneError, plain
 from peaker_cli.whole_file import write_whole
 
 

@@ -136,7 +136,9 @@ class Structure(HTMLParser):
             self.tables.append([classes for _, classes in self.open])
         if tag == "td" and not given.get("data-label"):
             self.cells_without_label += 1
-        if "width" in given or re.search(r"(^|[; ])(min-)?width\s*:\s*\d+px", given.get("style", "")):
+        if given.get("width", "100%") != "100%" or re.search(
+            r"(^|[; ])(min-)?width\s*:\s*\d+px", given.get("style", "")
+        ):
             self.fixed.append(tag)
         if tag not in {"meta", "br", "link", "img", "input"}:
             self.open.append((tag, given.get("class", "")))
@@ -151,7 +153,7 @@ def test_the_page_fits_a_narrow_screen(replayed: Replayed) -> None:
     structure = Structure(page)
     assert "width=device-width" in structure.viewport
     assert len(structure.tables) >= 2
-    assert all("scroll" in around for around in structure.tables)
+    assert all(any("scroll" in one for one in around) for around in structure.tables)
     assert structure.cells_without_label == 0
     assert structure.fixed == []
     style = page.split("<style>")[1].split("</style>")[0]
@@ -164,16 +166,16 @@ def test_the_page_fits_a_narrow_screen(replayed: Replayed) -> None:
 
 def test_the_page_has_the_answer_the_units_and_a_glossary(replayed: Replayed) -> None:
     _, document, page = replayed
-    answer = re.search(r'<p class="verdict (?:good|bad)?">(.+?)</p>', page)
+    answer = re.search(r'<div class="verdict(?: good| bad)?"><p><span>(.+?)</span></p>', page)
     assert answer is not None
-    assert document["headline"].startswith(answer[1].replace("&#x27;", "'"))
+    assert document["headline"].startswith(answer[1])
     span = re.search(r"Compared over [\d.]+ days \([-\d]+ to [-\d]+\)", document["headline"])
     assert span is not None
     assert span[0] in page
     for word in ("replica-hour", "static peak", "cron schedule", "lead time", "warm-up", "weighted"):
         assert f"<dt>{word}</dt>" in page
     for column in ("replica-hours", "short (min)", "cost (USD)"):
-        assert f"<th>{column}</th>" in page
+        assert re.search(rf"<th [^>]*>{re.escape(column)}</th>", page)
 
 
 def test_a_card_for_each_policy_says_what_it_cost_and_in_red_how_long_it_was_short(
@@ -191,7 +193,9 @@ def test_a_card_for_each_policy_says_what_it_cost_and_in_red_how_long_it_was_sho
 def test_the_page_needs_nothing_from_outside_and_holds_the_course(replayed: Replayed) -> None:
     page = replayed[2]
     assert "{{" not in page
-    assert not re.search(r"(src|href)\s*=|@import|url\(", page)
+    assert re.findall(r"(?:src|href)\s*=\S+|@import|url\(", page) == ['href="data:,"'], (
+        "an icon of its own, empty"
+    )
     assert set(re.findall(r"https?://[^\"' ]+", page)) <= {"http://www.w3.org/2000/svg"}
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
     assert found is not None

@@ -135,7 +135,7 @@ def _proof(receipt: Mapping[str, Any]) -> Iterator[Node]:
 
 def _ramp(steps: Any) -> Iterator[Node]:
     """Yields the newcomer's share of a peer's reads, comparison by comparison."""
-    ramp = next((one["numbers"] for one in steps if one["step"] == serving_state()), {})
+    ramp: Mapping[str, Any] = next((one["numbers"] for one in steps if one["step"] == serving_state()), {})
     windows = ramp.get("windows")
     if not isinstance(windows, list) or not windows:
         return

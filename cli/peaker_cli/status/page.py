@@ -134,8 +134,8 @@ def _run_facts(run: RunStatus, status: ClusterStatus) -> Iterator[tuple[str, Nod
         left = duration(max(0.0, seconds_between(now, prewarm.deadline)))
         yield "gives up", f"{clock(prewarm.deadline)}, in {left}"
     if run.ready_at_by_plan is not None and not run.ended:
-        left = seconds_between(now, run.ready_at_by_plan)
-        late = f"in {duration(left)}" if left >= 0 else f"{duration(-left)} ago"
+        seconds = seconds_between(now, run.ready_at_by_plan)
+        late = f"in {duration(seconds)}" if seconds >= 0 else f"{duration(-seconds)} ago"
         yield "ready by plan", f"{clock(run.ready_at_by_plan)}, {late}"
     for one in run.members:
         yield f"member {one.number}", member_line(one, now)
