@@ -23,7 +23,7 @@ COMMANDS = {
     "backtest": "backtest.command",
     "init": "init.command",
     "doctor": "doctor.command",
-    "plan": "runs.plan",
+    "plan": "runs.plan_command",
     "status": "status.command",
     "watch": "status.watch",
     "why": "status.why",
