@@ -74,7 +74,7 @@ def plan(**changes: Any) -> dict[str, Any]:
     option = {"action": "build", "p50_seconds": 4000, "p90_seconds": 6000, "usd": 1.25, "replica": None,
               "rate_mib_per_s": None, "why_not": None}  # fmt: skip
     options = [option, option | {"rate_mib_per_s": 300, "usd": None, "p90_seconds": 5000},
-               option | {"action": "return", "replica": "i-0123456789abcdef0", "why_not": "replays too long"}]  # fmt: skip
+               option | {"action": "return", "replica": "i-0123456789abcdef", "why_not": "too long"}]  # fmt: skip
     return {
         "cluster": "orders", "planned_at": "2026-11-29T13:13:29Z", "count": 1, "serving": 1, "building": 0,
         "max_replicas": 3, "donor": "i-1", "donor_reasons": [], "zones": ["us-east-1a"], "instance_type": "r6i.large",
