@@ -76,7 +76,7 @@ READS = frozenset({
     "default_vcpus", "volumes_of_instance", "volumes_of_run", "volumes_of_environment", "volumes_of_type",
     "snapshots_of_run", "snapshots_of_environment", "snapshots_of_volumes", "agent", "find", "outcome", "health",
     "warming_health", "read_shares", "sha256", "download_url", "held", "current", "run", "steps",
-    "resources", "replicas", "snapshot_sets", "receipt", "load", "load_points", "published", "lag_seconds",
+    "resources", "replicas", "snapshot_sets", "receipt", "load", "load_points", "published", "published_points", "lag_seconds",
     "reads_per_second", "why_not_usable", "past_steps", "that_began", "being_rolled_back", "quote", "read", "write",
     "require_lease", "unfinished_runs", "member_token", "value", "points", "metric_points", "events",
     "check_state", "issued", "report",
