@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lab.rehearsed_hosts import rehearsal_answer
 from localcloud.dataplane import RunResult
 from localcloud.simulated.hosts import After
 
@@ -132,8 +133,6 @@ NO_PACKAGE = RunResult(
     "",
     "python3: can't open file '/opt/peaker/current/peaker_host.pyz': [Errno 2] No such file or directory\n",
 )
-# What a rehearsal's scripts print: MiB a second of whole reads, milliseconds of a page's.
-ON_A_DEVICE = {"preadv(disk, [space]": "118.5", "preadv(disk, [page]": "0.6"}
 # These need no package of Peaker's on the host.
 _WITHOUT_PACKAGE = ("report_work", "describe_base")
 MIB = 1024 * 1024
@@ -220,7 +219,7 @@ class SimulatedAnswers:
     ) -> RunResult | After:
         document = document_of(argv[-1])
         if document is None:
-            return self._other_script(instance_id, argv[-1])
+            return self._other_script(instance_id, argv, environment)
         missing = without_a_parameter(argv[-1], environment)
         if missing is not None:
             return missing
@@ -235,11 +234,13 @@ class SimulatedAnswers:
             self._lost.discard((instance_id, document))
         return After(self._clock.real_seconds(answer.after_seconds), as_run_result(document, answer.result))
 
-    def _other_script(self, instance_id: str, script: str) -> RunResult:
+    def _other_script(
+        self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> RunResult | After:
         """Answers a script that belongs to no document, as those of a rehearsal."""
-        if found := re.search(r"http\.server (\d+)", script):
+        if found := re.search(r"http\.server (\d+)", argv[-1]):
             self._responders[instance_id] = int(found[1])
-        return RunResult(0, next((said for part, said in ON_A_DEVICE.items() if part in script), ""), "")
+        return rehearsal_answer(argv, environment)
 
     def answer(self, document: str, instance_id: str, environment: Mapping[str, str]) -> Answer:
         """Returns the host's answer to a document of Peaker's; parameters are the variables SSM_<name>."""

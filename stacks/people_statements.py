@@ -4,6 +4,7 @@ operate`.
     read     look: runs, receipts, plans of the past, load and forecast
     operate  read; start and stop the workflows; pause and resume a cluster; look before the first run what would
              fail (doctor); prepare a base replica, register it; read and empty the dead-letter queues
+    rehearse `peaker rehearse`: make, use and remove what carries a rehearsal's tag or name
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager
 
@@ -24,6 +25,7 @@ from stacks.rights.data import MISTYPED, READ_TABLE, RECEIVE, data_key_statement
 from stacks.rights.endpoint import MADE_BY_THE_STACKS, records_of_clusters, replica_alarms
 from stacks.rights.hosts import commands_on_replicas
 from stacks.rights.reach import reach_of
+from stacks.rights.rehearsal import rehearse
 from stacks.rights.role_statements import policy_document
 from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
 
@@ -293,6 +295,7 @@ def _host(_: Names) -> list[Statement]:
 SETS: dict[str, Callable[[Names], list[Statement]]] = {
     "read": _read,
     "operate": _operate,
+    "rehearse": rehearse,
     "deploy": _deploy,
     "host": _host,
 }

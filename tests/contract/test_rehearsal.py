@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 from peaker.domain.prices.price_table import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Unknown
@@ -16,25 +18,40 @@ from peaker_cli.aws_session import AwsClock
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.rehearse.clean_up import leftovers, remove
 from peaker_cli.rehearse.command import (
-    estimated_usd,
-    read_figures,
+    chosen_name,
+    refuse_beyond,
+    refuse_what_cannot_be_launched,
     rehearse,
     rehearse_or_remove,
-    rows_of,
-    table_of,
 )
+from peaker_cli.rehearse.cost import cost_of
+from peaker_cli.rehearse.figures import read_figures, rows_of, table_of
 from peaker_cli.rehearse.probes import Row, probes
-from peaker_cli.rehearse.resources import REHEARSAL_TAG, Resources, begun_before, end_of, rehearsal_name
+from peaker_cli.rehearse.resources import (
+    DEVICES,
+    REHEARSAL_TAG,
+    Resources,
+    answer_of,
+    begun_before,
+    end_of,
+    rehearsal_name,
+)
+from peaker_cli.rehearse.state_behaviours import TABLE
 from rich.console import Console
 
 from cloud_rig.resources import ResourceCloud
-from lab.simulated_hosts import ON_A_DEVICE
+from environments.schema import load_environment
+from lab.rehearsed_hosts import rehearsal_answer
 from localcloud.dataplane import RunResult
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
+from localcloud.simulated.hosts import After
 from localcloud.simulated_dataplane import simulated_dataplane
 from peaker_contract.cluster import ClusterSettings
+from stacks.naming import Names
+from stacks.people_statements import statements_for
+from stacks.rights.role_statements import policy_document
 from tests.support.builders import orders
 
 
@@ -42,9 +59,8 @@ class Killed(Exception):
     """The process of the command is gone."""
 
 
-def host_says(instance_id: str, argv: Sequence[str], environment: Mapping[str, str]) -> RunResult:
-    script = " ".join(argv)
-    return RunResult(0, next((said for part, said in ON_A_DEVICE.items() if part in script), "0"), "")
+def host_says(instance_id: str, argv: Sequence[str], environment: Mapping[str, str]) -> RunResult | After:
+    return rehearsal_answer(argv, environment)
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +75,33 @@ def of_a_paid_rate() -> ClusterSettings:
     return orders(initialization_rate_mib_per_s=200, instance_profile=None)
 
 
+@pytest.fixture(scope="module")
+def keys(cloud_of_it: ResourceCloud) -> Mapping[str, str]:
+    """Those of a person who holds exactly the set `rehearse`."""
+    aws, account = cloud_of_it, "arn:aws:iam::123456789012"
+    trust = {"Effect": "Allow", "Principal": {"AWS": f"{account}:root"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    aws.iam.create_role(RoleName="person", AssumeRolePolicyDocument=document)
+    rights = json.dumps(policy_document(statements_for("rehearse", Names(load_environment("local")))))
+    aws.iam.put_role_policy(RoleName="person", PolicyName="set", PolicyDocument=rights)
+    given = aws.sts.assume_role(RoleArn=f"{account}:role/person", RoleSessionName="dba")["Credentials"]
+    return {
+        "aws_access_key_id": given["AccessKeyId"],
+        "aws_secret_access_key": given["SecretAccessKey"],
+        "aws_session_token": given["SessionToken"],
+    }
+
+
 @pytest.fixture
-def resources(cloud_of_it: ResourceCloud) -> Iterator[Resources]:
+def resources(cloud_of_it: ResourceCloud, keys: Mapping[str, str]) -> Iterator[Resources]:
     clock = AwsClock()
     now = clock.listen(cloud_of_it.cloud.client("ec2")).describe_volumes() and clock.now()
+    place = {"endpoint_url": cloud_of_it.cloud.endpoint_url, "region_name": "us-east-1"}
     found = Resources(
         rehearsal_name("orders", now),
         of_a_paid_rate(),
         1,
-        lambda service: clock.listen(cloud_of_it.cloud.client(service)),
+        lambda service: clock.listen(boto3.client(service, **place, **keys)),  # type: ignore[call-overload]
         clock.now,
         lambda seconds: cloud_of_it.cloud.clock.sleep(0.5 * seconds),
     )
@@ -86,7 +120,9 @@ def test_every_figure_is_measured_and_nothing_is_left(resources: Resources, tmp_
         "no assumption",
     )
     assert "initialization at 200 MiB/s" in by_name
-    assert leftovers(resources) != []
+    told = {one.name: (one.assumed, one.measured, one.why) for one in rows if isinstance(one.assumed, str)}
+    assert {name: one for name, one in told.items() if one[0] != one[1]} == {}
+    assert len(leftovers(resources)) > 25
     assert remove(resources) == []
     assert resources.client("elbv2").describe_target_groups()["TargetGroups"] == []
     figures = json.loads((tmp_path / "figures.json").read_text())
@@ -99,7 +135,7 @@ def test_a_rehearsal_that_is_killed_before_each_figure_and_in_its_waits_makes_no
     file, begun, waited = tmp_path / "figures.json", set[int](), set[int]()
 
     def rows_so_far() -> list[Row]:
-        return [Row(**one) for one in read_figures(file).get("rows", [])]
+        return rows_of(read_figures(file), file)
 
     def dies_the_first_time(killed: set[int]) -> None:
         if len(rows_so_far()) not in killed:
@@ -110,9 +146,10 @@ def test_a_rehearsal_that_is_killed_before_each_figure_and_in_its_waits_makes_no
         dies_the_first_time(waited)
         resources.sleep(seconds)
 
-    mortal = replace(resources, sleep=wait)
     count = len(list(probes(resources)))
     while len(rows_so_far()) < count:
+        # What a group found before the death is kept here, or each of its rows would ask for all of it again.
+        mortal = replace(resources, sleep=wait)
         with suppress(Killed):
             rehearse(mortal, rows_so_far(), file, lambda _: dies_the_first_time(begun))
     assert begun == set(range(count))
@@ -120,8 +157,8 @@ def test_a_rehearsal_that_is_killed_before_each_figure_and_in_its_waits_makes_no
     wanted = [{"Name": f"tag:{REHEARSAL_TAG}", "Values": [resources.rehearsal]}]
     groups = resources.client("ec2").describe_instances(Filters=wanted)["Reservations"]
     assert sum(len(group["Instances"]) for group in groups) == 1
-    assert len(resources.client("ec2").describe_volumes(Filters=wanted)["Volumes"]) == 3
-    assert len(resources.client("ec2").describe_snapshots(Filters=wanted)["Snapshots"]) == 1
+    assert [len(resources.volumes(name)) for name in (*DEVICES, "free")] == [1, 1, 1, 1]
+    assert len(resources.snapshots("whole")) == 1
 
 
 def test_without_its_file_it_is_found_by_its_tags(resources: Resources) -> None:
@@ -160,12 +197,12 @@ def test_a_figure_within_half_and_twice_is_as_assumed(measured: float, judgement
     assert Row("rate", "MiB/s", 100, measured).judgement == judgement
 
 
-def test_the_estimate_is_known_only_with_every_price() -> None:
-    known = estimated_usd(of_a_paid_rate(), 20, US_EAST_1)
+def test_the_cost_is_known_only_with_every_price() -> None:
+    known = cost_of(of_a_paid_rate(), 20, US_EAST_1).of_hours(2)
     assert isinstance(known, Known)
     assert 0.3 < known.value < 5
     nowhere = PriceTable("eu-west-1", "nobody", "no price was fetched")
-    assert isinstance(estimated_usd(of_a_paid_rate(), 20, nowhere), Unknown)
+    assert isinstance(cost_of(of_a_paid_rate(), 20, nowhere).of_hours(2), Unknown)
 
 
 def test_the_table_fits_eighty_columns() -> None:
@@ -209,7 +246,13 @@ def test_what_was_begun_before_is_no_measurement(resources: Resources, tmp_path:
         rehearse(resources, rows, tmp_path / "figures.json", die)
     resources.snapshot()
     resources.seconds_until("the snapshot", lambda: resources.snapshot_state() == "completed")
-    rehearse(resources, rows, tmp_path / "figures.json")
+
+    def die_after_it(text: str) -> None:
+        if "volume from creation" in text:
+            raise Killed
+
+    with pytest.raises(Killed):
+        rehearse(resources, rows, tmp_path / "figures.json", die_after_it)
     (taken_up,) = [one for one in rows if one.name.startswith("snapshot")]
     assert (taken_up.measured, taken_up.judgement) == (None, "unknown")
 
@@ -217,3 +260,81 @@ def test_what_was_begun_before_is_no_measurement(resources: Resources, tmp_path:
 def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
     with pytest.raises(ControlPlaneError, match="has no rows of a rehearsal"):
         rows_of({"rows": [{"name": "x", "speed": 3}]}, tmp_path / "figures.json")
+
+
+def test_a_behaviour_that_cannot_be_asked_for_is_unknown_and_keeps_no_other(
+    resources: Resources, cloud_of_it: ResourceCloud, tmp_path: Path
+) -> None:
+    """An organization forbids tables: what needs none is asked for all the same."""
+    file, denied = tmp_path / "figures.json", {"Effect": "Deny", "Action": "dynamodb:*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
+    cloud_of_it.iam.put_role_policy(RoleName="person", PolicyName="denied", PolicyDocument=policy)
+    rows = [Row(one.name, one.unit, one.assumed, None) for one in probes(resources) if one.name not in TABLE]
+    try:
+        rehearse(resources, rows, file)
+    finally:
+        cloud_of_it.iam.delete_role_policy(RoleName="person", PolicyName="denied")
+    told = rows[-len(TABLE) :]
+    assert {one.judgement for one in told} == {"unknown"}
+    assert "dynamodb:CreateTable" in told[0].why
+    assert told[0].why in file.with_suffix(".md").read_text()
+
+
+def test_it_stops_before_the_step_that_its_budget_does_not_hold(resources: Resources, tmp_path: Path) -> None:
+    cost, begun = cost_of(of_a_paid_rate(), 1, US_EAST_1), replace(resources, rehearsal="orders-260101000000")
+    with pytest.raises(ControlPlaneError, match=r"it has cost about \$\d+\.\d\d in [\d.]+ h, --budget is 5"):
+        refuse_beyond(5.0, begun, cost)
+    with pytest.raises(ControlPlaneError, match="--budget is 0"):
+        rehearse(resources, [], tmp_path / "f.json", check=lambda: refuse_beyond(0.0, resources, cost))
+    assert leftovers(resources) == []
+
+
+def test_a_rehearsal_whose_file_is_elsewhere_is_not_taken_over(tmp_path: Path) -> None:
+    """A second person in the same account: their first step would measure, and remove, what the first one made."""
+    file, shown = tmp_path / "figures.json", "orders-260101000000"
+    assert chosen_name("orders", None, {}, file, None, only_remove=False) is None
+    with pytest.raises(ControlPlaneError, match=f"{shown} is at work or was cut off.*--rehearsal {shown}"):
+        chosen_name("orders", None, {}, file, shown, only_remove=False)
+    assert chosen_name("orders", shown, {}, file, shown, only_remove=False) == shown
+    assert chosen_name("orders", None, {}, file, shown, only_remove=True) == shown
+    assert chosen_name("orders", None, {"rehearsal": shown}, file, shown, only_remove=False) == shown
+    with pytest.raises(ControlPlaneError, match="--rehearsal is not of a rehearsal of orders"):
+        chosen_name("orders", "users-260101000000", {}, file, None, only_remove=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"image_id": "ami-0123456789abcdef0"},
+            r"ami-0123456789abcdef0 .*\((InvalidAMIID.NotFound|UnauthorizedOperation)\)",
+        ),
+        (
+            {"subnets": {"us-east-1a": "subnet-0123456789abcdef0"}},
+            r"in subnet-0123456789abcdef0 \((InvalidSubnetID.NotFound|UnauthorizedOperation)\)",
+        ),
+    ],
+)
+def test_what_cannot_be_launched_is_said_before_anything_is_paid_for(
+    resources: Resources, change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ControlPlaneError, match=f"nothing was made: EC2 would not launch .*{said}"):
+        refuse_what_cannot_be_launched(replace(resources, settings=orders(**change, instance_profile=None)))
+    refuse_what_cannot_be_launched(resources)
+    assert leftovers(resources) == []
+
+
+def test_the_rights_are_of_a_rehearsals_own_things_alone(
+    resources: Resources, cloud_of_it: ResourceCloud
+) -> None:
+    others = cloud_of_it.available_volume()
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: resources.client("ec2").delete_volume(VolumeId=others),
+        lambda: resources.client("ec2").create_volume(AvailabilityZone="us-east-1a", Size=1),
+        lambda: resources.client("sqs").create_queue(QueueName="letters"),
+        lambda: resources.client("iam").put_role_policy(
+            RoleName=resources.own_name, PolicyName="all", PolicyDocument="{}"
+        ),
+    )
+    refused = {"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"}
+    assert {answer_of(call) for call in calls} <= refused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from peaker_cli.rehearse.named import named_leftovers, remove_named
 from peaker_cli.rehearse.resources import Resources, absent
 
 
@@ -11,7 +12,7 @@ def remove(resources: Resources) -> list[str]:
     """Removes all that the rehearsal made and returns what is still there; a second call goes on."""
     ec2 = resources.client("ec2")
     _remove_balancer(resources)
-    _remove_rule_and_queue(resources)
+    remove_named(resources)
     if hosts := resources.instances():
         ec2.terminate_instances(InstanceIds=hosts)
         resources.seconds_until("the end of the instance", lambda: not resources.instances())
@@ -33,8 +34,7 @@ def leftovers(resources: Resources) -> list[str]:
         *(str(one["SnapshotId"]) for one in resources.snapshots()),
         *(arn for arn, _ in resources.balancers()),
         *resources.groups(),
-        *(one["Name"] for one in resources.rules()),
-        *resources.client("sqs").list_queues(QueueNamePrefix=resources.balancer_name).get("QueueUrls", []),
+        *named_leftovers(resources),
     ]
 
 
@@ -53,12 +53,3 @@ def _group_is_gone(resources: Resources, arn: str) -> bool:
     with suppress(resources.client("elbv2").exceptions.ResourceInUseException):
         resources.client("elbv2").delete_target_group(TargetGroupArn=arn)
     return arn not in resources.groups()
-
-
-def _remove_rule_and_queue(resources: Resources) -> None:
-    events, sqs = resources.client("events"), resources.client("sqs")
-    for rule in resources.rules():
-        events.remove_targets(Rule=rule["Name"], Ids=["queue"])
-        events.delete_rule(Name=rule["Name"])
-    for url in sqs.list_queues(QueueNamePrefix=resources.balancer_name).get("QueueUrls", []):
-        sqs.delete_queue(QueueUrl=url)

@@ -1,31 +1,37 @@
-"""`peaker rehearse`: measures on an account what a plan assumes, and leaves nothing there."""
+"""`peaker rehearse`: measures on an account what a plan assumes, asks what AWS does, and leaves nothing there."""
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.prices.price_table import PriceTable
-from peaker.domain.reading import Known, Reading, Unknown
-from rich.table import Table
+from botocore.exceptions import ClientError
+from peaker.domain.reading import Known, Reading
 
 from peaker_cli.asking import Yes, agree
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import console, echo
+from peaker_cli.printing import AsJson, console, echo, echo_json
 from peaker_cli.rehearse.clean_up import remove
-from peaker_cli.rehearse.probes import Row, probes
-from peaker_cli.rehearse.resources import LASTS_HOURS, Resources, begun_before, end_of, rehearsal_name
+from peaker_cli.rehearse.cost import Cost, cost_of
+from peaker_cli.rehearse.figures import read_figures, rows_of, table_of, write_figures, write_removed
+from peaker_cli.rehearse.probes import Probe, Row, probes
+from peaker_cli.rehearse.resources import (
+    LASTS_HOURS,
+    Resources,
+    answer_of,
+    begin_of,
+    begun_before,
+    end_of,
+    rehearsal_name,
+)
 from peaker_cli.status.gather import StatusReader
-from peaker_cli.whole_file import write_whole
-from peaker_contract.cluster import ClusterSettings
 
 EPILOG = """Examples:
 
@@ -33,87 +39,160 @@ peaker rehearse orders --env prod --budget 5
 
 peaker rehearse orders --env prod --remove      # only takes away what a rehearsal left
 
-A rehearsal that was cut off is taken up: the same line goes on after the last figure. It needs rights that no set of
-docs/permissions.md has: ec2 (instances, volumes, snapshots), elasticloadbalancing, events, sqs, ssm:SendCommand."""
-_HOURS = 2.0
-# An internal load balancer with one capacity unit, a custom metric, an event and its queue (operating.md).
-_BALANCER_HOUR_USD, _REST_USD = 0.03, 0.31
+A rehearsal that was cut off is taken up: the same line goes on after the last figure; from another folder with
+--rehearsal NAME. Its rights: `python -m stacks.people_statements prod rehearse`."""
+Say = Callable[[str], None]
 
 
 def rehearse_command(
     cluster: str,
     deployment: DeploymentOptions,
     budget: Annotated[
-        float, typer.Option(min=0, help="Refuse where two hours of it would cost more USD.")
+        float, typer.Option(min=0, help="Refuse where two hours would cost more USD, and stop there.")
     ] = 5.0,
     gib: Annotated[int, typer.Option(min=1, max=200, help="Size of the volumes that are filled, GiB.")] = 20,
+    rehearsal: Annotated[
+        str | None, typer.Option(help="Go on with this one, whose file is elsewhere.")
+    ] = None,
     only_remove: Annotated[
         bool, typer.Option("--remove", help="Only remove what an earlier one left.")
     ] = False,
     yes: Yes = False,
+    as_json: AsJson = False,
     out: Annotated[
         Path | None, typer.Option(help="File of the figures.", show_default="rehearsal-ENV-CLUSTER.json")
     ] = None,
 ) -> None:
-    """Measure on this account what a plan of CLUSTER assumes: snapshot, cold and paid reads, attach, agent, endpoint.
+    """Measure on this account what a plan of CLUSTER assumes, and ask AWS what its documents leave open.
 
-    It makes an instance from the cluster's image, volumes, a snapshot and a load balancer of its own, all tagged
-    `peaker:rehearsal`, touches nothing else, and removes all of it in the end, also after a failure.
+    It makes an instance from the cluster's image, volumes, snapshots, a load balancer and small things by name, all of
+    its own, touches nothing else, and removes all of it in the end, also after a failure.
     """
     control = ControlPlane.of(deployment)
     settings = StatusReader(control).settings(cluster)
     file = out or Path(f"rehearsal-{control.environment}-{cluster}.json")
     earlier = read_figures(file)
-    ec2 = control.client("ec2")
-    if earlier and str(earlier.get("rehearsal"))[:-13] != cluster:
-        raise ControlPlaneError(f"{file} is not of a rehearsal of {cluster}: give another --out")
-    name = str(
-        earlier.get("rehearsal") or begun_before(ec2, cluster) or rehearsal_name(cluster, control.clock.now())
+    now = control.clock.now()
+    name = chosen_name(
+        cluster, rehearsal, earlier, file, begun_before(control.client("ec2"), cluster), only_remove
     )
     pause = 0.05 if is_local_cloud(control.endpoint_url) else 1.0
     resources = Resources(
-        name, settings, gib, control.client, control.clock.now, lambda seconds: time.sleep(pause * seconds)
+        name or rehearsal_name(cluster, now),
+        settings,
+        int(earlier.get("gib", gib)),
+        control.client,
+        control.clock.now,
+        lambda seconds: time.sleep(pause * seconds),
     )
     if only_remove:
+        if name is None:
+            echo(f"no rehearsal of {cluster} left anything")
+            return
         _end(resources, file)
         return
-    cost = estimated_usd(settings, gib, deployed_prices(control.client, settings, control.clock.now()))
-    if isinstance(cost, Known) and not cost.value <= budget:
+    cost = cost_of(settings, resources.gib, deployed_prices(control.client, settings, now))
+    told = cost.of_hours(2.0)
+    if isinstance(told, Known) and told.value > budget:
         raise ControlPlaneError(
-            f"it would cost about ${cost.value:.2f}, --budget is {budget:g}: raise it, or lower --gib"
+            f"it would cost about ${told.value:.2f}, --budget is {budget:g}: raise it, or lower --gib"
         )
-    told = f"about ${cost.value:.2f}" if isinstance(cost, Known) else f"an unknown amount ({cost.why})"
-    question = f"Two hours at most as a rule, {told}; its instance ends itself {LASTS_HOURS} h after its launch. Begin?"
+    refuse_what_cannot_be_launched(resources)
+    price = f"about ${told.value:.2f}" if isinstance(told, Known) else "an unknown amount (no price is known)"
+    begins = "Go on with it" if name else "Begin"
+    question = f"Two hours as a rule, {price}; its instance ends itself after {LASTS_HOURS} h. {begins}?"
     agree(question, yes)
-    begin, rows = control.clock.now(), rows_of(earlier, file)
+    rows = rows_of(earlier, file)
     try:
-        rehearse_or_remove(resources, rows, file, _echo_progress)
-    except KeyboardInterrupt:
-        echo(
-            f"peaker: stopped; `peaker rehearse {cluster}` goes on, with --remove it only cleans up", err=True
+        rehearse_or_remove(
+            resources, rows, file, _echo_progress, lambda: refuse_beyond(budget, resources, cost)
         )
+    except KeyboardInterrupt:
+        again = f"peaker rehearse {cluster} --env {control.environment}"
+        echo(f"peaker: stopped; `{again}` goes on, with --remove it only cleans up", err=True)
         raise
-    console().print(table_of(rows))
-    hours = (control.clock.now() - begin).total_seconds() / 3600
+    spent = cost.of_hours(hours_of(resources))
+    if not as_json:
+        console().print(table_of(rows))
+    _end(resources, file, spent, quiet=as_json)
+    if as_json:
+        echo_json(read_figures(file, also_removed=True))
+        return
+    amount = f"about ${spent.value:.2f}" if isinstance(spent, Known) else "an unknown amount"
+    counts = {one: sum(row.judgement == one for row in rows) for one in ("as assumed", "differs", "unknown")}
+    echo(", ".join(f"{count} {one}" for one, count in counts.items()))
     echo(
-        f"it took {60 * hours:.0f} min; figures: {file}. Set against docs/plan.md, they are what your first plan lacks."
+        f"it took {60 * hours_of(resources):.0f} min and cost {amount}; figures: {file}, {file.with_suffix('.md')}"
     )
-    _end(resources, file)
+
+
+def chosen_name(
+    cluster: str, asked: str | None, earlier: dict[str, Any], file: Path, shown: str | None, only_remove: bool
+) -> str | None:
+    """Returns the rehearsal to go on with, None to begin one.
+
+    Raises ControlPlaneError where AWS shows one whose file is not here: somebody may be at it.
+    """
+    own = str(earlier["rehearsal"]) if earlier else None
+    for one in (own, asked):
+        if one and one[:-13] != cluster:
+            where = file if one == own else "--rehearsal"
+            raise ControlPlaneError(f"{where} is not of a rehearsal of {cluster}: {one}")
+    if shown and not own and not asked and not only_remove:
+        raise ControlPlaneError(
+            f"{shown} is at work or was cut off, and {file} is not here: wait for it, go on with --rehearsal {shown}, "
+            "or remove it with --remove"
+        )
+    return asked or own or shown
+
+
+def refuse_what_cannot_be_launched(resources: Resources) -> None:
+    """Raises ControlPlaneError where EC2 would not launch the instance: no image, no subnet, no right."""
+    # Without its token, which may be of an instance that has ended.
+    launch = {key: value for key, value in resources.launch_request.items() if key != "ClientToken"}
+    code = answer_of(lambda: resources.client("ec2").run_instances(**launch, DryRun=True))
+    if code != "DryRunOperation":
+        what = f"{launch['InstanceType']} of {launch['ImageId']} in {launch['SubnetId']}"
+        raise ControlPlaneError(f"nothing was made: EC2 would not launch {what} ({code})")
+
+
+def hours_of(resources: Resources) -> float:
+    """Returns the hours since the rehearsal began, pauses included: its resources are paid for meanwhile."""
+    return (resources.now() - begin_of(resources.rehearsal)).total_seconds() / 3600
+
+
+def refuse_beyond(budget: float, resources: Resources, cost: Cost) -> None:
+    """Raises ControlPlaneError where the rehearsal has cost its budget."""
+    spent: Reading = cost.of_hours(hours_of(resources))
+    if isinstance(spent, Known) and spent.value > budget:
+        raise ControlPlaneError(
+            f"it has cost about ${spent.value:.2f} in {hours_of(resources):.1f} h, --budget is {budget:g}"
+        )
 
 
 def rehearse_or_remove(
-    resources: Resources, rows: list[Row], file: Path, say: Any = lambda text: None
+    resources: Resources,
+    rows: list[Row],
+    file: Path,
+    say: Say = lambda text: None,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
     """Rehearses; where a probe fails, removes all that was made before the failure is told."""
     try:
-        rehearse(resources, rows, file, say)
+        rehearse(resources, rows, file, say, check)
     except Exception:
         _end(resources, file)
         raise
 
 
-def rehearse(resources: Resources, rows: list[Row], file: Path, say: Any = lambda text: None) -> None:
-    """Measures what `rows` does not have yet, and writes the file after each figure."""
+def rehearse(
+    resources: Resources,
+    rows: list[Row],
+    file: Path,
+    say: Say = lambda text: None,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Measures what `rows` does not have yet, and writes the file after each figure; `check` may end it before one."""
     measured = {one.name for one in rows}
     for probe in probes(resources):
         if probe.name not in measured:
@@ -121,82 +200,35 @@ def rehearse(resources: Resources, rows: list[Row], file: Path, say: Any = lambd
                 raise ControlPlaneError(
                     f"{resources.rehearsal} had its time until {end_of(resources.rehearsal)}: begin anew"
                 )
+            check()
             say(f"measuring: {probe.name}")
-            measure = probe.measure(resources)
-            figure = None if measure is None else round(measure, 3)
-            rows.append(Row(probe.name, probe.unit, probe.assumed, figure))
+            rows.append(_row(probe, resources))
             write_figures(file, resources, rows)
 
 
-def estimated_usd(settings: ClusterSettings, gib: int, prices: PriceTable) -> Reading:
-    """Returns what two hours of its resources cost, the paid initialization included; Unknown without a price."""
-    hourly = [prices.instance_hour(settings.instance_type), prices.snapshot_hour(gib)]
-    hourly += [prices.volume_hour("gp3", gib, 3000, 125)] * 3
-    paid = prices.initialization(gib, settings.initialization_rate_mib_per_s)
-    for one in (*hourly, paid):
-        if isinstance(one, Unknown):
-            return one
-    known = sum(one.value for one in hourly if isinstance(one, Known)) + _BALANCER_HOUR_USD
-    return Known(_HOURS * known + _REST_USD + (paid.value if isinstance(paid, Known) else 0.0))
-
-
-def table_of(rows: list[Row]) -> Table:
-    """Returns the figures as a table."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("figure", "assumed", "measured", "unit", ""):
-        table.add_column(column, justify="right" if column in ("assumed", "measured") else "left")
-    for one in rows:
-        assumed = "" if one.assumed is None else f"{one.assumed:g}"
-        measured = "" if one.measured is None else f"{one.measured:g}"
-        table.add_row(one.name, assumed, measured, one.unit, one.judgement)
-    return table
-
-
-def write_figures(file: Path, resources: Resources, rows: list[Row]) -> None:
-    """Writes the figures, whole or not at all."""
-    settings = resources.settings
-    document = {
-        "rehearsal": resources.rehearsal,
-        "region": settings.region,
-        "instance_type": settings.instance_type,
-        "image_id": settings.image_id,
-        "gib": resources.gib,
-        "rows": [{**asdict(one)} for one in rows],
-    }
-    write_whole(file, json.dumps(document, indent=1) + "\n")
-
-
-def read_figures(file: Path) -> dict[str, Any]:
-    """Returns the figures of a rehearsal that was cut off; {} where there is none, or where it was cleaned up."""
+def _row(probe: Probe, resources: Resources) -> Row:
+    """Returns what was measured; what cannot be is unknown, where no other needs it."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ControlPlaneError(
-            f"{file} cannot be read ({error}): remove it, or give another --out"
-        ) from error
-    return {} if not isinstance(found, dict) or found.get("removed") else found
+        found, why = probe.measure(resources), ""
+    except (ClientError, ControlPlaneError) as error:
+        if probe.is_needed:
+            raise
+        found, why = None, str(error)
+    figure = round(found, 3) if isinstance(found, float) else found
+    return Row(probe.name, probe.unit, probe.assumed, figure, why)
 
 
-def rows_of(figures: dict[str, Any], file: Path) -> list[Row]:
-    """Returns the rows of a rehearsal's file. Raises ControlPlaneError where they are none."""
-    try:
-        return [Row(**one) for one in figures.get("rows", [])]
-    except TypeError as error:
-        raise ControlPlaneError(f"{file} has no rows of a rehearsal ({error}): give another --out") from error
-
-
-def _end(resources: Resources, file: Path) -> None:
+def _end(resources: Resources, file: Path, spent: Reading | None = None, quiet: bool = False) -> None:
     left = remove(resources)
     if left:
         raise ControlPlaneError(
             f"AWS still shows {', '.join(left)}: `peaker rehearse ... --remove` tries again"
         )
-    if figures := read_figures(file):
-        write_whole(file, json.dumps({**figures, "removed": True}, indent=1) + "\n")
+    write_removed(file, resources, spent)
     echo(
-        f"nothing of {resources.rehearsal} is left: no instance, volume, snapshot, load balancer, rule or queue"
+        f"nothing of {resources.rehearsal} is left: no instance, volume, snapshot, load balancer, rule, queue, alarm, "
+        "document, workflow, role or table",
+        err=quiet,
     )
 
 

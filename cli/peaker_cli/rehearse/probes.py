@@ -1,17 +1,38 @@
-"""The probes of a rehearsal: each measures a figure that a plan assumes."""
+"""The probes of a rehearsal: each measures a figure that a plan assumes, or asks what AWS does."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from peaker.domain.planning.lead_time import LeadTimeInputs
 from peaker.usecases.plan.lead_time_inputs import NLB_TARGET_SECONDS
 
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.rehearse.event_behaviours import DUPLICATES, EVENTS, ask_eventbridge
+from peaker_cli.rehearse.host_behaviours import COMMANDS, PARAMETERS, ask_commands, ask_document
+from peaker_cli.rehearse.metric_behaviours import METRICS, ask_cloudwatch
+from peaker_cli.rehearse.named import detail_type, own_events, queue, rule
 from peaker_cli.rehearse.resources import DEVICES, EVENT_SOURCE, METRIC_NAMESPACE, Resources
+from peaker_cli.rehearse.state_behaviours import (
+    EXECUTIONS,
+    EXPRESSIONS,
+    TABLE,
+    ask_dynamodb,
+    ask_executions,
+    ask_expressions,
+    role_seconds,
+)
+from peaker_cli.rehearse.storage_behaviours import (
+    EC2,
+    SNAPSHOTS,
+    TARGETS,
+    ask_ec2,
+    ask_snapshots,
+    ask_target_group,
+)
 
 _ASSUMED = LeadTimeInputs(volumes=())
 MIB = 1024.0**2
@@ -54,39 +75,66 @@ _SERVE = (
 
 @dataclass(frozen=True)
 class Probe:
-    """One figure: what a plan assumes of it, None where it assumes nothing, and how it is measured.
+    """One figure, or one behaviour in words: what Peaker assumes of it, None for nothing, and how it is measured.
 
     A measurement that finds its resource made already returns None: it did not see it begin.
     """
 
     name: str
     unit: str
-    assumed: float | None
-    measure: Callable[[Resources], float | None]
+    assumed: float | str | None
+    measure: Callable[[Resources], float | str | None]
+    # Without it the others cannot be measured; any other that fails is unknown.
+    is_needed: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A probe's result; `measured` is None where the rehearsal was cut off in it."""
+    """A probe's result; `measured` is None where the rehearsal was cut off in it, or could not ask: `why` says so."""
 
     name: str
     unit: str
-    assumed: float | None
-    measured: float | None
+    assumed: float | str | None
+    measured: float | str | None
+    why: str = ""
 
     @property
     def judgement(self) -> str:
-        """Returns `as assumed`, `differs` (by more than twice, or less than half) `no assumption` or `unknown`."""
+        """Returns `as assumed`, `differs` (a figure by more than twice) `no assumption` or `unknown`."""
         if self.measured is None:
             return "unknown"
         if self.assumed is None:
             return "no assumption"
+        if isinstance(self.assumed, str) or isinstance(self.measured, str):
+            return "as assumed" if self.assumed == self.measured else "differs"
         low, high = sorted((self.assumed, self.measured))
         return "as assumed" if high <= _AGREES_WITHIN * low else "differs"
 
 
 def probes(resources: Resources) -> Iterator[Probe]:
     """Yields the probes in the order in which each finds what it needs."""
+    for probe in _storage_probes(resources):
+        yield replace(probe, is_needed=True)
+    yield from _behaviours(EC2, ask_ec2)
+    yield from _behaviours(SNAPSHOTS, ask_snapshots)
+    yield from _behaviours(PARAMETERS, ask_document)
+    yield from _behaviours(COMMANDS, ask_commands)
+    if resources.settings.read_endpoint.kind == "nlb":
+        yield Probe("target until healthy", "s", NLB_TARGET_SECONDS, _register)
+        yield from _behaviours(TARGETS, ask_target_group)
+        yield Probe("target until deregistered", "s", None, _deregister)
+    yield Probe("metric until GetMetricData has it", "s", None, _metric)
+    yield from _behaviours(METRICS, ask_cloudwatch)
+    yield Probe("event until its queue has it", "s", None, _event)
+    yield from _behaviours(EVENTS, ask_eventbridge)
+    yield from _behaviours({DUPLICATES: "0"}, ask_eventbridge)
+    yield Probe("new role until Step Functions takes it", "s", None, role_seconds)
+    yield from _behaviours(EXECUTIONS, ask_executions)
+    yield from _behaviours(EXPRESSIONS, ask_expressions)
+    yield from _behaviours(TABLE, ask_dynamodb)
+
+
+def _storage_probes(resources: Resources) -> Iterator[Probe]:
     yield Probe("instance until running", "s", _ASSUMED.instance_start_seconds, _launch)
     yield Probe("agent online after the launch", "s", None, _agent)
     yield Probe("command until its answer", "s", None, _command)
@@ -100,11 +148,12 @@ def probes(resources: Resources) -> Iterator[Probe]:
     if rate := resources.settings.initialization_rate_mib_per_s:
         lesser = float(min(rate, 125))
         yield Probe(f"initialization at {rate} MiB/s", "MiB/s", lesser, lambda one: _paid(one, rate))
-    if resources.settings.read_endpoint.kind == "nlb":
-        yield Probe("target until healthy", "s", NLB_TARGET_SECONDS, _register)
-        yield Probe("target until deregistered", "s", None, _deregister)
-    yield Probe("metric until GetMetricData has it", "s", None, _metric)
-    yield Probe("event until its queue has it", "s", None, _event)
+
+
+def _behaviours(assumed: Mapping[str, str], ask: Callable[[Resources], Mapping[str, str]]) -> Iterator[Probe]:
+    """Yields a probe for each behaviour of a group, which is asked for at once."""
+    for name, expected in assumed.items():
+        yield Probe(name, "", expected, lambda one, name=name: one.gathered(ask)[name])  # type: ignore[misc]
 
 
 def _launch(resources: Resources) -> float | None:
@@ -179,7 +228,9 @@ def _register(resources: Resources) -> float | None:
     group = resources.target_group()
     begin, begun_before = resources.now(), resources.target_state(group) != "unused"
     resources.client("elbv2").register_targets(TargetGroupArn=group, Targets=resources.targets)
-    seconds = resources.seconds_until("the target", lambda: resources.target_state(group) == "healthy", begin)
+    seconds = resources.seconds_until(
+        "the target", lambda: resources.target_state(group) == "healthy", begin, 1800
+    )
     return None if begun_before else seconds
 
 
@@ -210,8 +261,9 @@ def _metric(resources: Resources) -> float:
 
 
 def _event(resources: Resources) -> float:
-    url, begin = resources.queue(), resources.now()
-    entry = {"Source": EVENT_SOURCE, "DetailType": resources.rehearsal, "Detail": json.dumps({"probe": 1})}
+    rule(resources, "", own_events(resources, "probe"))
+    url, begin = queue(resources), resources.now()
+    detail = {"Detail": json.dumps({"probe": 1}), "DetailType": detail_type(resources, "probe")}
     sent = begin - timedelta(hours=1)
 
     def arrived() -> bool:
@@ -219,7 +271,7 @@ def _event(resources: Resources) -> float:
         # A rule acts some time after it was put: an event that came before it is sent again.
         if resources.now() - sent > timedelta(seconds=30):
             sent = resources.now()
-            resources.client("events").put_events(Entries=[entry])
+            resources.client("events").put_events(Entries=[{"Source": EVENT_SOURCE, **detail}])
         return bool(resources.client("sqs").receive_message(QueueUrl=url, WaitTimeSeconds=0).get("Messages"))
 
     resources.seconds_until("the event", arrived, begin)

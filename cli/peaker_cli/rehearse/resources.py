@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,20 +36,41 @@ class Resources:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     clients: dict[str, Any] = field(default_factory=dict)
+    answers: dict[Callable[[Resources], Mapping[str, str]], Mapping[str, str] | Exception] = field(
+        default_factory=dict
+    )
 
     def client(self, service: str) -> Any:
         if service not in self.clients:
             self.clients[service] = self.client_of(service)
         return self.clients[service]
 
+    def gathered(self, ask: Callable[[Resources], Mapping[str, str]]) -> Mapping[str, str]:
+        """Returns what `ask` found; it asks once, and what it raised is raised again."""
+        if ask not in self.answers:
+            try:
+                self.answers[ask] = ask(self)
+            except (ClientError, ControlPlaneError) as error:
+                self.answers[ask] = error
+        found = self.answers[ask]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
     # -- waiting -------------------------------------------------------------------------------------------
 
-    def seconds_until(self, what: str, holds: Callable[[], object], since: datetime | None = None) -> float:
-        """Returns the seconds until `holds`, on AWS's clock. Raises ControlPlaneError after an hour and a half."""
+    def seconds_until(
+        self,
+        what: str,
+        holds: Callable[[], object],
+        since: datetime | None = None,
+        at_most: float = _MOST_SECONDS,
+    ) -> float:
+        """Returns the seconds until `holds`, on AWS's clock. Raises ControlPlaneError after `at_most`."""
         begin = since or self.now()
         while not holds():
             waited = (self.now() - begin).total_seconds()
-            if waited > _MOST_SECONDS:
+            if waited > at_most:
                 raise ControlPlaneError(f"{what} did not come within {waited / 60:.0f} min")
             self.sleep(2.0)
         return max(0.0, (self.now() - begin).total_seconds())
@@ -61,11 +81,14 @@ class Resources:
         wanted = {
             REHEARSAL_TAG: self.rehearsal,
             ENDS_TAG: end_of(self.rehearsal),
-            "Name": f"peaker-rehearsal-{name}",
+            "Name": self.name_tag(name),
         }
         return [
             {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in wanted.items()]}
         ]
+
+    def name_tag(self, name: str) -> str:
+        return f"peaker-rehearsal-{name}"
 
     def token(self, name: str) -> str:
         return f"{self.rehearsal}-{name}"
@@ -83,10 +106,9 @@ class Resources:
     def zone(self) -> str:
         return next(iter(self.settings.subnets))
 
-    def instance(self) -> str:
-        """Returns the instance, launched from the cluster's image, type, subnet and groups if it is not there."""
-        if found := self.instances():
-            return found[0]
+    @property
+    def launch_request(self) -> dict[str, Any]:
+        """Returns the request of the instance: the cluster's image, type, subnet and groups."""
         settings = self.settings
         request: dict[str, Any] = {
             "ImageId": settings.image_id,
@@ -96,7 +118,7 @@ class Resources:
             "MinCount": 1,
             "MaxCount": 1,
             "ClientToken": self.token("instance"),
-            "TagSpecifications": self.tags("instance", "host"),
+            "TagSpecifications": [*self.tags("instance", "host"), *self.tags("volume", "root")],
             "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
             # It ends by itself where nobody takes the rehearsal up again.
             "InstanceInitiatedShutdownBehavior": "terminate",
@@ -104,13 +126,17 @@ class Resources:
         }
         if settings.instance_profile:
             request["IamInstanceProfile"] = {"Name": settings.instance_profile}
-        return str(self.client("ec2").run_instances(**request)["Instances"][0]["InstanceId"])
+        return request
 
-    def volume(self, name: str, **more: Any) -> str:
-        """Returns the volume of that name: empty, or of a snapshot with SnapshotId in `more`."""
-        if found := self.volumes(name):
-            return str(found[0]["VolumeId"])
-        request = {
+    def instance(self) -> str:
+        """Returns the instance, launched if it is not there."""
+        if found := self.instances():
+            return found[0]
+        return str(self.client("ec2").run_instances(**self.launch_request)["Instances"][0]["InstanceId"])
+
+    def volume_request(self, name: str) -> dict[str, Any]:
+        """Returns the request of an empty volume of that name."""
+        return {
             "AvailabilityZone": self.zone,
             "Size": self.gib,
             "VolumeType": "gp3",
@@ -118,9 +144,13 @@ class Resources:
             "Iops": 3000,
             "ClientToken": self.token(name),
             "TagSpecifications": self.tags("volume", name),
-            **more,
         }
-        return str(self.client("ec2").create_volume(**request)["VolumeId"])
+
+    def volume(self, name: str, **more: Any) -> str:
+        """Returns the volume of that name: empty, or of a snapshot with SnapshotId in `more`."""
+        if found := self.volumes(name):
+            return str(found[0]["VolumeId"])
+        return str(self.client("ec2").create_volume(**self.volume_request(name), **more)["VolumeId"])
 
     def attach(self, name: str) -> None:
         (volume,) = self.volumes(name)
@@ -135,12 +165,12 @@ class Resources:
         CreateSnapshot takes no token, so it is looked for twice: one that was just made shows some seconds later.
         """
         for pause in (_SHOWN_WITHIN_SECONDS, 0.0):
-            if found := self.snapshots():
+            if found := self.snapshots("whole"):
                 return str(found[0]["SnapshotId"])
             self.sleep(pause)
         (volume,) = self.volumes("filled")
         answer = self.client("ec2").create_snapshot(
-            VolumeId=volume["VolumeId"], TagSpecifications=self.tags("snapshot", "filled")
+            VolumeId=volume["VolumeId"], TagSpecifications=self.tags("snapshot", "whole")
         )
         return str(answer["SnapshotId"])
 
@@ -159,7 +189,7 @@ class Resources:
     def _make_group(self) -> str:
         vpc = self.client("ec2").describe_subnets(SubnetIds=[self.subnet])["Subnets"][0]["VpcId"]
         made = self.client("elbv2").create_target_group(
-            Name=self.balancer_name,
+            Name=self.own_name,
             Protocol="TCP",
             Port=self.health_port,
             VpcId=vpc,
@@ -167,70 +197,70 @@ class Resources:
             HealthCheckProtocol="HTTP",
             HealthCheckPath="/",
             HealthCheckIntervalSeconds=10,
-            Tags=self._plain_tags,
+            Tags=self.plain_tags,
         )
         return str(made["TargetGroups"][0]["TargetGroupArn"])
 
     def _make_balancer(self) -> str:
         made = self.client("elbv2").create_load_balancer(
-            Name=self.balancer_name,
+            Name=self.own_name,
             Type="network",
             Scheme="internal",
             Subnets=[self.subnet],
-            Tags=self._plain_tags,
+            Tags=self.plain_tags,
         )
         return str(made["LoadBalancers"][0]["LoadBalancerArn"])
 
     @property
-    def _plain_tags(self) -> list[dict[str, str]]:
+    def plain_tags(self) -> list[dict[str, str]]:
         return [{"Key": REHEARSAL_TAG, "Value": self.rehearsal}]
 
     def _balancer_state(self, arn: str) -> str:
         found = self.client("elbv2").describe_load_balancers(LoadBalancerArns=[arn])["LoadBalancers"]
         return str(found[0].get("State", {}).get("Code", "active"))
 
-    def queue(self) -> str:
-        """Returns the URL of the queue; a rule on the default bus sends the rehearsal's events there."""
-        name, events, sqs = self.balancer_name, self.client("events"), self.client("sqs")
-        url = str(sqs.create_queue(QueueName=name, tags={REHEARSAL_TAG: self.rehearsal})["QueueUrl"])
-        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-        pattern = json.dumps({"source": [EVENT_SOURCE], "detail-type": [self.rehearsal]})
-        rule = events.put_rule(Name=name, EventPattern=pattern, Tags=self._plain_tags)["RuleArn"]
-        allowed = {
-            "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
-            "Resource": arn, "Condition": {"ArnEquals": {"aws:SourceArn": rule}},
-        }  # fmt: skip
-        policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
-        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
-        events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
-        return url
-
     @property
-    def balancer_name(self) -> str:
+    def own_name(self) -> str:
         """Returns the name of what has one: load balancer, target group, queue and rule; 32 characters at most."""
         return f"peaker-rehearsal-{self.rehearsal[-12:]}"
 
     # -- asking --------------------------------------------------------------------------------------------
 
-    def run(self, script: str) -> str:
-        """Runs a script on the host and returns what it printed. Raises ControlPlaneError with its last words."""
-        ssm, host = self.client("ssm"), self.instance()
-        command = ssm.send_command(
-            DocumentName="AWS-RunShellScript",
-            InstanceIds=[host],
-            Parameters={"commands": [script], "executionTimeout": ["5400"]},
-        )["Command"]["CommandId"]
+    def send(self, document: str, parameters: Mapping[str, list[str]]) -> str:
+        """Returns the id of a command that was sent to the host."""
+        sent = self.client("ssm").send_command(
+            DocumentName=document, InstanceIds=[self.instance()], Parameters=dict(parameters)
+        )
+        return str(sent["Command"]["CommandId"])
+
+    def invocation(self, command: str) -> Mapping[str, Any]:
+        """Returns the command on the host; {} where it does not show yet."""
+        ssm = self.client("ssm")
+        with suppress(ssm.exceptions.InvocationDoesNotExist):
+            return dict(ssm.get_command_invocation(CommandId=command, InstanceId=self.instance()))
+        return {}
+
+    def ended(self, command: str) -> dict[str, Any]:
+        """Returns the command once it has ended."""
         found: dict[str, Any] = {}
 
-        def ended() -> bool:
-            with suppress(ssm.exceptions.InvocationDoesNotExist):
-                found.update(ssm.get_command_invocation(CommandId=command, InstanceId=host))
+        def has_ended() -> bool:
+            found.update(self.invocation(command))
             return found.get("Status") in {"Success", "Failed", "TimedOut", "Cancelled"}
 
-        self.seconds_until("the answer of the host", ended)
+        self.seconds_until("the answer of the host", has_ended)
+        return found
+
+    def command(self, document: str, parameters: Mapping[str, list[str]]) -> dict[str, Any]:
+        """Sends a command to the host and returns it once it has ended."""
+        return self.ended(self.send(document, parameters))
+
+    def run(self, script: str) -> str:
+        """Runs a script on the host and returns what it printed. Raises ControlPlaneError with its last words."""
+        found = self.command("AWS-RunShellScript", {"commands": [script], "executionTimeout": ["5400"]})
         if found["Status"] != "Success":
             said = str(found.get("StandardErrorContent") or found["Status"]).strip()[-300:]
-            raise ControlPlaneError(f"the host {host} could not run the probe: {said}")
+            raise ControlPlaneError(f"the host {self.instance()} could not run the probe: {said}")
         return str(found["StandardOutputContent"])
 
     def instance_state(self) -> str:
@@ -252,7 +282,7 @@ class Resources:
         return str(attached[0]["State"] if attached else found[0]["State"] if found else "absent")
 
     def snapshot_state(self) -> str:
-        return str(next((one["State"] for one in self.snapshots()), "absent"))
+        return str(next((one["State"] for one in self.snapshots("whole")), "absent"))
 
     @property
     def targets(self) -> list[dict[str, Any]]:
@@ -261,8 +291,11 @@ class Resources:
 
     def target_state(self, group: str) -> str:
         """Returns the target's state; unused before it is registered, and once it is deregistered."""
+        return str(self.target_health(group)["State"])
+
+    def target_health(self, group: str) -> Mapping[str, Any]:
         found = self.client("elbv2").describe_target_health(TargetGroupArn=group, Targets=self.targets)
-        return str(found["TargetHealthDescriptions"][0]["TargetHealth"]["State"])
+        return dict(found["TargetHealthDescriptions"][0]["TargetHealth"])
 
     def _filters(self, **more: str) -> list[dict[str, Any]]:
         wanted = {f"tag:{REHEARSAL_TAG}": self.rehearsal, **more}
@@ -279,17 +312,21 @@ class Resources:
         return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
 
     def volumes(self, name: str | None = None) -> list[dict[str, Any]]:
-        more = {} if name is None else {"tag:Name": f"peaker-rehearsal-{name}"}
-        found = self.client("ec2").describe_volumes(Filters=self._filters(**more))["Volumes"]
+        filters = self._filters(**self._named(name))
+        found = self.client("ec2").describe_volumes(Filters=filters)["Volumes"]
         return [one for one in found if one["State"] not in {"deleting", "deleted"}]
 
-    def snapshots(self) -> list[dict[str, Any]]:
-        found = self.client("ec2").describe_snapshots(Filters=self._filters(), OwnerIds=["self"])
+    def _named(self, name: str | None) -> dict[str, str]:
+        return {} if name is None else {"tag:Name": self.name_tag(name)}
+
+    def snapshots(self, name: str | None = None) -> list[dict[str, Any]]:
+        filters = self._filters(**self._named(name))
+        found = self.client("ec2").describe_snapshots(Filters=filters, OwnerIds=["self"])
         return list(found["Snapshots"])
 
     def balancers(self) -> list[tuple[str, list[str]]]:
         elb = self.client("elbv2")
-        found = absent(lambda: elb.describe_load_balancers(Names=[self.balancer_name])["LoadBalancers"]) or []
+        found = absent(lambda: elb.describe_load_balancers(Names=[self.own_name])["LoadBalancers"]) or []
         return [
             (
                 one["LoadBalancerArn"],
@@ -303,16 +340,13 @@ class Resources:
 
     def groups(self) -> list[str]:
         elb = self.client("elbv2")
-        found = absent(lambda: elb.describe_target_groups(Names=[self.balancer_name])["TargetGroups"]) or []
+        found = absent(lambda: elb.describe_target_groups(Names=[self.own_name])["TargetGroups"]) or []
         return [one["TargetGroupArn"] for one in found]
-
-    def rules(self) -> list[Mapping[str, Any]]:
-        return list(self.client("events").list_rules(NamePrefix=self.balancer_name)["Rules"])
 
 
 def absent(ask: Callable[[], Any]) -> Any:
     """Returns the answer, None where AWS says that the thing is not there (any more)."""
-    return unless(("NotFound",), ask)
+    return unless(("NotFound", "NoSuchEntity", "NonExistentQueue"), ask)
 
 
 def unless(codes: tuple[str, ...], ask: Callable[[], Any]) -> Any:
@@ -323,6 +357,15 @@ def unless(codes: tuple[str, ...], ask: Callable[[], Any]) -> Any:
         if any(code in error.response["Error"]["Code"] for code in codes):
             return None
         raise
+
+
+def answer_of(call: Callable[[], object]) -> str:
+    """Returns the code with which AWS refuses the call, or `taken`."""
+    try:
+        call()
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return "taken"
 
 
 def begun_before(ec2: Any, cluster: str) -> str | None:
@@ -341,7 +384,14 @@ def rehearsal_name(cluster: str, now: datetime) -> str:
     return f"{cluster}-{now:%y%m%d%H%M%S}"
 
 
+def begin_of(rehearsal: str) -> datetime:
+    """Returns when it began. Raises ControlPlaneError for what is no rehearsal's name."""
+    try:
+        return datetime.strptime(rehearsal[-12:], "%y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        raise ControlPlaneError(f"{rehearsal} is no rehearsal's name: they end in their time") from None
+
+
 def end_of(rehearsal: str) -> str:
     """Returns the time after which a rehearsal's resources may be removed by anybody."""
-    begin = datetime.strptime(rehearsal[-12:], "%y%m%d%H%M%S").replace(tzinfo=UTC)
-    return (begin + timedelta(hours=LASTS_HOURS)).isoformat(timespec="minutes")
+    return (begin_of(rehearsal) + timedelta(hours=LASTS_HOURS)).isoformat(timespec="minutes")

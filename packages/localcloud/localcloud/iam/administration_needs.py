@@ -105,6 +105,44 @@ def _log_group(action: str) -> Needs:
     ]
 
 
+def _create_machine(params: Params, look: Lookup) -> Iterator[Need]:
+    resource = arn(look, "states", f"stateMachine:{params['name']}")
+    tags = {tag["key"]: tag["value"] for tag in listed(params.get("tags"))}
+    yield Need("states:CreateStateMachine", resource, "statemachine", request_tags=tags)
+    yield Need(
+        "iam:PassRole", str(params["roleArn"]), "role", {"iam:passedtoservice": ("states.amazonaws.com",)}
+    )
+    if tags:
+        yield Need("states:TagResource", resource, "statemachine", request_tags=tags)
+
+
+def _balancing(action: str, kind: str) -> Needs:
+    """A load balancer or a target group that is made: its ARN ends in an id that does not exist yet."""
+
+    def needs(params: Params, look: Lookup) -> Iterator[Need]:
+        family = "net/" if kind == "loadbalancer" else ""
+        resource = arn(look, "elasticloadbalancing", f"{kind}/{family}{params['Name']}/*")
+        tags = {tag["Key"]: tag["Value"] for tag in listed(params.get("Tags"))}
+        for one in (action, "AddTags") if tags else (action,):
+            yield Need(
+                f"elasticloadbalancing:{one}", resource, f"{kind}/{family}".rstrip("/"), request_tags=tags
+            )
+
+    return needs
+
+
+def _on_balancer(action: str) -> Needs:
+    return lambda params, _: [
+        Need(f"elasticloadbalancing:{action}", str(params["LoadBalancerArn"]), "loadbalancer/net")
+    ]
+
+
+def _create_queue(params: Params, look: Lookup) -> Iterator[Need]:
+    resource = arn(look, "sqs", str(params["QueueName"]))
+    for action in ("CreateQueue", "TagQueue") if params.get("tags") else ("CreateQueue",):
+        yield Need(f"sqs:{action}", resource, "queue", request_tags=params.get("tags") or {})
+
+
 def _with(make: object, service: str, actions: Sequence[str], *details: str) -> dict[str, Needs]:
     assert callable(make)
     return {f"{service}:{action}": make(action, *details) for action in actions}
@@ -118,6 +156,10 @@ ON_ROLES = (
     *("PutRolePolicy", "AttachRolePolicy", "DeleteRolePolicy", "DetachRolePolicy"),
     *("UpdateAssumeRolePolicy", "CreateRole", "DeleteRole", "UpdateRole", "TagRole"),
     *("PutRolePermissionsBoundary", "DeleteRolePermissionsBoundary"),
+)
+ON_DOCUMENTS = (
+    *("CreateDocument", "DescribeDocument", "UpdateDocument", "DeleteDocument"),
+    "ModifyDocumentPermission",
 )
 ADMINISTRATION: dict[str, Needs] = {
     "ec2:ModifySnapshotAttribute": _on_ec2("ModifySnapshotAttribute", "snapshot", "SnapshotId"),
@@ -134,7 +176,17 @@ ADMINISTRATION: dict[str, Needs] = {
     "iam:CreatePolicyVersion": _iam("CreatePolicyVersion", "policy", "PolicyArn"),
     "iam:CreateAccessKey": _iam("CreateAccessKey", "user", "UserName"),
     **_with(_secret, "secretsmanager", ("GetSecretValue", "PutSecretValue", "DescribeSecret")),
-    **_with(_document, "ssm", ("UpdateDocument", "DeleteDocument", "ModifyDocumentPermission")),
+    **_with(
+        _document,
+        "ssm",
+        (
+            "CreateDocument",
+            "DescribeDocument",
+            "UpdateDocument",
+            "DeleteDocument",
+            "ModifyDocumentPermission",
+        ),
+    ),
     "ssm:StartSession": _start_session,
     "ssm:StartAutomationExecution": _named(
         "ssm:StartAutomationExecution",
@@ -143,7 +195,12 @@ ADMINISTRATION: dict[str, Needs] = {
         "DocumentName",
     ),
     **_all_of(
-        "dynamodb", "dynamodb", ("DeleteTable", "UpdateTable"), "table", "dynamodb:table/{}", "TableName"
+        "dynamodb",
+        "dynamodb",
+        ("CreateTable", "DescribeTable", "DeleteTable", "UpdateTable", "UpdateTimeToLive"),
+        "table",
+        "dynamodb:table/{}",
+        "TableName",
     ),
     **_all_of(
         "sns", "sns", ("Subscribe", "SetTopicAttributes", "DeleteTopic"), "topic", "sns:{}", "TopicArn"
@@ -170,6 +227,12 @@ ADMINISTRATION: dict[str, Needs] = {
         "events:RemoveTargets", "rule-on-default-event-bus", "events:rule/{}", "Rule"
     ),
     "events:DeleteRule": _named("events:DeleteRule", "rule-on-default-event-bus", "events:rule/{}", "Name"),
+    "stepfunctions:CreateStateMachine": _create_machine,
+    "sqs:CreateQueue": _create_queue,
+    "elbv2:CreateLoadBalancer": _balancing("CreateLoadBalancer", "loadbalancer"),
+    "elbv2:CreateTargetGroup": _balancing("CreateTargetGroup", "targetgroup"),
+    "elbv2:CreateListener": _on_balancer("CreateListener"),
+    "elbv2:DeleteLoadBalancer": _on_balancer("DeleteLoadBalancer"),
     "route53:DeleteHostedZone": _hosted_zone,
     **_with(_key, "kms", ("ScheduleKeyDeletion", "PutKeyPolicy", "DisableKey")),
     **_with(_log_group, "logs", ("DeleteLogGroup", "PutRetentionPolicy")),

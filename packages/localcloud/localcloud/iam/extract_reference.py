@@ -21,6 +21,7 @@ IMPLIED = {
     "iam:PassRole",
     "dynamodb:ConditionCheckItem",
     "cloudwatch:TagResource",
+    *("states:TagResource", "sqs:TagQueue", "elasticloadbalancing:AddTags"),
     "lambda:InvokeFunction",
     "s3:GetObjectVersion",
     "s3:ListBucket",

@@ -188,8 +188,9 @@ def test_everybody_may_ask_who_they_are(aws: ResourceCloud) -> None:
 
 def test_what_the_local_cloud_does_not_know_it_refuses_and_says_so(aws: ResourceCloud) -> None:
     everything = Person(aws, allow("*"))
-    message = refusal(lambda: everything.sqs.create_queue(QueueName="q"))[2]
-    assert "the local cloud does not know how to authorize sqs:CreateQueue" in message
+    url = f"{aws.cloud.endpoint_url}/{ACCOUNT}/q"
+    message = refusal(lambda: everything.sqs.untag_queue(QueueUrl=url, TagKeys=["a"]))[2]
+    assert "the local cloud does not know how to authorize sqs:UntagQueue" in message
 
 
 def test_a_condition_on_a_key_that_is_not_known_is_refused_and_says_so(aws: ResourceCloud) -> None:

@@ -14,7 +14,6 @@ from botocore.exceptions import ClientError
 
 from cloud_rig.control import Control, control, unique
 from localcloud.extensions.cloudwatch.metric_store import Sample, statistic
-from localcloud.extensions.cloudwatch.metrics import load_history
 
 DAY = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -61,23 +60,6 @@ def test_a_statistic_of_a_period(aws: Control, name: str, value: float) -> None:
     assert ask(aws, query(metric, name))[0]["Values"] == [value]
 
 
-@pytest.mark.parametrize(("period", "days_kept"), [(60, 15), (300, 63), (3600, 455)])
-def test_a_start_that_is_too_old_for_its_period_answers_no_points_at_all(
-    aws: Control, period: int, days_kept: int
-) -> None:
-    metric = unique("metric")
-    yesterday = DAY - timedelta(days=1)
-    load_history(aws.cloud, "N", metric, {}, [(yesterday, 2.0)])
-
-    def since(start: datetime) -> Any:
-        window = {"StartTime": start, "EndTime": DAY}
-        return ask(aws, query(metric, "Average", period), **window)[0]["Values"]
-
-    oldest = DAY - timedelta(days=days_kept)
-    assert since(oldest + timedelta(hours=1)) == [2.0]
-    assert since(oldest) == []
-
-
 def test_percentiles_of_weighted_values_and_averages_of_statistic_sets() -> None:
     weighted = [Sample(1, 98), Sample(1000, 2)]
     assert statistic(weighted, "p90") == 1
@@ -99,19 +81,6 @@ def test_values_with_counts_and_statistic_sets_are_taken_together(aws: Control) 
     assert [item["Values"] for item in result] == [[3.0], [6.0]]
 
 
-def test_periods_start_at_multiples_of_their_length_newest_first(aws: Control) -> None:
-    metric = unique("metric")
-    put(
-        aws,
-        metric,
-        *({"Value": minute, "Timestamp": DAY + timedelta(minutes=minute)} for minute in (1, 4, 6)),
-    )
-    result = ask(aws, query(metric, "Sum", 300))[0]
-    assert result["Values"] == [6, 5]
-    assert [moment.astimezone(UTC).minute for moment in result["Timestamps"]] == [5, 0]
-    assert ask(aws, query(metric, "Sum", 300), ScanBy="TimestampAscending")[0]["Values"] == [5, 6]
-
-
 def test_metrics_that_differ_in_dimensions_are_different(aws: Control) -> None:
     metric = unique("metric")
     for cluster in ("orders", "users"):
@@ -122,20 +91,6 @@ def test_metrics_that_differ_in_dimensions_are_different(aws: Control) -> None:
         MetricName=metric, Dimensions=[{"Name": "Cluster", "Value": "users"}]
     )["Metrics"]
     assert len(listed) == 1
-
-
-@pytest.mark.parametrize(
-    ("distance", "accepted"), [(-13.9, True), (-14.1, False), (0.08, True), (0.09, False)]
-)
-def test_points_may_be_two_weeks_old_and_two_hours_ahead(
-    aws: Control, distance: float, accepted: bool
-) -> None:
-    datum = {"Value": 1, "Timestamp": aws.cloud.clock.now() + timedelta(days=distance)}
-    if accepted:
-        put(aws, unique("metric"), datum)
-        return
-    with pytest.raises(ClientError, match=r"InvalidParameterValue.*MetricData.member.1.Timestamp"):
-        put(aws, unique("metric"), datum)
 
 
 def test_a_batch_with_a_bad_point_stores_nothing(aws: Control) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from cloud_rig.control import Control, control, eventually
+from cloud_rig.control import Control, control
 
 
 @pytest.fixture(scope="module")
@@ -17,30 +17,11 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
         yield opened
 
 
-KEEP = {"Type": "Pass", "Assign": {"kept": "{% $states.input.text %}"}, "Next": "Pause"}
-PAUSE = {"Type": "Wait", "Seconds": 900, "Next": "Give"}
-GIVE = {"Type": "Pass", "Output": {"kept": "{% $kept %}", "given": "{% $states.input.text %}"}, "End": True}
-
-
 def entered(aws: Control, execution: str) -> list[str]:
     events = aws.stepfunctions.get_execution_history(executionArn=execution)["events"]
     return [
         event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event
     ]
-
-
-def test_a_stopped_execution_goes_on_at_the_state_that_was_stopped(aws: Control) -> None:
-    machine = aws.machine({"Keep": KEEP, "Pause": PAUSE, "Give": GIVE})
-    with aws.in_real_time():
-        execution = aws.start(machine, {"text": "a"}, name="run-1")
-        eventually(lambda: "Pause" in entered(aws, execution))
-        aws.stepfunctions.stop_execution(executionArn=execution, error="Cancelled", cause="by hand")
-        assert "redriveDate" in aws.stepfunctions.redrive_execution(executionArn=execution)
-        described = aws.stepfunctions.describe_execution(executionArn=execution)
-    assert (described["status"], described["name"]) == ("RUNNING", "run-1")
-    assert not {"stopDate", "error", "cause"} & set(described)
-    assert aws.ended(execution)["output"] == {"kept": "a", "given": "a"}
-    assert entered(aws, execution) == ["Keep", "Pause", "Pause", "Give"]
 
 
 def test_while_it_runs_again_it_is_listed_by_its_redrive(aws: Control) -> None:

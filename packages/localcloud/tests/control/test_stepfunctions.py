@@ -36,31 +36,6 @@ def task(resource: str, arguments: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-AWKWARD = ['it\'s "quoted"', "back\\slash", "line\nbreak", "{% $states %}", "ünï😀", "", "$null"]
-
-
-@pytest.mark.parametrize("text", AWKWARD)
-def test_a_variable_may_hold_any_text(aws: Control, text: str) -> None:
-    states = {
-        "Keep": {"Type": "Pass", "Assign": {"kept": "{% $states.input.text %}"}, "Next": "Give"},
-        "Give": {
-            "Type": "Pass",
-            "Output": {"text": "{% $kept %}", "deep": ["{% {'a': $kept} %}"]},
-            "End": True,
-        },
-    }
-    assert aws.run(states, {"text": text})["output"] == {"text": text, "deep": [{"a": text}]}
-
-
-def test_numbers_nulls_and_lists_keep_their_types(aws: Control) -> None:
-    document = {"whole": 3, "part": 0.5, "none": None, "no": False, "list": [1, [2]], "empty": [], "map": {}}
-    states = {
-        "Keep": {"Type": "Pass", "Assign": {"all": "{% $states.input %}"}, "Next": "Give"},
-        "Give": {"Type": "Pass", "Output": "{% $all %}", "End": True},
-    }
-    assert aws.run(states, document)["output"] == document
-
-
 @pytest.mark.parametrize("asked", [{}, {"MaxConcurrency": 500}], ids=["no-limit", "more-than-there-is"])
 def test_the_41st_iteration_of_an_inline_map_begins_when_another_has_ended(
     aws: Control, asked: dict[str, int]
@@ -79,23 +54,6 @@ def test_the_41st_iteration_of_an_inline_map_begins_when_another_has_ended(
     assert began[39] < events.index("MapIterationSucceeded") < began[40]
 
 
-def test_the_functions_that_aws_adds_are_there(aws: Control) -> None:
-    expressions = {
-        "range": "{% $range(1, 9, 2) %}",
-        "partition": "{% $partition([1, 2, 3], 2) %}",
-        "hash": "{% $hash('a', 'MD5') %}",
-        "parse": "{% $parse('{\"a\": null}') %}",
-        "uuid": "{% $length($uuid()) %}",
-    }
-    assert aws.run({"Give": {"Type": "Pass", "Output": expressions, "End": True}})["output"] == {
-        "range": [1, 3, 5, 7, 9],
-        "partition": [[1, 2], [3]],
-        "hash": "0cc175b9c0f1b6a831c399e269772661",
-        "parse": {"a": None},
-        "uuid": 36,
-    }
-
-
 def test_an_undefined_result_is_an_error_that_can_be_caught(aws: Control) -> None:
     states = {
         "Ask": task(
@@ -108,34 +66,10 @@ def test_an_undefined_result_is_an_error_that_can_be_caught(aws: Control) -> Non
     assert aws.run(states)["output"] == "States.QueryEvaluationError"
 
 
-def test_an_uncaught_undefined_result_fails_the_execution_and_says_where(aws: Control) -> None:
-    ended = aws.run({"Give": {"Type": "Pass", "Output": "{% $nowhere %}", "End": True}})
-    assert (ended["status"], ended["error"]) == ("FAILED", "States.QueryEvaluationError")
-    assert "'Give'" in ended["cause"]
-    assert "$nowhere" in ended["cause"]
-
-
 @pytest.mark.parametrize("expression", ["$eval('1')", "1 +", "$sum('a')", "function($x){$x}", "1/0"])
 def test_an_expression_without_json_value_is_an_evaluation_error(aws: Control, expression: str) -> None:
     with pytest.raises(EvaluationError):
         evaluate(expression, {}, aws.cloud.clock.now())
-
-
-@pytest.mark.parametrize(
-    ("expression", "value"),
-    [
-        ("$kept", None),
-        ("$exists($kept)", True),
-        ("$type($kept)", "null"),
-        ("{'kept': $kept}", {"kept": None}),
-    ],
-)
-def test_a_variable_that_holds_null_is_null(aws: Control, expression: str, value: Any) -> None:
-    states = {
-        "Keep": {"Type": "Pass", "Assign": {"kept": "{% $states.input.given %}"}, "Next": "Give"},
-        "Give": {"Type": "Pass", "Output": {"found": f"{{% {expression} %}}"}, "End": True},
-    }
-    assert aws.run(states, {"given": None})["output"] == {"found": value}
 
 
 def test_a_wait_lasts_cloud_seconds(aws: Control) -> None:
@@ -169,37 +103,9 @@ def test_the_timeout_of_a_machine_is_real_seconds(aws: Control) -> None:
     assert "stopDate" in ended
 
 
-def test_executions_are_listed_by_their_end_and_while_they_run_by_their_start(aws: Control) -> None:
-    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 900_000, "End": True}})
-    first, second, third, fourth = (aws.start(machine, name=name) for name in ("1", "2", "3", "4"))
-    aws.stepfunctions.stop_execution(executionArn=second)
-    aws.stepfunctions.stop_execution(executionArn=first)
-    pages = aws.stepfunctions.get_paginator("list_executions").paginate(
-        stateMachineArn=machine, PaginationConfig={"PageSize": 1}
-    )
-    assert [one["name"] for page in pages for one in page["executions"]] == ["1", "2", "4", "3"]
-    for one in (third, fourth):
-        aws.stepfunctions.stop_execution(executionArn=one)
-    listed = aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
-    assert {one["name"] for one in listed[:2]} == {"3", "4"}
-    assert all("stopDate" in one for one in listed)
-
-
 def test_executions_without_a_name_are_different_ones(aws: Control) -> None:
     machine = aws.machine({"Done": {"Type": "Succeed"}})
     assert aws.start(machine) != aws.start(machine)
-
-
-def test_the_same_name_and_input_is_the_same_execution_while_it_runs(aws: Control) -> None:
-    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 900, "End": True}})
-    with aws.in_real_time():
-        first = aws.start(machine, {"a": 1}, name="run-1")
-        assert aws.start(machine, {"a": 1}, name="run-1") == first
-        with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
-            aws.start(machine, {"a": 2}, name="run-1")
-    aws.ended(first)
-    with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
-        aws.start(machine, {"a": 1}, name="run-1")
 
 
 def test_a_child_machine_gives_its_output_as_json(aws: Control) -> None:
@@ -351,14 +257,6 @@ def long(aws: Control) -> str:
 
 
 class TestHistory:
-    def test_a_page_has_a_hundred_events_unless_told_otherwise(self, aws: Control, long: str) -> None:
-        read = aws.stepfunctions.get_execution_history
-        first = read(executionArn=long)
-        assert [event["id"] for event in first["events"]] == list(range(1, 101))
-        second = read(executionArn=long, nextToken=first["nextToken"], maxResults=1000)
-        assert [event["id"] for event in second["events"]] == list(range(101, 243))
-        assert "nextToken" not in second
-
     def test_backwards_the_newest_come_first(self, aws: Control, long: str) -> None:
         read = aws.stepfunctions.get_execution_history
         first = read(executionArn=long, reverseOrder=True, maxResults=2)

@@ -73,17 +73,6 @@ def test_a_transaction_writes_all_its_items(dynamodb: Any) -> None:
     assert values(dynamodb) == {"a": "3", "b": "2"}
 
 
-def test_a_refused_transaction_leaves_its_items_as_they_were(dynamodb: Any) -> None:
-    dynamodb.transact_write_items(TransactItems=[put("a", "1")])
-    with pytest.raises(ClientError) as error:
-        dynamodb.transact_write_items(
-            TransactItems=[update("a", "2"), put("new", "2"), update("made", "2"), refuse("none")]
-        )
-    reasons = error.value.response["CancellationReasons"]
-    assert [reason["Code"] for reason in reasons] == ["None", "None", "None", "ConditionalCheckFailed"]
-    assert values(dynamodb) == {"a": "1"}
-
-
 def test_refused_transactions_take_nothing_from_other_writers(dynamodb: Any) -> None:
     def refused() -> None:
         for number in range(30):

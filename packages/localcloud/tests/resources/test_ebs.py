@@ -52,52 +52,6 @@ def test_describe_does_not_find_a_volume_just_after_the_call(slow_aws: ResourceC
     assert slow_aws.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
 
 
-def test_volume_refusals(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    snapshot_id = aws.completed_snapshot(aws.attached_volume(instance_id, Size=8))
-    gp3 = {"Size": 100, "VolumeType": "gp3"}
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"Size": None}, "MissingParameter"),
-        ({"AvailabilityZone": "us-east-1q"}, "InvalidZone.NotFound"),
-        ({"VolumeType": "gp9"}, "InvalidParameterValue"),
-        ({**gp3, "Size": 65_537}, "InvalidParameterValue"),
-        ({**gp3, "Iops": 2_999}, "InvalidParameterValue"),
-        ({**gp3, "Iops": 80_001}, "InvalidParameterValue"),
-        ({**gp3, "Iops": 50_001}, "InvalidParameterValue"),  # 500 IOPS per GiB
-        ({**gp3, "Throughput": 124}, "InvalidParameterValue"),
-        ({**gp3, "Throughput": 2_001}, "InvalidParameterValue"),
-        ({**gp3, "Throughput": 751}, "InvalidParameterValue"),  # 0.25 MiB/s per IOPS of 3,000
-        ({"VolumeType": "gp2", "Iops": 3_000}, "InvalidParameterCombination"),
-        ({"VolumeType": "gp2", "Throughput": 200}, "InvalidParameterCombination"),
-        ({"VolumeType": "io2"}, "MissingParameter"),
-        ({"VolumeType": "io2", "Iops": 4_001}, "InvalidParameterValue"),  # 1,000 IOPS per GiB
-        ({"VolumeInitializationRate": 200}, "InvalidParameterCombination"),
-        ({"SnapshotId": snapshot_id, "VolumeInitializationRate": 99}, "InvalidParameterValue"),
-        ({"SnapshotId": snapshot_id, "VolumeInitializationRate": 301}, "InvalidParameterValue"),
-        ({"SnapshotId": snapshot_id, "Size": 7}, "InvalidParameterValue"),
-        ({"SnapshotId": "snap-0123456789abcdef0"}, "InvalidSnapshot.NotFound"),
-    ]
-    before = set(aws.plane.volumes.volumes)
-    for changes, expected in cases:
-        request = {"AvailabilityZone": "us-east-1a", "Size": 4, **changes}
-        if "SnapshotId" in changes and "Size" not in changes:
-            del request["Size"]
-        with pytest.raises(ClientError) as error:
-            aws.ec2.create_volume(**{key: value for key, value in request.items() if value is not None})
-        assert code_of(error) == expected, changes
-    assert set(aws.plane.volumes.volumes) == before
-
-
-def test_the_same_client_token_makes_one_volume(aws: ResourceCloud) -> None:
-    request = {"AvailabilityZone": "us-east-1a", "Size": 4, "ClientToken": "run-1-data"}
-    first = aws.ec2.create_volume(**request)["VolumeId"]
-    assert aws.ec2.create_volume(**request)["VolumeId"] == first
-    with pytest.raises(ClientError) as error:
-        aws.ec2.create_volume(**{**request, "Size": 5})
-    assert code_of(error) == "IdempotentParameterMismatch"
-    assert list(aws.plane.volumes.volumes) == [first]
-
-
 def test_the_client_token_of_a_deleted_volume_is_refused(aws: ResourceCloud) -> None:
     volume_id = aws.available_volume(ClientToken="run-1-data")
     aws.ec2.delete_volume(VolumeId=volume_id)
@@ -127,27 +81,12 @@ def test_dry_runs_change_nothing(aws: ResourceCloud) -> None:
     assert aws.attachment_state(volume_id) == "attached"
 
 
-def test_tags_on_create_can_be_filtered_by(aws: ResourceCloud) -> None:
-    specification = [{"ResourceType": "volume", "Tags": [tag("peaker:run-id", "run-1")]}]
-    volume_id = aws.available_volume(TagSpecifications=specification)
-    aws.available_volume()
-    found = aws.ec2.describe_volumes(Filters=[{"Name": "tag:peaker:run-id", "Values": ["run-1"]}])["Volumes"]
-    assert [volume["VolumeId"] for volume in found] == [volume_id]
-
-
 def test_describe_volumes_in_pages(aws: ResourceCloud) -> None:
     ids = {aws.available_volume() for _ in range(7)}
     paginator = aws.ec2.get_paginator("describe_volumes")
     pages = list(paginator.paginate(PaginationConfig={"PageSize": 5}))
     assert [len(page["Volumes"]) for page in pages] == [5, 2]
     assert {v["VolumeId"] for page in pages for v in page["Volumes"]} == ids
-
-
-def test_an_attached_volume_is_not_deleted(aws: ResourceCloud) -> None:
-    volume_id = aws.attached_volume(aws.launched())
-    with pytest.raises(ClientError) as error:
-        aws.ec2.delete_volume(VolumeId=volume_id)
-    assert code_of(error) == "VolumeInUse"
 
 
 def test_a_deleted_volume_is_gone(aws: ResourceCloud) -> None:
@@ -343,14 +282,6 @@ def _copy_seconds(aws: ResourceCloud, volume_id: str) -> float:
     """What a snapshot of the volume takes to copy, in cloud seconds."""
     snapshot_id = aws.completed_snapshot(volume_id)
     return float(ec2_state(aws.cloud).backend.snapshots[snapshot_id]._copy_seconds)
-
-
-def test_data_volumes_can_be_left_out(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    data, log = aws.attached_volume(instance_id, "/dev/sdf"), aws.attached_volume(instance_id, "/dev/sdg")
-    specification = {"InstanceId": instance_id, "ExcludeBootVolume": True, "ExcludeDataVolumeIds": [log]}
-    answer = aws.ec2.create_snapshots(InstanceSpecification=specification)["Snapshots"]
-    assert [snapshot["VolumeId"] for snapshot in answer] == [data]
 
 
 def test_the_root_volume_is_not_a_data_volume_to_leave_out(aws: ResourceCloud) -> None:

@@ -147,20 +147,6 @@ def test_delete_on_termination_of_a_device_that_is_not_there_is_an_error(aws: Re
     assert code_of(error) == "InvalidInstanceAttributeValue"
 
 
-def test_the_same_client_token_launches_once(aws: ResourceCloud) -> None:
-    first = aws.launch(ClientToken="run-1-launch")
-    assert aws.launch(ClientToken="run-1-launch") == first
-    eventually(lambda: aws.instance_state(first) == "running")
-    assert list(aws.plane.hosts.hosts) == [first]
-
-
-def test_a_client_token_with_other_parameters_is_refused(aws: ResourceCloud) -> None:
-    aws.launch(ClientToken="run-1-launch")
-    with pytest.raises(ClientError) as error:
-        aws.launch(ClientToken="run-1-launch", InstanceType="r6i.xlarge")
-    assert code_of(error) == "IdempotentParameterMismatch"
-
-
 def test_a_client_token_of_a_terminated_instance_is_refused(aws: ResourceCloud) -> None:
     instance_id = aws.launch(ClientToken="run-1-launch")
     aws.ec2.terminate_instances(InstanceIds=[instance_id])

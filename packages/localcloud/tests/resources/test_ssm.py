@@ -77,78 +77,12 @@ def result(aws: ResourceCloud, command_id: str, instance_id: str, **changes: Any
 # -- scripts that run ----------------------------------------------------------------------------------------
 
 
-def test_a_document_runs_with_its_parameters_as_variables_and_as_text(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = run_here
-    name = document(
-        aws,
-        step('printf "%s|%s" "$SSM_Literal" "{{ Pasted }}"'),
-        Literal={"type": "String", "interpolationType": "ENV_VAR"},
-        Pasted={"type": "String", "default": "of the default"},
-    )
-    instance_id = aws.launched()
-    command_id = send(aws, instance_id, name, parameters={"Literal": "$(echo injected); `id`"})
-    ended = result(aws, command_id, instance_id)
-    assert ended["StandardOutputContent"] == "$(echo injected); `id`|of the default"
-    assert (ended["Status"], ended["StatusDetails"], ended["ResponseCode"]) == ("Success", "Success", 0)
-    assert ended["PluginName"] == "run"
-
-
-def test_a_parameter_without_a_value_is_a_variable_that_is_not_set(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = run_here
-    name = document(
-        aws,
-        step('printf "%s" "${SSM_Changed-not set}"'),
-        Changed={"type": "String", "interpolationType": "ENV_VAR", "default": ""},
-    )
-    instance_id = aws.launched()
-    assert result(aws, send(aws, instance_id, name), instance_id)["StandardOutputContent"] == "not set"
-
-
-def test_a_variable_is_never_pasted_into_the_script(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = run_here
-    name = document(
-        aws, step("echo '{{ Literal }}'"), Literal={"type": "String", "interpolationType": "ENV_VAR"}
-    )
-    instance_id = aws.launched()
-    ended = result(aws, send(aws, instance_id, name, parameters={"Literal": "secret"}), instance_id)
-    assert "secret" not in ended["StandardOutputContent"]
-
-
-def test_a_failing_script_fails_the_command_with_its_exit_code(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = run_here
-    instance_id = aws.launched()
-    name = document(aws, step(["echo on stdout", "echo on stderr >&2", "exit 3"]))
-    ended = result(aws, send(aws, instance_id, name), instance_id)
-    assert (ended["Status"], ended["ResponseCode"]) == ("Failed", 3)
-    assert ended["StandardOutputContent"] == "on stdout\n"
-    assert ended["StandardErrorContent"] == "on stderr\nfailed to run commands: exit status 3"
-
-
-def test_the_first_line_chooses_the_interpreter(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = run_here
-    instance_id = aws.launched()
-    name = document(aws, step("#!/usr/bin/env python3\nprint(6 * 7)"))
-    assert result(aws, send(aws, instance_id, name), instance_id)["StandardOutputContent"] == "42\n"
-
-
 def test_a_script_runs_in_its_working_directory(aws: ResourceCloud, tmp_path: Path) -> None:
     aws.plane.hosts.responder = run_here
     instance_id = aws.launched()
     name = document(aws, step("pwd", workingDirectory="{{ Where }}"), Where={"type": "String"})
     ended = result(aws, send(aws, instance_id, name, parameters={"Where": str(tmp_path)}), instance_id)
     assert ended["StandardOutputContent"] == f"{tmp_path}\n"
-
-
-def test_aws_run_shell_script_is_there(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = run_here
-    instance_id = aws.launched()
-    answer = aws.ssm.send_command(
-        InstanceIds=[instance_id],
-        DocumentName="AWS-RunShellScript",
-        Parameters={"commands": ["echo one", "echo two"]},
-    )
-    ended = result(aws, answer["Command"]["CommandId"], instance_id)
-    assert ended["StandardOutputContent"] == "one\ntwo\n"
 
 
 def test_a_yaml_document_is_run_too(aws: ResourceCloud) -> None:
@@ -251,31 +185,6 @@ def test_while_it_runs_there_is_no_output_and_no_code(aws: ResourceCloud) -> Non
     assert result(aws, command_id, instance_id)["StandardOutputContent"] == "done\n"
 
 
-def test_a_script_past_its_limit_is_killed_and_timed_out(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = lambda *_: After(3600, RunResult(0, "", ""))
-    instance_id = aws.launched()
-    name = document(
-        aws,
-        step("sleep 60", timeoutSeconds="{{ executionTimeout }}"),
-        executionTimeout={"type": "String", "default": "3600", "allowedPattern": "^[0-9]{1,5}$"},
-    )
-    command_id = send(aws, instance_id, name, parameters={"executionTimeout": "1"})
-    ended = result(aws, command_id, instance_id)
-    assert (ended["Status"], ended["StatusDetails"]) == ("TimedOut", "ExecutionTimedOut")
-    assert ended["ResponseCode"] == 137
-
-
-def test_cancel_kills_the_script(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = lambda *_: After(3600, RunResult(0, "", ""))
-    instance_id = aws.launched()
-    command_id = send(aws, instance_id, document(aws, step("sleep 60")))
-    eventually(lambda: look(aws, command_id, instance_id)["Status"] == "InProgress")
-    aws.ssm.cancel_command(CommandId=command_id)
-    ended = result(aws, command_id, instance_id)
-    assert (ended["Status"], ended["StatusDetails"]) == ("Cancelled", "Cancelled")
-    eventually(lambda: aws.ssm.list_commands(CommandId=command_id)["Commands"][0]["Status"] == "Cancelled")
-
-
 def test_a_command_on_a_host_that_dies_stays_in_progress_also_when_the_host_is_back(
     aws: ResourceCloud,
 ) -> None:
@@ -304,17 +213,6 @@ def test_a_command_whose_host_is_rebooted_stays_in_progress(aws: ResourceCloud) 
     assert look(aws, command_id, instance_id)["Status"] == "InProgress"
 
 
-def test_output_is_cut_at_the_limits_of_the_api(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = lambda *_: RunResult(1, "o" * 30_000, "e" * 30_000)
-    instance_id = aws.launched()
-    command_id = send(aws, instance_id, document(aws, step("talk")))
-    ended = result(aws, command_id, instance_id)
-    assert len(ended["StandardOutputContent"]) == 24_000
-    assert len(ended["StandardErrorContent"]) == 8_000
-    listed = aws.ssm.list_command_invocations(CommandId=command_id, Details=True)["CommandInvocations"]
-    assert len(listed[0]["CommandPlugins"][0]["Output"]) == 2_500
-
-
 def test_whole_output_goes_to_s3_when_asked(aws: ResourceCloud) -> None:
     aws.plane.hosts.responder = lambda *_: RunResult(0, "o" * 30_000, "")
     aws.s3.create_bucket(Bucket="outputs")
@@ -327,29 +225,6 @@ def test_whole_output_goes_to_s3_when_asked(aws: ResourceCloud) -> None:
 
 
 # -- refusals ------------------------------------------------------------------------------------------------
-
-
-def test_parameters_are_checked_before_anything_runs(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    name = document(
-        aws,
-        step("true"),
-        RunId={"type": "String", "allowedPattern": "^[0-9A-Za-z-]{1,60}$", "interpolationType": "ENV_VAR"},
-        Method={"type": "String", "default": "used", "allowedValues": ["used", "full", "blocks"]},
-    )
-    refused: list[dict[str, str]] = [
-        {},  # RunId has no default
-        {"RunId": "run 1; rm -rf /"},
-        {"RunId": "run-1\n"},
-        {"RunId": "run-1", "Method": "all"},
-        {"RunId": "run-1", "Unknown": "x"},
-    ]
-    for parameters in refused:
-        with pytest.raises(ClientError) as error:
-            send(aws, instance_id, name, parameters=parameters)
-        assert code_of(error) == "InvalidParameters", parameters
-    assert aws.plane.hosts.hosts[instance_id].commands == []
-    assert result(aws, send(aws, instance_id, name, parameters={"RunId": "run-1"}), instance_id)
 
 
 def test_an_unknown_document_is_refused(aws: ResourceCloud) -> None:
@@ -442,12 +317,6 @@ def test_an_agent_that_is_too_old_sets_no_variable_for_a_parameter(aws: Resource
     ended = result(aws, send(aws, instance_id, name, parameters={"RunId": "run-2"}), instance_id)
     assert ended["Status"] == "Failed"
     assert "SSM_RunId: parameter not set" in ended["StandardErrorContent"]
-
-
-def test_parameter_store_is_there(aws: ResourceCloud) -> None:
-    aws.ssm.put_parameter(Name="/peaker/local/clusters/orders", Value="{}", Type="String")
-    answer = aws.ssm.get_parameter(Name="/peaker/local/clusters/orders")
-    assert answer["Parameter"]["Value"] == "{}"
 
 
 def test_the_end_of_a_command_is_an_event(aws: ResourceCloud) -> None:
