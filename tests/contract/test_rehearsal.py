@@ -164,6 +164,7 @@ def test_a_rehearsal_that_is_killed_before_each_figure_and_in_its_waits_makes_no
 def test_without_its_file_it_is_found_by_its_tags(resources: Resources) -> None:
     assert begun_before(resources.client("ec2"), "orders") is None
     resources.volume("filled")
+    resources.seconds_until("the volume", lambda: resources.volume_state("filled") == "available")
     assert begun_before(resources.client("ec2"), "orders") == resources.rehearsal
     assert begun_before(resources.client("ec2"), "order") is None
 
