@@ -15,6 +15,9 @@ from bench.forecast.operations import Operation
 Figures = dict[str, dict[str, Any]]
 # Share of time short against reactive scaling that costs the same, by lead time in minutes.
 _SHORT_AT_MOST = {30: 0.231, 70: 0.186, 180: 0.1155}
+# The loads of a day are missed together: where each trace is truly covered by 95 %, the worst of 13 is below 0.9 in one
+# draw of eight, and below 0.881 in one of twenty.
+WORST_COVERED = 0.88
 
 
 def _figure(value: float, must: str, holds: bool) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def accuracy_figures(bands: Sequence[Accuracy], ahead: Sequence[TwoDays]) -> Fig
             min(pooled_coverage([one], 0.95) for one in bands), "stated", True
         ),
         "worst_trace_coverage_p95_of_loads_seen_before": _at_least(
-            min(one.covered_seen_before for one in bands), 0.9
+            min(one.covered_seen_before for one in bands), WORST_COVERED
         ),
     }
     if ahead:
