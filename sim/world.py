@@ -60,6 +60,8 @@ EFFECTS = frozenset({
     "endpoint.deregister", "endpoint.set_share", "run_files.publish", "operators.tell",
     "executions.start_scale_out",
 })  # fmt: skip
+# The adapter raises nothing: an event that is lost ends no run.
+NEVER_RAISE = frozenset({"events.put"})
 # After these the log says who still serves.
 REMOVALS = frozenset({"endpoint.deregister", "compute.stop", "compute.terminate"})
 WRITES = frozenset({
