@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from peaker_contract.catalogue import FUNCTIONS
-from peaker_contract.names import ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
+from peaker_contract.names import ENVIRONMENT_TAG, EVENT_SOURCE, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.rights.role_statements import function_statements, workflow_statements
 from stacks.rights.statement import Deployment
 
@@ -175,10 +175,16 @@ def _foreign_resources(deployment: Deployment) -> list[dict[str, Any]]:
     actions = [action for group in only for action in group]
     return [
         _deny(actions, NotResource=[resource for resources in only.values() for resource in resources]),
-        _deny(["iam:PassRole"], {"StringNotEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}),
+        # A key that a call does not have is unequal: each action is judged by its own.
         _deny(
-            ["cloudwatch:PutMetricData"],
-            {"StringNotEquals": {"cloudwatch:namespace": names.metric_namespace}},
+            ["iam:PassRole", "cloudwatch:PutMetricData", "events:PutEvents"],
+            {
+                "StringNotEquals": {
+                    "iam:PassedToService": "ec2.amazonaws.com",
+                    "cloudwatch:namespace": names.metric_namespace,
+                    "events:source": EVENT_SOURCE,
+                }
+            },
         ),
         # An alarm's action could stop or end a host.
         _deny(["cloudwatch:PutMetricAlarm"], {"Null": {"cloudwatch:AlarmActions": "false"}}),

@@ -64,6 +64,7 @@ def test_every_package_and_page_is_in_it_and_nothing_of_the_checkout_alone(wheel
         ("cli", "peaker_backtest"),
         ("host", "peaker_host"),
         ("cli", "peaker_cli"),
+        ("cli", "peaker_pages"),
     )
     for root, package in packages:
         sources = (REPOSITORY / root / package).rglob("*")

@@ -19,7 +19,7 @@ from tests.statemachines.test_dns_endpoint import CHECK_MINUTES, checked, health
 from tests.statemachines.test_parking_workflow import parked
 from tests.support.workflow_cloud import ENVIRONMENT, Cluster, WorkflowCloud
 
-OWN_OR_READS = re.compile(r"^dynamodb:|^cloudwatch:PutMetricData$|:(Describe|Get|List)")
+OWN_OR_READS = re.compile(r"^dynamodb:|^cloudwatch:PutMetricData$|^events:PutEvents$|:(Describe|Get|List)")
 ROLES = {f"peaker-{ENVIRONMENT}-{one.name}" for one in FUNCTIONS}
 
 
