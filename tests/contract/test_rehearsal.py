@@ -26,6 +26,7 @@ from peaker_cli.rehearse.command import (
 )
 from peaker_cli.rehearse.cost import cost_of
 from peaker_cli.rehearse.figures import read_figures, rows_of, table_of
+from peaker_cli.rehearse.named import document, machine
 from peaker_cli.rehearse.probes import Row, probes
 from peaker_cli.rehearse.resources import (
     DEVICES,
@@ -227,6 +228,34 @@ def test_a_probe_that_fails_leaves_nothing_running(
     assert read_figures(tmp_path / "figures.json") == {}, "the next one begins anew"
 
 
+def test_a_failure_is_told_also_where_its_removal_fails(
+    resources: Resources, cloud_of_it: ResourceCloud, tmp_path: Path
+) -> None:
+    """Somebody took the right to list machines away meanwhile: both are said, what happened first."""
+
+    def fails() -> None:
+        cloud_of_it.cloud.faults.add("stepfunctions:ListStateMachines", "AccessDeniedException", times=-1)
+        raise ControlPlaneError("the image has no python3")
+
+    try:
+        with pytest.raises(
+            ControlPlaneError, match=r"no python3; then its removal failed: .*state machines of .*--remove"
+        ):
+            rehearse_or_remove(resources, [], tmp_path / "figures.json", check=fails)
+    finally:
+        cloud_of_it.cloud.faults.clear()
+
+
+def test_what_goes_while_it_is_removed_is_gone(resources: Resources, cloud_of_it: ResourceCloud) -> None:
+    """Step Functions lists a machine that it deletes, and then knows of none; a second removal took the document."""
+    passes = {"Give": {"Type": "Pass", "End": True}}
+    resources.seconds_until("the machine", lambda: machine(resources, "pause", passes))
+    document(resources, "# prints", {})
+    cloud_of_it.cloud.faults.add("stepfunctions:ListExecutions", "StateMachineDoesNotExist", times=1)
+    cloud_of_it.cloud.faults.add("ssm:DeleteDocument", "InvalidDocument", times=1)
+    assert remove(resources) == []
+
+
 def test_the_load_balancer_asks_at_the_port_that_the_security_groups_let_in(resources: Resources) -> None:
     endpoint = {**resources.settings.read_endpoint.model_dump(), "health_port": 9311}
     other = replace(resources, settings=orders(read_endpoint=endpoint, instance_profile=None))
@@ -271,8 +300,13 @@ def test_a_behaviour_that_cannot_be_asked_for_is_unknown_and_keeps_no_other(
     policy = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
     cloud_of_it.iam.put_role_policy(RoleName="person", PolicyName="denied", PolicyDocument=policy)
     rows = [Row(one.name, one.unit, one.assumed, None) for one in probes(resources) if one.name not in TABLE]
+    resources.instance()
     try:
         rehearse(resources, rows, file)
+        assert remove(resources) == [f"tables of {resources.own_name}"], (
+            "what cannot be looked for is unknown"
+        )
+        assert resources.instances() == []
     finally:
         cloud_of_it.iam.delete_role_policy(RoleName="person", PolicyName="denied")
     told = rows[-len(TABLE) :]
@@ -285,6 +319,8 @@ def test_it_stops_before_the_step_that_its_budget_does_not_hold(resources: Resou
     cost, begun = cost_of(of_a_paid_rate(), 1, US_EAST_1), replace(resources, rehearsal="orders-260101000000")
     with pytest.raises(ControlPlaneError, match=r"it has cost about \$\d+\.\d\d in [\d.]+ h, --budget is 5"):
         refuse_beyond(5.0, begun, cost)
+    with pytest.raises(ControlPlaneError, match="--budget is nan"):
+        refuse_beyond(float("nan"), begun, cost)
     with pytest.raises(ControlPlaneError, match="--budget is 0"):
         rehearse(resources, [], tmp_path / "f.json", check=lambda: refuse_beyond(0.0, resources, cost))
     assert leftovers(resources) == []

@@ -9,13 +9,16 @@ from peaker_cli.rehearse.resources import Resources, absent
 
 
 def remove(resources: Resources) -> list[str]:
-    """Removes all that the rehearsal made and returns what is still there; a second call goes on."""
+    """Removes all that the rehearsal made and returns what is still there; a second call goes on.
+
+    The instance goes first: it costs most, and whatever else is refused does not keep it.
+    """
     ec2 = resources.client("ec2")
-    _remove_balancer(resources)
-    remove_named(resources)
     if hosts := resources.instances():
         ec2.terminate_instances(InstanceIds=hosts)
-        resources.seconds_until("the end of the instance", lambda: not resources.instances())
+    _remove_balancer(resources)
+    remove_named(resources)
+    resources.seconds_until("the end of the instance", lambda: not resources.instances())
     resources.seconds_until(
         "the detached volumes", lambda: all(one["State"] != "in-use" for one in resources.volumes())
     )

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from peaker.domain.reading import Known, Reading
 
 from peaker_cli.asking import Yes, agree
+from peaker_cli.aws_failures import EXPECTED
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
@@ -93,7 +94,8 @@ def rehearse_command(
         return
     cost = cost_of(settings, resources.gib, deployed_prices(control.client, settings, now))
     told = cost.of_hours(2.0)
-    if isinstance(told, Known) and told.value > budget:
+    # Written so that a budget of nan pays for nothing.
+    if isinstance(told, Known) and not told.value <= budget:
         raise ControlPlaneError(
             f"it would cost about ${told.value:.2f}, --budget is {budget:g}: raise it, or lower --gib"
         )
@@ -164,7 +166,7 @@ def hours_of(resources: Resources) -> float:
 def refuse_beyond(budget: float, resources: Resources, cost: Cost) -> None:
     """Raises ControlPlaneError where the rehearsal has cost its budget."""
     spent: Reading = cost.of_hours(hours_of(resources))
-    if isinstance(spent, Known) and spent.value > budget:
+    if isinstance(spent, Known) and not spent.value <= budget:
         raise ControlPlaneError(
             f"it has cost about ${spent.value:.2f} in {hours_of(resources):.1f} h, --budget is {budget:g}"
         )
@@ -177,11 +179,19 @@ def rehearse_or_remove(
     say: Say = lambda text: None,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Rehearses; where a probe fails, removes all that was made before the failure is told."""
+    """Rehearses; where a probe fails, removes all that was made before the failure is told.
+
+    Raises ControlPlaneError with both where the removal fails too.
+    """
     try:
         rehearse(resources, rows, file, say, check)
-    except Exception:
-        _end(resources, file)
+    except Exception as error:
+        try:
+            _end(resources, file)
+        except (*EXPECTED, ControlPlaneError) as failed:
+            raise ControlPlaneError(
+                f"{error}; then its removal failed: {failed}; `peaker rehearse ... --remove` tries again"
+            ) from error
         raise
 
 
@@ -222,7 +232,8 @@ def _end(resources: Resources, file: Path, spent: Reading | None = None, quiet: 
     left = remove(resources)
     if left:
         raise ControlPlaneError(
-            f"AWS still shows {', '.join(left)}: `peaker rehearse ... --remove` tries again"
+            f"AWS still shows, or does not let anybody look for, {', '.join(left)}: `peaker rehearse ... --remove` "
+            "tries again"
         )
     write_removed(file, resources, spent)
     echo(

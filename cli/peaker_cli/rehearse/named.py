@@ -135,7 +135,7 @@ def _rules(resources: Resources) -> list[str]:
 def _remove_rule(resources: Resources, name: str) -> None:
     events = resources.client("events")
     absent(lambda: events.remove_targets(Rule=name, Ids=["queue"]))
-    absent(lambda: events.delete_rule(Name=name))
+    events.delete_rule(Name=name)
 
 
 def _queues(resources: Resources) -> list[str]:
@@ -180,35 +180,57 @@ def _tables(resources: Resources) -> list[str]:
 
 
 def _remove_table(resources: Resources, name: str) -> None:
-    unless(("ResourceInUse",), lambda: resources.client("dynamodb").delete_table(TableName=name))
+    resources.client("dynamodb").delete_table(TableName=name)
 
 
 Find = Callable[[Resources], list[str]]
 Remove = Callable[[Resources, str], object]
-NAMED: tuple[tuple[Find, Remove], ...] = (
-    (_rules, _remove_rule),
-    (_queues, lambda one, url: absent(lambda: one.client("sqs").delete_queue(QueueUrl=url))),
-    (_alarms, lambda one, name: one.client("cloudwatch").delete_alarms(AlarmNames=[name])),
-    (_documents, lambda one, name: one.client("ssm").delete_document(Name=name)),
-    (_machines, _remove_machine),
-    (_roles, lambda one, name: one.client("iam").delete_role(RoleName=name)),
-    (
-        _tables,
-        lambda one, name: unless(
-            ("ResourceInUse",), lambda: one.client("dynamodb").delete_table(TableName=name)
-        ),
-    ),
+# What has the rehearsal's name: how it is found, and how one goes.
+NAMED: Mapping[str, tuple[Find, Remove]] = {
+    "rules": (_rules, _remove_rule),
+    "queues": (_queues, lambda one, url: one.client("sqs").delete_queue(QueueUrl=url)),
+    "alarms": (_alarms, lambda one, name: one.client("cloudwatch").delete_alarms(AlarmNames=[name])),
+    "documents": (_documents, lambda one, name: one.client("ssm").delete_document(Name=name)),
+    "state machines": (_machines, _remove_machine),
+    "roles": (_roles, lambda one, name: one.client("iam").delete_role(RoleName=name)),
+    "tables": (_tables, _remove_table),
+}
+# Deleted by an earlier removal, or just now.
+_GOES = (
+    "NotFound",
+    "NoSuchEntity",
+    "NonExistentQueue",
+    "DoesNotExist",
+    "Deleting",
+    "InvalidDocument",
+    "ResourceInUse",
 )
+_DENIED = ("AccessDenied", "Unauthorized", "AuthorizationError")
 
 
 def named_leftovers(resources: Resources) -> list[str]:
-    """Returns the names of what AWS still shows."""
-    return [name for find, _ in NAMED for name in find(resources)]
+    """Returns the names of what AWS still shows, and the kinds that it lets nobody look for."""
+    found = {kind: _shown(resources, find) for kind, (find, _) in NAMED.items()}
+    return [
+        name
+        for kind, names in found.items()
+        for name in ([f"{kind} of {resources.own_name}"] if names is None else names)
+    ]
 
 
 def remove_named(resources: Resources) -> None:
-    """Removes what has the rehearsal's name; DynamoDB and Step Functions go on showing it for a while."""
-    for find, remove in NAMED:
-        for name in find(resources):
-            remove(resources, name)
-    resources.seconds_until("the end of rules, machines and table", lambda: not named_leftovers(resources))
+    """Removes what has the rehearsal's name until AWS shows none of it; some of it is shown for a while after."""
+
+    def none_is_shown() -> bool:
+        shown = [(remove, name) for find, remove in NAMED.values() for name in _shown(resources, find) or ()]
+        for remove, name in shown:
+            unless(_GOES, lambda remove=remove, name=name: remove(resources, name))  # type: ignore[misc]
+        return not shown
+
+    resources.seconds_until("the end of rules, machines and table", none_is_shown)
+
+
+def _shown(resources: Resources, find: Find) -> list[str] | None:
+    """Returns the names that AWS shows, None where it denies to look."""
+    found: list[str] | None = unless(_DENIED, lambda: find(resources))
+    return found
