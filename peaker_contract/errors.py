@@ -175,6 +175,12 @@ class ScaleOutRefused(Refused):
     remedy = "Change what the reason names (a ceiling, the budget, the source, a donor), then start again."
 
 
+class AboveLimits(ScaleOutRefused):
+    """The plan breaks max_replicas or the budget alone, which a person's start may pass."""
+
+    remedy = "Raise the limit, or pass it once: peaker scale-out CLUSTER --above-limits --reason TEXT."
+
+
 class NoShortage(Refused):
     """The fleet already serves what the forecast needs; there is nothing to build."""
 

@@ -19,9 +19,8 @@ from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.adapters.step_functions_executions import StepFunctionsExecutions
+from peaker.adapters.step_functions_executions import ROLL_BACK, StepFunctionsExecutions
 from peaker.domain.instants import from_iso
-from peaker.domain.planning.plan_refusals import LIMITS
 from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
@@ -40,7 +39,7 @@ from peaker_cli.status.document import Alarm, EndedRun, Facts
 from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
 from peaker_cli.status.week import PUBLISHED, WEEK, WEEK_PERIOD_SECONDS, Week
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
+from peaker_contract.errors import AboveLimits, LedgerInconsistent, PeakerError, UnknownCluster
 from peaker_contract.metrics import Metric
 from peaker_contract.names import of_cluster, prefix
 
@@ -156,11 +155,13 @@ class StatusReader:
             again = self._lease.current(cluster, self._control.clock.now())
             if again is None or again.run_id != lease.run_id:
                 return self.at_work(cluster) if again else None
+        undone = self._is_rolled_back(execution)
         try:
             run = self.ledger.run(lease.run_id)
         except LedgerInconsistent:  # it has the lease and has not written its row yet
-            return RunAtWork(lease, None, (), execution)
-        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution, self._members(run))
+            return RunAtWork(lease, None, (), execution, rolled_back=undone)
+        steps = tuple(self.ledger.steps(lease.run_id))
+        return RunAtWork(lease, run, steps, execution, self._members(run), undone)
 
     def _members(self, run: RunRow) -> tuple[MemberAtWork, ...]:
         """Returns the members of a batch of several; the rows of one that has not begun are not there yet."""
@@ -171,6 +172,15 @@ class StatusReader:
                 row = self.ledger.run(run_id)
                 found.append(MemberAtWork(row, tuple(self.ledger.steps(run_id))))
         return tuple(found)
+
+    def _is_rolled_back(self, execution: RunExecution | Unknown) -> bool:
+        """Tells whether a roll_back runs for an execution that ended; where nobody may look, its steps tell later."""
+        if isinstance(execution, Unknown) or not execution.ended:
+            return False
+        prefix = self._control.state_machine_arn(ROLL_BACK).removesuffix(ROLL_BACK)
+        executions = StepFunctionsExecutions(self._client("stepfunctions"), prefix)
+        found = _known(executions.being_rolled_back)
+        return not isinstance(found, Unknown) and execution.name in found
 
     def _execution(self, lease: LeaseRow) -> RunExecution | Unknown:
         # Kept snapshots are tended without an execution; no run of that kind is found in a workflow's list.
@@ -242,13 +252,15 @@ class StatusReader:
             if not ended_at or str(row["operation"]) not in ("scale_out", "scale_in"):
                 continue
             receipt = self.ledger.receipt(str(row["run_id"])) or {}
-            refusals = (receipt.get("plan") or {}).get("refusals") or ()
+            failure = _failure(receipt.get("failure"))
             return EndedRun(
                 str(row["run_id"]),
                 str(row["outcome"]),
                 from_iso(str(ended_at)),
-                _failure(receipt.get("failure")),
-                bool(refusals) and all(one["code"] in LIMITS for one in refusals),
+                f"{failure.failed_step}: {failure.error}: {failure.cause.partition('. ')[0]}"
+                if failure
+                else "",
+                failure is not None and failure.error == AboveLimits.__name__,
             )
         return None
 
@@ -301,13 +313,12 @@ def owner_of(name: str, environment: str, clusters: Sequence[str]) -> str | None
     return max(mine, key=len, default=None)
 
 
-def _failure(of_receipt: Any) -> str:
-    """The step, the error and the first sentence of the cause; "" without a failure."""
+def _failure(of_receipt: Any) -> Failure | None:
+    """The failure as a person reads it; None without one."""
     if not isinstance(of_receipt, Mapping):
-        return ""
+        return None
     step, error, cause = (str(of_receipt.get(name) or "") for name in ("failed_step", "error", "cause"))
-    inner = Failure(failed_step=step, error=error, cause=cause).innermost()
-    return f"{inner.failed_step}: {inner.error}: {inner.cause.partition('. ')[0]}"
+    return Failure(failed_step=step, error=error, cause=cause).innermost()
 
 
 def _known(read: Callable[[], FoundT]) -> FoundT | Unknown:

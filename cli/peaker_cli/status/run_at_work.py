@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -29,7 +29,7 @@ class RunAtWork:
     """The holder of the cluster's lease, and its run in the ledger; `run` is None before it is written.
 
     `execution` is what Step Functions says of it: a run whose execution was stopped keeps its lease until it is undone.
-    `members` are those of a batch of several replicas.
+    `rolled_back`: a roll_back runs for that execution. `members` are those of a batch of several replicas.
     """
 
     lease: LeaseRow
@@ -37,6 +37,7 @@ class RunAtWork:
     steps: tuple[StepRow, ...]
     execution: RunExecution | Unknown
     members: tuple[MemberAtWork, ...] = ()
+    rolled_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class MemberStatus:
 class RunStatus:
     """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step.
 
-    `undone_by_roll_back`: the execution ended, and a step has begun since.
+    `undone_by_roll_back`: the execution ended, and a roll_back runs, or a step has begun since.
     """
 
     run_id: str
@@ -86,7 +87,7 @@ def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Ru
         reason=run.request.why if run else "",
         started_at=run.started_at if run else None,
         execution=found.execution,
-        undone_by_roll_back=_has_step_since(found.steps, ended.ended_at if ended else None),
+        undone_by_roll_back=ended is not None and _is_undone(found, ended),
         progress=_without_end(progress, ended.text) if ended else progress,
         ready_at_by_plan=plan.all_ready_at if plan else None,
         lease_until=found.lease.held_until,
@@ -116,11 +117,13 @@ def ended_execution(execution: RunExecution | Unknown) -> RunExecution | None:
 def is_worked_on(found: RunAtWork) -> bool:
     """Tells whether its execution runs, as far as is known, or roll_back has begun to undo it."""
     ended = ended_execution(found.execution)
-    return ended is None or _has_step_since(found.steps, ended.ended_at)
+    return ended is None or _is_undone(found, ended)
 
 
-def _has_step_since(steps: Sequence[StepRow], ended_at: datetime | None) -> bool:
-    return ended_at is not None and any(step.started_at > ended_at for step in steps)
+def _is_undone(found: RunAtWork, ended: RunExecution) -> bool:
+    """A roll_back waits some minutes before its first step of the run; the sweep's undo is no execution."""
+    since = ended.ended_at
+    return found.rolled_back or (since is not None and any(step.started_at > since for step in found.steps))
 
 
 def _without_end(progress: RunProgress | Unknown, why: str) -> RunProgress | Unknown:

@@ -95,6 +95,8 @@ def test_a_cluster_without_trouble_is_ok_and_names_its_last_run() -> None:
          "peaker receipt scale-in-orders-1"),
         ({"at_work": ended(by_roll_back=True)}, Word.WAITING, "roll_back undoes it", "abort-run",
          "peaker watch orders"),
+        ({"at_work": replace(ended(by_roll_back=False), rolled_back=True)}, Word.WAITING, "roll_back undoes it",
+         "abort-run", "peaker watch orders"),
         ({"paused_rules": (RULE,)}, Word.PAUSED, f"disabled by hand: {RULE}", "stop-everything",
          "peaker resume orders"),
         ({"load": Known(190.0, NOON)}, Word.SHORT, "the load 190 is 30 above the capacity of 160", "replica-shortage",

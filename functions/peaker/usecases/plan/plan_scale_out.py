@@ -16,7 +16,13 @@ from peaker.usecases.plan.decide_plan import decide_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_facts import PlanFacts, gather_plan_facts
 from peaker.usecases.run.held_lease import holder_of
-from peaker_contract.errors import AwsCallRejected, NoShortage, OperatorsUnreachable, ScaleOutRefused
+from peaker_contract.errors import (
+    AboveLimits,
+    AwsCallRejected,
+    NoShortage,
+    OperatorsUnreachable,
+    ScaleOutRefused,
+)
 from peaker_contract.metrics import Metric
 
 
@@ -27,7 +33,7 @@ class Planned(Summary):
 
 
 def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
-    """In act mode raises ScaleOutRefused, or NoShortage when an automatic run has nothing to build.
+    """In act mode raises AboveLimits or ScaleOutRefused, or NoShortage when an automatic run has nothing to build.
 
     Without a fencing token it writes nothing and returns the plan with its refusals.
     """
@@ -41,9 +47,10 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, fleet)):
         raise NoShortage(why)
     if plan.refusals:
-        raise ScaleOutRefused(
-            f"{step.cluster}: {plan.refusal_text}{_page_limits(ports, step, plan, missing)}"
-        )
+        why = f"{step.cluster}: {plan.refusal_text}{_page_limits(ports, step, plan, missing)}"
+        if refused_by_limits_alone(plan):
+            raise AboveLimits(why)
+        raise ScaleOutRefused(why)
     ports.ledger.settle(holder_of(step), plan)
     return Planned(text=plan_text(plan), plan=as_document(plan), numbers=_numbers(plan))
 
