@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import pytest
 from peaker_cli.control_plane import ControlPlane
@@ -15,7 +13,6 @@ from peaker_cli.status.gather import StatusReader
 
 from tests.support.deployed_product import DeployedProduct
 
-PARAMETER = "/peaker/local/clusters/orders"
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 GROUP = "sg-0a770000000000001"
 VCPUS = ("ec2", "L-1216C47A")
@@ -37,18 +34,6 @@ def found(product: DeployedProduct) -> Findings:
     control = ControlPlane("local", "us-east-1", product.cloud.endpoint_url)
     diagnosis = diagnose(control, StatusReader(control).settings("orders"))
     return {(one.area, one.check): one for one in diagnosis.findings}
-
-
-@contextmanager
-def settings(product: DeployedProduct, **changes: Any) -> Iterator[None]:
-    """The deployed settings say something else."""
-    ssm = product.cloud.client("ssm")
-    before = ssm.get_parameter(Name=PARAMETER)["Parameter"]["Value"]
-    ssm.put_parameter(Name=PARAMETER, Value=json.dumps({**json.loads(before), **changes}), Overwrite=True)
-    try:
-        yield
-    finally:
-        ssm.put_parameter(Name=PARAMETER, Value=before, Overwrite=True)
 
 
 @contextmanager
@@ -152,7 +137,7 @@ def sick(deployed: DeployedProduct) -> Findings:
         planted.callback(deployed.answers.healthy)
         # First and last: no forecast may be made, and remembered, from what is wrong.
         planted.enter_context(a_pause(deployed))
-        planted.enter_context(settings(deployed, **wrong))
+        planted.enter_context(deployed.other_settings(**wrong))
         for plant in (a_broken_account, a_closed_network, a_sick_host, another_endpoint):
             planted.enter_context(plant(deployed))
         return found(deployed)

@@ -127,6 +127,17 @@ class DeployedProduct:
             if "ScheduleExpression" in rule or "CloudWatch Alarm" in rule.get("EventPattern", ""):
                 events.disable_rule(Name=rule["Name"])
 
+    @contextmanager
+    def other_settings(self, **changes: Any) -> Iterator[None]:
+        """Meanwhile the deployed settings of the cluster say something else."""
+        ssm, name = self.cloud.client("ssm"), f"/peaker/{ENVIRONMENT}/clusters/{CLUSTER}"
+        before = ssm.get_parameter(Name=name)["Parameter"]["Value"]
+        ssm.put_parameter(Name=name, Value=json.dumps({**json.loads(before), **changes}), Overwrite=True)
+        try:
+            yield
+        finally:
+            ssm.put_parameter(Name=name, Value=before, Overwrite=True)
+
     def functions_start_cold(self) -> None:
         """From now on every function reads the settings anew: a warm one keeps them for a minute."""
         functions = self.cloud.client("lambda")
