@@ -20,9 +20,34 @@ from peaker_contract.field_types import (
 )
 
 _LARGEST = 1e15
-_SHARE = re.compile(
-    r"utili[sz](ation|ed)|%|percent(?!ile)|(^|[^A-Za-z])(cpu|pct)([^A-Za-z]|$)", re.IGNORECASE
-)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|%")
+# Words of a metric's name that say that it is no load, and why nothing can be planned by it.
+_NO_LOADS = (
+    (r"\w*utili[sz](ation|ed)|\w*percent(age)?|pct|cpu|share|ratio|hit rate|%",
+     "a utilisation ends at 100 percent, so that no forecast of it says how many replicas are needed"),
+    (r"(replica(tion)?)?lag|behind", "a lag follows the source's writes, which more replicas do not lessen"),
+    (r"\w*latency|(milli|micro|nano)?seconds|millis|m?sec|[mu]s|duration|delay|wait|await|age|uptime|time$"
+     r"|(response|query|execution|elapsed|lock) time",
+     "a time becomes long when replicas are overloaded and short when one is added"),
+    (r"queue|depth|backlog", "a queue becomes long when replicas are overloaded and empty when one is added"),
+    (r"memory|mem|free|freeable|available|space|storage|swap|balance|credits?",
+     "it says what a host has left, not what readers ask for"),
+    (r"errors?|failures?|failed|aborted|rejected|timeouts?|slow",
+     "it counts what goes wrong, not what readers ask for"),
+    (r"(un)?healthy|(replica|host|instance)s? (serving|count)", "it counts replicas, which Peaker itself changes"),
+)  # fmt: skip
+NO_LOAD_UNITS = ("Percent", "Seconds", "Milliseconds", "Microseconds")
+
+
+def why_no_load(name: str) -> str | None:
+    """Returns why a metric of that name is no load by which replicas can be planned; None where it may be one."""
+    words = re.sub(r"\bper \w+", "", " ".join(_WORD.findall(name)).lower())
+    return next((why for what, why in _NO_LOADS if re.search(rf"(?<!\w)({what})(?!\w)", words)), None)
+
+
+def why_no_load_unit(unit: str) -> str | None:
+    """Returns the same of a unit of CloudWatch."""
+    return why_no_load(unit) if unit in NO_LOAD_UNITS else None
 
 
 class LoadMetricSettings(Settings):
@@ -54,10 +79,10 @@ class LoadMetricSettings(Settings):
 
     @model_validator(mode="after")
     def _grows_with_the_readers(self) -> Self:
-        if _SHARE.search(self.name):
+        if why := why_no_load(self.name):
             message = (
-                f"must be a load that grows with the readers, such as queries a second; got {self.name}: a utilisation "
-                "ends at 100 percent, so that no forecast of it says how many replicas are needed"
+                "must be a load that grows with the readers, such as queries a second; got "
+                f"{self.name}: {why}"
             )
             refuse([Fault(("name",), message)])
         return self

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.points import Load, Point, Row, checked_points, is_time, iso, load_value, read_times
+from peaker_contract.load_settings import why_no_load, why_no_load_unit
 
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 _STATISTICS = ("Average", "Sum", "Maximum", "Minimum", "SampleCount")
@@ -178,6 +179,7 @@ def _metric_data(source: str, document: _MetricData) -> Rows:
         )
     rows = []
     for number, one in enumerate(results):
+        refuse_no_load(source, one.Label)
         if len(one.Timestamps) != len(one.Values):
             raise BadInput(
                 f"{source}, MetricDataResults[{number}]: {len(one.Timestamps)} Timestamps but {len(one.Values)} "
@@ -206,6 +208,7 @@ def _statistics(source: str, document: _Statistics, load_column: str | None) -> 
         )
         for number, point in enumerate(points)
     ]
+    refuse_no_load(source, document.Label)
     found = Rows("Timestamp", wanted[0] if wanted else "", rows)
     return replace(found, unit=points[0].Unit) if points and points[0].Unit != "None" else found
 
@@ -270,12 +273,23 @@ def parse_load(source: str, content: bytes, choices: Choices) -> PastLoad:
     else:
         found = table_rows(source, text, choices.time_column, choices.load_column)
     times, how = read_times(source, found.rows, choices.time_zone)
+    refuse_no_load(source, found.load_name, found.unit)
     columns = f"column `{shown(found.time_name)}` as time ({how}), column `{shown(found.load_name)}` as load"
     doubled = "two series in one file: keep one"
     if choices.time_zone is None and "without a zone" in how:
         doubled += "; or a clock change: pass --time-zone"
     written = [(at, row.load, row.place) for at, row in zip(times, found.rows, strict=True) if at is not None]
     return _past_load(source, written, shown(found.unit) or "load units", columns, (), doubled)
+
+
+def refuse_no_load(source: str, *names: str) -> None:
+    """Raises BadInput where one of the names or units is of no load."""
+    for name in names:
+        if why := why_no_load_unit(name) or why_no_load(name):
+            raise BadInput(
+                f"{source}: `{shown(name)}` is no load: {why}; give a load that grows with the readers, such as "
+                "queries a second over all replicas"
+            )
 
 
 def metric_load(

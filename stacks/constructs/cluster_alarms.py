@@ -50,7 +50,7 @@ class ClusterAlarms(Construct):
         self._alarm(
             "Degraded",
             "forecast-degraded",
-            f"The forecast of {cluster.name} rests on too little or too old data.",
+            f"The forecast of {cluster.name} rests on a load that has stopped, or that cannot be forecast.",
             metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "Maximum", period),
             tells_end=True,
         )

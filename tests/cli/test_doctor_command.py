@@ -148,7 +148,7 @@ def sick(deployed: DeployedProduct) -> Findings:
     [
         ("account", "bootstrap", "refuse", "not bootstrapped in us-east-1", "cdk bootstrap -c env=local"),
         ("account", "image", "refuse", "no ami-0a770000000000098", "image_id"),
-        ("account", "vCPUs", "refuse", "4 in use, 2 more replicas take 4, the quota is 5", "L-1216C47A"),
+        ("account", "vCPUs", "refuse", "4 in use, 4 more needed, the quota is 5", "L-1216C47A"),
         ("account", "key 1234abcd-12ab-34cd-56ef-1234567890ab", "refuse", "NotFound", "kms_key_arns"),
         ("account", "default encryption", "refuse", "default key of EBS", "modify-ebs-default"),
         ("account", "instance profile", "pass", "role/mysql-hosts", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from lab.simulated_hosts import Pace, SimulatedAnswers
 from localcloud.deploy import deploy, destroy
 from tests.deployed.test_init import Desk, Fleet, answers, cloud, desk, synthesized, two_volumes
+from tests.support.deployed_product import Said
 from tests.support.pages import FIRST_HOUR, blocks, joined
 
 __all__ = ["answers", "cloud", "desk"]
@@ -23,9 +26,11 @@ ELSEWHERE = {
     "npx cdk bootstrap -c env=prod": "tests/installation/test_cdk_command.py",
     "aws ec2 ": "tests/host/machine/test_image_recipe.py tries the script; an instance that runs it needs AWS",
 }
-ASK = ("scale-out", "scale-in", "pause")
+ASK = ("scale-out", "scale-in", "abort", "pause")
+# Half a day of the cloud's clock: a run that is to be stopped must not be through before.
+SLOW = Pace(prewarm_mib=1_000_000.0)
 # A fresh cluster has no history of its load, which doctor and status say.
-EXITS = {"doctor": (0, 1), "status": (0, 1, 2, 3)}
+EXITS = {"doctor": (0, 1), "status": (0, 1, 2)}
 
 
 class FirstHour:
@@ -38,7 +43,7 @@ class FirstHour:
     def types(self, line: str) -> None:
         if line.startswith(tuple(ELSEWHERE)):
             return
-        program, *words = line.replace("'**'", "**").split()
+        program, *words = shlex.split(line)
         if program == "peaker":
             self._peaker(line, words)
         elif program == "$EDITOR":
@@ -55,13 +60,24 @@ class FirstHour:
         ids = {"i-0123456789abcdef0": self.fleet.source, "i-0123456789abcdef1": self.fleet.replica}
         typed = [ids.get(word, word) for word in words] + (["--yes"] if words[0] in ASK else [])
         deadline = time.monotonic() + 240
+        if "--no-follow" in words:
+            self.desk.answers.hosts = SimulatedAnswers(self.desk.cloud.clock, SLOW, bare=False)
         ended = self.desk.types(*typed)
-        while words[0] == "plan" and ended.status and time.monotonic() < deadline:
-            time.sleep(2)  # the load balancer finds the replica healthy minutes later
+        while self._is_early(words, ended) and time.monotonic() < deadline:
+            time.sleep(2)
             ended = self.desk.types(*typed)
+        if words[0] == "abort":
+            self.desk.answers.hosts = None
         assert ended.status in EXITS.get(words[0], (0,)), f"{line}\n{ended.out}\n{ended.err}"
         assert "Traceback" not in ended.err
         self.said[line] = self.said.get(line, "") + ended.out
+
+    def _is_early(self, words: list[str], ended: Said) -> bool:
+        """The load balancer finds the replica healthy minutes later; a run that is to be stopped has made volumes."""
+        if words[0] == "plan":
+            return ended.status != 0
+        stops = words[0] == "status" and self.desk.answers.hosts is not None
+        return stops and "ReportPrewarm" not in ended.out
 
     def _edits(self, path: Path) -> None:
         """Writes what the page's YAML says into the file that init wrote."""
@@ -87,7 +103,13 @@ def test_the_page_leads_from_nothing_to_a_run_and_back_to_nothing(desk: Desk, tm
     assert "would be built" in person.said["peaker plan orders --env prod"]
     assert "has ended well" in person.said["peaker scale-out orders --env prod"]
     assert "has ended well" in person.said["peaker scale-in orders --env prod"]
+    assert (
+        "was undone; peaker receipt"
+        in person.said['peaker abort orders last --reason "to see the undo" --env prod']
+    )
     receipts = person.said["peaker receipt last --env prod"]
+    assert "scale_out of orders: rolled back" in receipts
+    assert "why: to see the undo" in receipts
     assert "scale_out of orders: succeeded" in receipts
     assert "scale_in of orders: succeeded" in receipts
     assert left(desk.cloud) == {"instances": {fleet.source, fleet.replica}}

@@ -28,11 +28,22 @@ class KeptMetrics:
     message: str = ""
     page_points: int = 100_800
     written: list[dict[str, str]] = field(default_factory=list)
+    unit: str = "None"
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def list_metrics(self, **asked: Any) -> dict[str, Any]:
         """The first page."""
         return next(self._listed(**asked))
+
+    def get_metric_data(self, **asked: Any) -> dict[str, Any]:
+        """Only asked for with a unit, by which CloudWatch leaves other points out."""
+        stats = {one["Id"]: one["MetricStat"] for one in asked["MetricDataQueries"]}
+        return {
+            "MetricDataResults": [
+                {"Id": name, "Values": [1.0] if stat["Unit"] == self.unit else []}
+                for name, stat in stats.items()
+            ]
+        }
 
     def get_paginator(self, operation: str) -> SimpleNamespace:
         pages = {"get_metric_data": self._pages, "list_metrics": self._listed}

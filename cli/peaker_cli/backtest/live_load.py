@@ -15,7 +15,7 @@ from peaker.domain.issued import LoadPoints
 from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker_backtest.errors import BadInput, shown
-from peaker_backtest.load_input import PastLoad, metric_load
+from peaker_backtest.load_input import PastLoad, metric_load, refuse_no_load
 from peaker_backtest.points import LONGEST_GAP_DAYS
 from pydantic import ValidationError
 from rich.console import Console
@@ -23,7 +23,7 @@ from rich.console import Console
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask
-from peaker_cli.doctor.metrics import similar_metrics
+from peaker_cli.doctor.metrics import similar_metrics, unit_of_no_load
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.names import cluster_parameter
@@ -115,6 +115,9 @@ def read_live_load(
             _HOUR_SECONDS if hourly else SHORTEST_PERIOD_SECONDS,
             lambda count: status.update(f"reading {name} from CloudWatch: {count:,} points"),
         )
+    unit = ask("cloudwatch:GetMetricData", lambda: unit_of_no_load(client, metric, now))
+    if isinstance(unit, str):
+        refuse_no_load(name, unit)
     if len(points.times_seconds) < 2:
         raise BadInput(_nothing_read(control, metric, points, similar))
     return _past_load(metric, name, points, hourly)

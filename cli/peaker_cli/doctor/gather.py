@@ -21,7 +21,7 @@ from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedF
 from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup
 from peaker_cli.doctor.finding import absent, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
-from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts, similar_metrics
+from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts, similar_metrics, unit_of_no_load
 from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
@@ -252,6 +252,7 @@ class Inquiry:
             else [datetime.fromtimestamp(at, UTC) for at in history.times_seconds],
             loads=() if isinstance(history, Unknown) else history.values,
             history_period=timedelta(seconds=query_period_seconds(metric.period_seconds)),
+            unit=ask("cloudwatch:GetMetricData", lambda: unit_of_no_load(cloudwatch, metric, self._now)),
         )
 
     # -- deployed ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from peaker.adapters.cloudwatch.metric_data import metric_query
 from peaker.domain.forecasting import UnusableSeries, series_from_points
 from peaker.domain.forecasting.local_clock import on_local_clock, utc_offsets
 from peaker.domain.forecasting.series import DAY_SECONDS, Floats, LoadSeries
@@ -19,7 +20,7 @@ from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor.finding import Area, Finding
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.load_settings import LoadMetricSettings
+from peaker_contract.load_settings import NO_LOAD_UNITS, LoadMetricSettings, why_no_load_unit
 
 _WEEK_SECONDS = 7 * DAY_SECONDS
 _LEAST_SECONDS = 2 * DAY_SECONDS
@@ -87,7 +88,8 @@ class MetricFacts:
     """These answers were read at `now`. `recent` are points of three periods at least, in the metric's own
     period; `history` the instants of the points that a forecast reads, whose spacing is `history_period`.
 
-    `similar` are the dimensions of metrics of that name; `loads` are the values of `history`.
+    `similar` are the dimensions of metrics of that name; `loads` are the values of `history`; `unit` is one of a
+    utilisation or a time in which points of today were written.
     """
 
     now: datetime
@@ -96,6 +98,7 @@ class MetricFacts:
     history: Sequence[datetime] | Unknown
     history_period: timedelta
     loads: Sequence[float] = ()
+    unit: str | Unknown | None = None
 
 
 def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Finding]:
@@ -108,12 +111,24 @@ def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Findi
     origin = "measured by Peaker on the replicas: " if settings.measures_load else ""
     shown = f"{origin}{metric.namespace} {metric.name}, {metric.statistic} of {metric.period_seconds} s"
     return [
-        METRICS.passes("load metric", shown),
+        _load(shown, facts.unit),
         _age(settings, facts, facts.history),
         _history(facts, facts.history),
         *_gaps(settings, facts, facts.history),
         *_time_zone(settings, facts, facts.history),
     ]
+
+
+def _load(shown: str, unit: str | Unknown | None) -> Finding:
+    if isinstance(unit, Unknown):
+        return METRICS.unknown("load metric", unit)
+    if unit is None:
+        return METRICS.passes("load metric", shown)
+    return METRICS.refuses(
+        "load metric",
+        f"{shown}, is written in {unit}: {why_no_load_unit(unit)}",
+        "set load_metric to a load that grows with the readers, such as queries a second, or remove it, and deploy",
+    )
 
 
 def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
@@ -248,3 +263,17 @@ def similar_metrics(client: Any, metric: LoadMetricSettings) -> list[dict[str, s
 
 def _dimensions_of(found: Mapping[str, Any]) -> dict[str, str]:
     return {one["Name"]: one["Value"] for one in found["Dimensions"]}
+
+
+def unit_of_no_load(client: Any, metric: LoadMetricSettings, now: datetime) -> str | None:
+    """Returns the unit of a utilisation or a time in which points of the last day were written; None without one."""
+    stat = metric_query(metric.namespace, metric.name, metric.dimensions, "Average", 3_600)["MetricStat"]
+    answer = client.get_metric_data(
+        MetricDataQueries=[
+            {"Id": unit.lower(), "MetricStat": {**stat, "Unit": unit}} for unit in NO_LOAD_UNITS
+        ],
+        StartTime=now - timedelta(days=1),
+        EndTime=now,
+    )
+    written = {one["Id"] for one in answer["MetricDataResults"] if one["Values"]}
+    return next((unit for unit in NO_LOAD_UNITS if unit.lower() in written), None)

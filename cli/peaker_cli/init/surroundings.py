@@ -13,10 +13,11 @@ from peaker.domain.reading import Unknown
 from peaker_cli.doctor.finding import ask
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.init.answers import Raw
+from peaker_contract.load_settings import why_no_load
 
 Client = Callable[[str], Any]
 _READS = re.compile(r"quer(y|ies)|reads?|selects?|statements?|requests?", re.IGNORECASE)
-_NO_LOAD = re.compile(r"latenc|utili[sz]ation|percent|error|seconds?$|time|lag|bytes|slow", re.IGNORECASE)
+_BYTES = re.compile(r"bytes", re.IGNORECASE)
 _DAYS, _PERIOD_SECONDS = 14, 300
 # An account may have thousands of metrics and records: a look of this many pages must do.
 _MOST_PAGES = 20
@@ -69,7 +70,7 @@ def load_in_cloudwatch(
             one
             for one in _items(cloudwatch, "list_metrics", "Metrics")
             if _READS.search(one["MetricName"])
-            and not _NO_LOAD.search(one["MetricName"])
+            and not (_BYTES.search(one["MetricName"]) or why_no_load(one["MetricName"]))
             and not one["Namespace"].startswith(("AWS/", own_namespace))
             and cluster in [dimension["Value"] for dimension in one["Dimensions"]]
         ]

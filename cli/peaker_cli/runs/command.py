@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.batch import Member
+from peaker.domain.runs.failure import STOPPED_BY_HAND
 from peaker.domain.runs.ledger import RunReplica, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from rich.console import Group, RenderableType
@@ -165,10 +166,16 @@ def ended_line(run: RunRow, receipt: dict[str, Any]) -> RunLine:
         reason=str(receipt.get("reason") or ""),
         started_at=run.started_at,
         state=str(receipt["outcome"]),
-        step=f"failed at {failure['failed_step']}" if failure else "",
+        step=_failed_at(failure),
         seconds=float(receipt["seconds"]),
         usd=_usd((receipt.get("cost") or {}).get("so_far"), from_iso(str(receipt["finished_at"]))),
     )
+
+
+def _failed_at(failure: Mapping[str, Any] | None) -> str:
+    if not failure:
+        return ""
+    return "stopped by hand" if failure["error"] == STOPPED_BY_HAND else f"failed at {failure['failed_step']}"
 
 
 def open_line(

@@ -7,6 +7,7 @@ from typing import Any
 
 from peaker.domain.report.event import started_by
 from peaker.domain.runs.execution_input import Trigger
+from peaker.domain.runs.failure import STOPPED_BY_HAND
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -25,10 +26,11 @@ def render_receipt(
 ) -> RenderableType:
     """A receipt for a person. With a scaled clock, real durations stand beside the cloud's."""
     style = _OUTCOME_STYLE.get(receipt["outcome"], "red")
+    outcome = str(receipt["outcome"]).replace("_", " ")
     head = Text.assemble(
-        (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (receipt["outcome"], f"bold {style}"),
+        (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (outcome, f"bold {style}"),
         f"   {receipt['run_id']}\n",
-        f"why: {receipt['reason'] or 'started by hand'}\n",
+        f"why: {why_of(receipt)}\n",
         f"started by {started_by(Trigger.model_validate(receipt['trigger']))}\n",
         f"from {clock(receipt['started_at'])} to {clock(receipt['finished_at'])}, ",
         _both(receipt["seconds"], real_seconds_per_cloud_second),
@@ -42,12 +44,21 @@ def render_receipt(
         parts += [Text(), table]
     parts += [Text(line, overflow="fold") for line in proof_lines(receipt)]
     parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
-    if receipt.get("failure"):
-        failure = receipt["failure"]
+    failure = receipt.get("failure")
+    if failure and failure["error"] != STOPPED_BY_HAND:
         parts.append(
             Text(f"failed at {failure['failed_step']}: {failure['error']}\n{failure['cause']}", style="red")
         )
     return Group(*parts)
+
+
+def why_of(receipt: Mapping[str, Any]) -> str:
+    """Returns why the run began; of one that a person stopped, that person's reason."""
+    failure = receipt.get("failure") or {}
+    if failure.get("error") == STOPPED_BY_HAND:
+        return f"stopped by hand: {failure['cause']}"
+    by_hand = receipt["reason"] in (None, "", "manual")
+    return "started by hand" if by_hand else str(receipt["reason"])
 
 
 def receipt_sentences(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

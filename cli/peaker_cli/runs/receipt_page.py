@@ -12,7 +12,7 @@ from peaker_pages.elements import Node, card, cards, el, facts, note, page, sect
 
 from peaker_cli.durations import clock, duration
 from peaker_cli.runs.plan_outcome import OUTCOME_COLUMNS, outcome_rows
-from peaker_cli.runs.receipt import numbers_of, receipt_sentences
+from peaker_cli.runs.receipt import numbers_of, receipt_sentences, why_of
 from peaker_cli.storage.storage_proof import PROOF_STEP, proof_lines
 from peaker_contract.catalogue import serving_state
 
@@ -62,7 +62,7 @@ def _cards(receipt: Mapping[str, Any]) -> Iterator[Any]:
     yield card(
         "started by",
         {"manual": "a person"}.get(started, str(started)),
-        [("", receipt["reason"] or "by hand")],
+        [("", why_of(receipt))],
     )
     cost = receipt.get("cost") or {}
     so_far = cost.get("so_far")

@@ -39,7 +39,7 @@ class Alarm:
 class EndedRun:
     """The newest run that has ended; `failure` is the step and the cause of one that failed or was refused.
 
-    `refused_by_limits`: a person's start may pass what refused it, max_replicas or the budget.
+    `refused_by_limits`: a person's start may pass what refused it, max_replicas or the budget. `stopped`: by a person.
     """
 
     run_id: str
@@ -47,6 +47,7 @@ class EndedRun:
     ended_at: datetime
     failure: str = ""
     refused_by_limits: bool = False
+    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,11 @@ class CapacityStatus:
 
 @dataclass(frozen=True)
 class DecisionStatus:
-    """The newest check. `overdue` when more than three schedules have passed since."""
+    """The newest check. `overdue` when more than three schedules have passed since.
+
+    `history`: of how many days the load is known, of those that a forecast needs. `awaits_load`: a new cluster's load
+    has never had a point.
+    """
 
     at: datetime
     overdue: bool
@@ -121,6 +126,8 @@ class DecisionStatus:
     observing: str | None
     standing: str
     score: str
+    history: str = ""
+    awaits_load: bool = False
 
 
 @dataclass(frozen=True)
@@ -339,7 +346,7 @@ def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:
         return report
     value = report["numbers"].get(name)
     if value is None:
-        return Unknown(f"the newest check has no {name}: {report['reason']}")
+        return Unknown(f"nothing is forecast: {report.get('history', 'by the newest check')}")
     return Known(float(value), from_iso(str(report["at"])))
 
 
@@ -383,4 +390,6 @@ def _decision(facts: Facts) -> DecisionStatus | Unknown:
         observing=str(report["observation"]) if report["observing"] else None,
         standing=str(report["standing"]),
         score=str(report["score"]),
+        history=str(report.get("history", "too few days of load")),
+        awaits_load=bool(report.get("awaits_load")),
     )

@@ -25,7 +25,7 @@ from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.batch import Batch
-from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.failure import STOPPED_BY_HAND, Failure
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
 from peaker.ports.endpoint import TrafficRouter
@@ -253,14 +253,14 @@ class StatusReader:
                 continue
             receipt = self.ledger.receipt(str(row["run_id"])) or {}
             failure = _failure(receipt.get("failure"))
+            error = failure.error if failure else ""
             return EndedRun(
                 str(row["run_id"]),
                 str(row["outcome"]),
                 from_iso(str(ended_at)),
-                f"{failure.failed_step}: {failure.error}: {failure.cause.partition('. ')[0]}"
-                if failure
-                else "",
-                failure is not None and failure.error == AboveLimits.__name__,
+                f"{failure.failed_step}: {error}: {failure.cause.partition('. ')[0]}" if failure else "",
+                error == AboveLimits.__name__,
+                error == STOPPED_BY_HAND,
             )
         return None
 

@@ -159,8 +159,10 @@ def _load(status: ClusterStatus) -> str:
     """The load with its source and its age."""
     load, source = status.capacity.load, status.capacity.load_source
     if isinstance(load, Unknown) or load.measured_at is None:
-        return f"{describe_as(load, plain_number)} now ({source})"
-    return f"{plain_number(load.value)} now ({source}, {duration(seconds_between(load.measured_at, status.at))} old)"
+        return f"{describe_as(load, plain_number)} ({source})"
+    return (
+        f"{plain_number(load.value)} ({source}, {duration(seconds_between(load.measured_at, status.at))} old)"
+    )
 
 
 def _capacity_lines(status: ClusterStatus) -> list[tuple[str, str]]:

@@ -115,7 +115,8 @@ def last_run_line(run: EndedRun | Unknown | None, now: datetime) -> str:
         return "no run has ended yet"
     if isinstance(run, Unknown):
         return f"last run unknown ({run.why})"
-    return f"last run {run.run_id} {run.outcome.replace('_', ' ')} {_age(run.ended_at, now)} ago"
+    stopped = "stopped by hand, " if run.stopped else ""
+    return f"last run {run.run_id} {stopped}{run.outcome.replace('_', ' ')} {_age(run.ended_at, now)} ago"
 
 
 def _troubles(status: ClusterStatus) -> Iterator[Trouble]:
@@ -215,7 +216,7 @@ def _of_runs(status: ClusterStatus) -> Iterator[Trouble]:
     if last is None or isinstance(last, Unknown):
         return
     is_open = last.outcome == "undo_incomplete"
-    is_new = seconds_between(last.ended_at, status.at) <= _HEARD_OF_FOR_SECONDS
+    is_new = not last.stopped and seconds_between(last.ended_at, status.at) <= _HEARD_OF_FOR_SECONDS
     if (text := _FAILED_OUTCOMES.get(last.outcome)) is not None and (is_open or is_new):
         runbook = "undo-incomplete" if is_open else "workflow-failed"
         why = f": {last.failure}" if last.failure else ""
@@ -237,11 +238,17 @@ def _of_forecast(status: ClusterStatus) -> Iterator[Trouble]:
     if decision.overdue:
         sentence = f"no forecast for {_age(decision.at, status.at)}{why}"
         yield Trouble(Word.FAILED, sentence, "forecast-stale", line)
+    elif decision.awaits_load:
+        sentence = "no load yet: the metric has no point; nothing starts by itself meanwhile"
+        yield Trouble(Word.WAITING, sentence, "forecast-degraded", f"peaker doctor {cluster}")
     elif decision.outcome == "alarm":
         yield Trouble(Word.FAILED, decision.reason, "rules-cannot-be-met", f"peaker plan {cluster}")
     elif isinstance(status.capacity.load, Unknown):
         sentence = f"the load is unknown: {status.capacity.load.why}"
         yield Trouble(Word.FAILED, sentence, "forecast-degraded", f"peaker doctor {cluster}")
+    elif decision.standing == "reactive_only":
+        sentence = f"no forecast yet: {decision.history}; the measured load decides"
+        yield Trouble(Word.WAITING, sentence, "forecast-degraded", f"peaker doctor {cluster}")
     elif decision.standing == "degraded":
         yield Trouble(Word.WAITING, f"the forecast is degraded: {decision.reason}", "forecast-degraded",
                       f"peaker doctor {cluster}")  # fmt: skip

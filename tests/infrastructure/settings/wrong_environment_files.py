@@ -179,6 +179,18 @@ _LOAD = [
     _wrong("share of the memory as load", "c.load_metric.name", "MemoryUtilized", "must be a load that grows with the readers"),
     _wrong("percent sign in a load", "c.load_metric.name", "Busy%", "must be a load that grows with the readers"),
     _wrong("utilisation as load", "c.load_metric.name", "CPUUtilization", "must be a load that grows with the readers"),
+    *[
+        _wrong(f"{name} as load", "c.load_metric.name", name, f"got {name}: {why}")
+        for name, why in (
+            ("QueryLatency", "a time"), ("ReadLatency", "a time"), ("ResponseTime", "a time"), ("await_ms", "a time"),
+            ("CommitMilliseconds", "a time"), ("QuerySeconds", "a time"), ("OldestTransactionAge", "a time"),
+            ("ReplicaLag", "a lag"), ("AuroraReplicaLag", "a lag"), ("Seconds_Behind_Master", "a lag"),
+            ("BusyShare", "a utilisation"), ("PercentUsed", "a utilisation"), ("mem_used_percent", "a utilisation"),
+            ("BufferCacheHitRatio", "a utilisation"), ("DiskQueueDepth", "a queue"), ("VolumeQueueLength", "a queue"),
+            ("FreeableMemory", "it says what a host"), ("CreditBalance", "it says what a host"),
+            ("SlowQueries", "it counts what goes wrong"), ("HealthyHostCount", "it counts replicas"),
+        )
+    ],
     _wrong("percent as load", "c.load_metric.name", "busy_percent", "must be a load that grows with the readers"),
     _wrong("two clusters on one metric", "d.load_metric", THE_FIRST_LOAD, "must be another metric than that of orders"),
     _wrong("median", "c.forecast.quantile", 0.5, "must be above 0.5, got 0.5"),

@@ -96,6 +96,10 @@ def test_a_load_below_zero_is_refused_with_its_time() -> None:
     assert "the point of 2026-11-01 12:35: a load cannot be -3.0" in told
 
 
+def test_a_metric_in_a_unit_of_no_load_is_refused() -> None:
+    assert "`Percent` is no load: a utilisation" in refusal(KeptMetrics(every(300, 20), unit="Percent"))
+
+
 def test_a_metric_that_is_not_there_is_told_with_where_it_was_looked_for() -> None:
     told = refusal(KeptMetrics())
     assert "CloudWatch has no point of Average of Shop Reads with Cluster=orders in eu-west-1" in told

@@ -112,6 +112,14 @@ CASES: dict[str, Case] = {
     "two statistics": whole(statistics(Average=1.0, Maximum=2.0), "each point has Average, Maximum; pass --load-column"),
     "a statistic that is not there": whole(statistics(Average=1.0), "pass --load-column", Choices(load_column="Sum")),
     "a datapoint that is text": whole(statistics(Average="high"), "Datapoints[0].Average: 'high' is no number"),
+    "a latency in its label": whole(metric_data(Label="ReadLatency"), "`ReadLatency` is no load: a time"),
+    "a column of percent": whole(f"time,cpu_percent\n{EPOCH},1\n", "`cpu_percent` is no load: a utilisation"),
+    "a column that was chosen": whole(f"time,reads,replica_lag\n{EPOCH},1,1\n", "`replica_lag` is no load: a lag",
+                                      Choices(load_column="3")),
+    "a unit of time": whole(statistics(Average=1.0, Unit="Milliseconds"), "`Milliseconds` is no load: a time"),
+    "a unit of a share": whole(statistics(Average=1.0, Unit="Percent"), "`Percent` is no load: a utilisation"),
+    "a queue in statistics": whole('{"Label": "DiskQueueDepth", "Datapoints": [{"Timestamp": "2026-01-01T00:00:00Z", "Average": 1}]}',
+                                   "`DiskQueueDepth` is no load: a queue"),
     "no datapoints": whole('{"Label": "reads", "Datapoints": []}', "no points in it"),
 }  # fmt: skip
 

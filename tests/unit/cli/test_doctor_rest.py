@@ -175,8 +175,15 @@ class TestTheLoadMetric:
         line = self.looked(history=whole[:300] + whole[600:])["period"]
         assert (line.verdict.value, "31%" in line.detail) == ("warn", True)
 
+    @pytest.mark.parametrize(("unit", "why"), [("Percent", "a utilisation"), ("Milliseconds", "a time")])
+    def test_one_that_is_written_in_a_unit_of_no_load_is_refused(self, unit: str, why: str) -> None:
+        line = self.looked(unit=unit)["load metric"]
+        assert (line.verdict.value, f"is written in {unit}: {why}" in line.detail) == ("refuse", True)
+        assert "set load_metric to a load" in line.remedy
+
     def test_what_is_not_told_is_unknown(self) -> None:
         told = NotTold("denied", "cloudwatch:GetMetricData")
+        assert self.looked(unit=told)["load metric"].verdict.value == "unknown"
         assert self.looked(history=told)["load metric"].verdict.value == "unknown"
         assert self.looked(recent=told)["newest point"].verdict.value == "unknown"
 

@@ -35,6 +35,7 @@ SICK = fleet_with(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=Replica
 UNHEARD = fleet_with(replica(BASE, health=Unknown("elbv2:DescribeTargetHealth: Throttling")))
 NONE_SERVES = fleet_with(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY)))
 LATE = {**QUIET, "at": to_iso(NOON - timedelta(hours=2))}
+NEW = {**QUIET, "standing": "reactive_only", "history": "0.4 of 3 days of load"}
 MISSING = {**REPORT, "required": 3}
 OVER_BUDGET = {
     **REPORT,
@@ -111,6 +112,12 @@ def test_a_cluster_without_trouble_is_ok_and_names_its_last_run() -> None:
         ({"alarms": (SHARED,)}, Word.FAILED, SHARED.name, "workflow-failed", "peaker runs orders"),
         ({"load": Unknown("no point for 20 min")}, Word.FAILED, "the load is unknown: no point for 20 min",
          "forecast-degraded", "peaker doctor orders"),
+        ({"report": NEW, "load": Known(95.0, NOON)}, Word.WAITING,
+         "no forecast yet: 0.4 of 3 days of load; the measured load", "forecast-degraded", "peaker doctor orders"),
+        ({"report": NEW, "load": Unknown("no point for 20 min")}, Word.FAILED, "the load is unknown",
+         "forecast-degraded", "peaker doctor orders"),
+        ({"report": {**NEW, "outcome": "alarm", "awaits_load": True}, "load": Unknown("no point")}, Word.WAITING,
+         "no load yet", "forecast-degraded", "peaker doctor orders"),
         ({"alarms": Unknown("cloudwatch:DescribeAlarms: Throttling")}, Word.UNKNOWN, "Throttling", "invocation-failed",
          "peaker watch orders"),
         ({"fleet": UNHEARD}, Word.UNKNOWN, "who serves unknown: elbv2:DescribeTargetHealth: Throttling",
@@ -159,6 +166,13 @@ def test_a_run_that_failed_days_ago_is_history_unless_its_undo_is_open() -> None
     assert verdict(quiet(last_run=long_ago)).word is Word.OK
     still_open = verdict(quiet(last_run=replace(long_ago, outcome="undo_incomplete")))
     assert (still_open.word, still_open.troubles[0].runbook) == (Word.FAILED, "undo-incomplete")
+
+
+def test_a_run_that_a_person_stopped_is_no_trouble_once_it_is_undone() -> None:
+    stopped = replace(FAILED_RUN, stopped=True, failure="Execution: ExecutionAborted: to see the undo")
+    found = verdict(quiet(last_run=stopped))
+    assert found.first_line == "OK: last run scale-out-orders-7 stopped by hand, rolled back 12 min 00 s ago"
+    assert verdict(quiet(last_run=replace(stopped, outcome="undo_incomplete"))).word is Word.FAILED
 
 
 def test_the_worst_stands_first_and_the_others_follow() -> None:

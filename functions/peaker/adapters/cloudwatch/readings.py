@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from peaker.adapters.cloudwatch.metric_data import metric_query, read_points
-from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import (
@@ -109,8 +108,6 @@ def _of_replica(settings: ClusterSettings, instance_id: str) -> dict[str, str]:
 
 def _newest(points: list[tuple[datetime, float]], name: str, oldest: timedelta, now: datetime) -> Reading:
     if not points:
-        return Unknown(
-            f"{name} has no point in the {oldest.total_seconds() / 60:.0f} min before {to_iso(now)}"
-        )
+        return Unknown(f"{name} has no point in the last {oldest.total_seconds() / 60:.0f} min")
     at, value = points[-1]
     return Known(value, at)

@@ -72,7 +72,6 @@ class Forecaster:
         fit_steps: int | None = None,
         *,
         levels: Sequence[float] = LEVELS,
-        metric_name: str = "",
         horizon_steps: int | None = None,
         reach_seconds: float = SHORTEST_REACH_DAYS * DAY_SECONDS,
         zone: tzinfo = UTC,
@@ -85,7 +84,7 @@ class Forecaster:
         self.fit_steps = len(series.values) if fit_steps is None else fit_steps
         self.fitted = LoadSeries(series.start_seconds, series.step_seconds, series.values[: self.fit_steps])
         self.believed = believable(series.values, self.fit_steps)
-        self.utilisation = utilisation_reasons(self.fitted, metric_name)
+        self.utilisation = utilisation_reasons(self.fitted)
         self.days = self.fitted.span_days()
         self._controls: dict[int, Controlled] = {}
 
@@ -229,7 +228,9 @@ class Forecaster:
         known = np.isfinite(self.series.values[: origin + 1]).any()
         why = "the metric has no points: nothing is known about the load"
         if known:
-            why = f"{self.days:.1f} days of history, under {REACTIVE_ONLY_BELOW_DAYS:.0f}: only the load itself counts"
+            why = (
+                f"{self.days:.1f} of {REACTIVE_ONLY_BELOW_DAYS:.0f} days of load: only the load itself counts"
+            )
         return Forecast(
             issued_at_seconds=self._end_of(origin),
             step_seconds=self.series.step_seconds,
@@ -255,7 +256,6 @@ def forecast_demand(
     lead_seconds: float,
     *,
     levels: Sequence[float] = LEVELS,
-    metric_name: str = "",
     reach_seconds: float = SHORTEST_REACH_DAYS * DAY_SECONDS,
     zone: tzinfo = UTC,
 ) -> Forecast:
@@ -264,9 +264,7 @@ def forecast_demand(
     It reaches `reach_seconds` ahead, a day at least: in steps of the series for a day, then of an hour. Its rhythm is
     of local hours of `zone`.
     """
-    forecaster = Forecaster(
-        series, levels=levels, metric_name=metric_name, reach_seconds=reach_seconds, zone=zone
-    )
+    forecaster = Forecaster(series, levels=levels, reach_seconds=reach_seconds, zone=zone)
     return forecaster.at_the_end(lead_seconds)
 
 
@@ -322,19 +320,15 @@ def newest_load(series: LoadSeries, believed: Floats, origin: int) -> tuple[floa
     return age, float(believed[first + good[-1]]) if len(good) else None
 
 
-def utilisation_reasons(series: LoadSeries, name: str = "") -> list[str]:
+def utilisation_reasons(series: LoadSeries) -> list[str]:
     """Say why the series looks like a utilisation; empty when it does not.
 
     A percentage is shaped by the very scaling that it is to drive: it falls when a replica is added.
     """
-    if "utili" in name.lower() or "percent" in name.lower():
-        what = f"{name} is a utilisation"
-    else:
-        known = series.values[np.isfinite(series.values)]
-        if len(known) < 100 or known.max() > 100.0 or (known >= 99.0).mean() < _SATURATED_SHARE:
-            return []
-        what = f"{name or 'the metric'} never exceeds 100 and often stands there, as a utilisation does"
+    known = series.values[np.isfinite(series.values)]
+    if len(known) < 100 or known.max() > 100.0 or (known >= 99.0).mean() < _SATURATED_SHARE:
+        return []
     return [
-        f"{what}: scaling itself changes it. "
-        "Forecast demand instead (queries/s, or CPU-seconds over all replicas)"
+        "the metric never exceeds 100 and often stands there, as a utilisation does: scaling itself changes it. "
+        "Forecast demand instead (queries a second over all replicas)"
     ]

@@ -210,7 +210,10 @@ def _objection(outlook: Outlook, state: CheckState) -> str | None:
     if count := inputs.fleet.draining:
         return "1 replica is leaving" if count == 1 else f"{count} replicas are leaving"
     if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
-        return f"the forecast is {forecast.standing}"
+        only = (
+            "nothing is forecast yet" if forecast.quantiles is None else "the forecast only adds replicas yet"
+        )
+        return f"{only}, as too few days of load are known"
     if outlook.is_beyond(keep_seconds(outlook.lead_time)):
         hours = KEEP_LEAD_TIMES * outlook.lead_time.p90_seconds / 3600
         return f"the next {hours:.1f} h count, and the forecast reaches {forecast.reach_seconds / 3600:.1f} h"

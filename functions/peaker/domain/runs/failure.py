@@ -32,6 +32,10 @@ _SERVICE_REMEDIES = {
 _OTHER_SERVICE = "Read the log of the step's function and the health of the service, then start again."
 
 
+# The error of a run whose execution a person stopped.
+STOPPED_BY_HAND = "ExecutionAborted"
+
+
 class Failure(Contract):
     """A failure as the workflow caught it: the state, the error's class name and its cause."""
 

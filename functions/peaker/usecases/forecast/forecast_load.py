@@ -12,6 +12,7 @@ from peaker.domain.forecasting import (
     Forecast,
     Standing,
 )
+from peaker.domain.forecasting.forecaster import REACTIVE_ONLY_BELOW_DAYS
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
@@ -73,6 +74,8 @@ class ForecastReport(BaseModel):
     forecast_p50: float | None
     forecast_p95: float | None
     standing: str
+    history: str
+    awaits_load: bool
     coverage: float | None
     scored: int
     lead_time_p50_seconds: float
@@ -136,6 +139,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
         now=now,
         inputs=inputs,
         forecast=forecast,
+        history=f"{forecaster.days:.1f} of {REACTIVE_ONLY_BELOW_DAYS:g} days of load",
         lead_time=lead_time,
         policy=policy,
         decision=decision,
@@ -159,6 +163,7 @@ class _Check:
     now: datetime
     inputs: DecisionInputs
     forecast: Forecast
+    history: str
     lead_time: LeadTime
     policy: ScalingPolicy
     decision: ScalingDecision
@@ -219,11 +224,9 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
         Metric.REPLICA_SHORTAGE: float(decision.shortage if acts else 0),
         Metric.REPLICA_SURPLUS: float(decision.surplus if acts else 0),
         Metric.SCALING_DECISION: float(decision.shortage - decision.surplus),
-        Metric.DECISION_ALARM: float(
-            decision.outcome is Outcome.ALARM or bool(_PAGING & decision.numbers.keys())
-        ),
+        Metric.DECISION_ALARM: float(_is_alarm(check) or bool(_PAGING & decision.numbers.keys())),
         Metric.LEAD_TIME_SECONDS: check.lead_time.p90_seconds,
-        Metric.FORECAST_DEGRADED: float(_is_degraded(forecast)),
+        Metric.FORECAST_DEGRADED: float(_is_degraded(check)),
         Metric.OBSERVING: float(check.observation.observing),
     }
     known = {
@@ -238,8 +241,22 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
     ports.metrics.publish(check.settings.name, check.now, values)
 
 
-def _is_degraded(forecast: Forecast) -> bool:
-    return forecast.stale or forecast.standing in {Standing.DEGRADED, Standing.REACTIVE_ONLY}
+def _is_degraded(check: _Check) -> bool:
+    """Tells whether the forecast fails: its load is late or no guide. A history that is still short is no failure."""
+    if check.forecast.standing is Standing.DEGRADED:
+        return True
+    return check.forecast.stale and not _awaits_load(check)
+
+
+def _is_alarm(check: _Check) -> bool:
+    """Tells whether the decision needs a person; a new cluster without a load does not, if its fleet is known."""
+    waits = _awaits_load(check) and check.inputs.fleet.serving is not None
+    return check.decision.outcome is Outcome.ALARM and not waits
+
+
+def _awaits_load(check: _Check) -> bool:
+    """Tells whether the cluster is new: it is observed, and its load has never had a point."""
+    return check.observation.observing and check.forecast.age_seconds is None
 
 
 def _coverage(forecast: Forecast, score: Score) -> float | None:
@@ -287,6 +304,8 @@ def _report(check: _Check) -> ForecastReport:
         forecast_p50=decision.numbers.get("forecast_p50"),
         forecast_p95=decision.numbers.get("forecast_p95"),
         standing=forecast.standing,
+        history=check.history,
+        awaits_load=_awaits_load(check),
         coverage=_coverage(forecast, check.score),
         scored=check.score.scored,
         lead_time_p50_seconds=lead_time.p50_seconds,

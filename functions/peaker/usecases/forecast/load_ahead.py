@@ -25,7 +25,6 @@ def load_forecaster(series: LoadSeries, lead_time: LeadTime, settings: ClusterSe
     reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
     return Forecaster(
         series,
-        metric_name=settings.load_metric.name,
         reach_seconds=reach,
         zone=ZoneInfo(settings.time_zone),
     )

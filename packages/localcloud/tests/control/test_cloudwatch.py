@@ -60,6 +60,17 @@ def test_a_statistic_of_a_period(aws: Control, name: str, value: float) -> None:
     assert ask(aws, query(metric, name))[0]["Values"] == [value]
 
 
+def test_of_a_unit_only_points_that_were_written_in_it_are_answered(aws: Control) -> None:
+    metric = unique("metric")
+    put(aws, metric, {"Value": 4, "Timestamp": DAY, "Unit": "Percent"})
+    asked = query(metric, "Average")
+    found = {
+        unit: ask(aws, {**asked, "MetricStat": {**asked["MetricStat"], "Unit": unit}})[0]["Values"]
+        for unit in ("Percent", "Seconds", "None")
+    }
+    assert found == {"Percent": [4.0], "Seconds": [], "None": []}
+
+
 def test_percentiles_of_weighted_values_and_averages_of_statistic_sets() -> None:
     weighted = [Sample(1, 98), Sample(1000, 2)]
     assert statistic(weighted, "p90") == 1

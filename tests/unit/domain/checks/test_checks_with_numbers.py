@@ -145,4 +145,7 @@ def test_an_account_with_a_larger_quota_may_have_more() -> None:
 def test_one_zone_has_no_second_try() -> None:
     assert zones_in_order(["us-east-1a"], {}).verdict == "warn"
     found = zones_in_order(["us-east-1b", "us-east-1a"], {"us-east-1a": 2})
-    assert (found.verdict, found.detail) == ("pass", "us-east-1b (0 replicas), then us-east-1a (2 replicas)")
+    assert (found.verdict, found.detail) == (
+        "pass",
+        "us-east-1b (replicas: 0), then us-east-1a (replicas: 2)",
+    )

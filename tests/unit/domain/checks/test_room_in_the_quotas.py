@@ -52,7 +52,7 @@ class TestVcpus:
 
     def test_what_does_not_fit_says_how_many_would_and_where_to_ask(self) -> None:
         found = vcpus(built(3), account((STANDARD, 8, 4)))
-        assert "4 in use, 3 more replicas take 6, the quota is 8: 2 of 3 replicas would fit" in found.detail
+        assert "4 in use, 6 more needed, the quota is 8: 2 of 3 replicas would fit" in found.detail
         # Ten are 80 % of thirteen: with that nothing is warned of.
         assert "--service-code ec2 --quota-code L-1216C47A --desired-value 13" in found.remedy
 

@@ -225,6 +225,35 @@ def test_a_stale_metric_removes_nothing_and_says_so() -> None:
     assert any("metric_stale" in reason for reason in reports[-1].reasons)
 
 
+def test_a_new_cluster_is_no_alarm_while_its_load_is_short_or_has_not_come() -> None:
+    here = world(observation_days=7, mode="act")
+    here.history.values = []
+    report = here.check()
+    assert (report.outcome, report.awaits_load, report.history) == ("alarm", True, "0.0 of 3 days of load")
+    assert (here.published.values["DecisionAlarm"], here.published.values["ForecastDegraded"]) == (0, 0)
+    here.history.values = [100.0] * 24
+    report = here.check()
+    assert (report.standing, report.awaits_load, report.history) == (
+        "reactive_only",
+        False,
+        "0.5 of 3 days of load",
+    )
+    assert here.published.values["ForecastDegraded"] == 0
+    here.history.ends_late_by = 4
+    assert here.check().awaits_load is False
+    assert here.published.values["ForecastDegraded"] == 1, "the load was there and has stopped"
+
+
+def test_a_new_cluster_whose_fleet_is_unknown_is_an_alarm() -> None:
+    here = world(observation_days=7)
+    here.history.values = []
+    here.common.refuses(
+        "endpoint.health", AwsUnavailable("elasticloadbalancing:DescribeTargetHealth: no answer")
+    )
+    here.check()
+    assert here.published.values["DecisionAlarm"] == 1
+
+
 def test_no_history_at_all_is_an_alarm() -> None:
     here = world()
     here.history.values = []
@@ -283,9 +312,8 @@ def test_an_unknown_cluster_is_named() -> None:
 
 def test_a_load_metric_that_is_a_utilisation_is_said_and_alarmed() -> None:
     """The settings refuse such a name; a utilisation under another one comes to the forecast."""
-    here = world(0.3)
-    metric = orders().load_metric.model_copy(update={"name": "CPUUtilization"})
-    here.common = with_cluster(calm_ports(orders().model_copy(update={"load_metric": metric})))
+    here = world(1.0)
+    here.history.values = np.minimum(100.0, np.asarray(here.history.values))
     report = here.check()
     assert report.standing == "degraded"
     assert here.published.values["ForecastDegraded"] == 1

@@ -154,8 +154,8 @@ class _Demand:
     @property
     def detail(self) -> str:
         return (
-            f"{self.quota.name}: {_value(self.use.in_use):.4g} in use, {self.replicas} more replicas take "
-            f"{self.amount:.4g}, the quota is {_value(self.use.value):g}"
+            f"{self.quota.name}: {_value(self.use.in_use):.4g} in use, "
+            f"{self.amount:.4g} more needed, the quota is {_value(self.use.value):g}"
         )
 
     @property

@@ -83,7 +83,7 @@ def initialization_rate(wanted_mib_per_s: float, region: RegionRate, rate_mib_pe
 
 def zones_in_order(zones: Sequence[str], counts: Mapping[str, int]) -> Check:
     """Where capacity is asked for, one zone after the other; a single zone has no second try."""
-    shown = ", then ".join(f"{zone} ({counts.get(zone, 0)} replicas)" for zone in zones)
+    shown = ", then ".join(f"{zone} (replicas: {counts.get(zone, 0)})" for zone in zones)
     numbers: dict[str, Number] = {"zones": len(zones)}
     if len(zones) > 1:
         return Check(name="capacity", verdict="pass", detail=shown, numbers=numbers)

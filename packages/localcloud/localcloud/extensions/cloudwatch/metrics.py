@@ -131,6 +131,8 @@ def _metric_result(
     wanted, metric = query["MetricStat"], query["MetricStat"]["Metric"]
     key = metric_key(metric["Namespace"], metric["MetricName"], metric.get("Dimensions"))
     points = _periods(store, key, start, end, int(wanted["Period"]), wanted["Stat"], now)
+    if wanted.get("Unit") not in (None, store.unit(key) or "None"):
+        points = []
     if scan_by == "TimestampDescending":
         points = points[::-1]
     return {
