@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import typer
-from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.instants import from_iso, in_words, to_iso
 
 # A hundred years; what is longer is no duration of anything here.
 _LONGEST_SECONDS = 3.2e9
@@ -30,7 +30,7 @@ def clock(at: datetime | str | None) -> str:
     """`21 Nov 09:14 UTC`, the form of every time that a command shows; `?` where it is not known."""
     if at is None:
         return "?"
-    return f"{(from_iso(at) if isinstance(at, str) else at).astimezone(UTC):%d %b %H:%M} UTC"
+    return in_words(from_iso(at) if isinstance(at, str) else at)
 
 
 def instant_option(text: str, option: str) -> str:

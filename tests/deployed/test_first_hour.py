@@ -109,7 +109,7 @@ def test_the_page_leads_from_nothing_to_a_run_and_back_to_nothing(desk: Desk, tm
     )
     receipts = person.said["peaker receipt last --env prod"]
     assert "scale_out of orders: rolled back" in receipts
-    assert "why: to see the undo" in receipts
+    assert "why: stopped by hand: to see the undo" in receipts
     assert "scale_out of orders: succeeded" in receipts
     assert "scale_in of orders: succeeded" in receipts
     assert left(desk.cloud) == {"instances": {fleet.source, fleet.replica}}

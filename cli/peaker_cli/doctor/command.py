@@ -127,10 +127,10 @@ def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
 def render(diagnosis: Diagnosis) -> RenderableType:
     """A line per finding."""
     rows = (
-        (one.area, one.check, Text(one.verdict.value, style=_STYLES[one.verdict]), Text(one.detail))
+        (Text(one.verdict.value, style=_STYLES[one.verdict]), Text(f"{one.area}: {one.check}: {one.detail}"))
         for one in diagnosis.findings
     )
-    return table_of(("area", "check", "verdict", "detail"), rows, whole=("area", "verdict"))
+    return table_of(("verdict", "area, check and what was found"), rows, whole=("verdict",))
 
 
 def remedies(findings: Sequence[Finding]) -> list[str]:

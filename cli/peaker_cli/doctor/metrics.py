@@ -15,10 +15,10 @@ from peaker.adapters.cloudwatch.metric_data import metric_query
 from peaker.domain.forecasting import UnusableSeries, series_from_points
 from peaker.domain.forecasting.local_clock import on_local_clock, utc_offsets
 from peaker.domain.forecasting.series import DAY_SECONDS, Floats, LoadSeries
-from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor.finding import Area, Finding
+from peaker_cli.durations import clock
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import NO_LOAD_UNITS, LoadMetricSettings, why_no_load_unit
 
@@ -162,7 +162,7 @@ def _age(settings: ClusterSettings, facts: MetricFacts, history: Sequence[dateti
     period = timedelta(seconds=settings.load_metric.period_seconds)
     age = max(facts.now - newest, timedelta())
     minutes = f"{age.total_seconds() / 60:.0f} min old; a period is {period.total_seconds() / 60:g} min"
-    detail = f"of {to_iso(newest)}, {minutes}"
+    detail = f"of {clock(newest)}, {minutes}"
     numbers = {
         "age_seconds": round(age.total_seconds()),
         "period_seconds": settings.load_metric.period_seconds,

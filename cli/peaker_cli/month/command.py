@@ -65,7 +65,12 @@ def month_command(
 def render(document: dict[str, Any]) -> RenderableType:
     """Returns the month for a person."""
     sums = table_of(SUMMARY_HEAD, summary_rows(document), right=SUMMARY_HEAD[1:])
-    peaks = table_of(PEAK_HEAD, peak_rows(document), right=PEAK_HEAD[3:6], whole=PEAK_HEAD[:1])
+    rows = peak_rows(document)
+    peaks = (
+        table_of(PEAK_HEAD, rows, right=PEAK_HEAD[3:6], whole=PEAK_HEAD[:1])
+        if rows
+        else Text("no peak replica")
+    )
     cheaper = [
         Text(f"cheaper: {one['setting']}: ${one['usd']:.2f}; {one['why']}") for one in document["cheaper"]
     ]

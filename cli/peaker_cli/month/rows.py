@@ -27,9 +27,7 @@ def savings(document: Mapping[str, Any]) -> Savings:
     if paid is None or always["usd"] is None or base is None:
         return Savings("", "A price is unknown, so what was saved is unknown")
     if not always["peak_replicas"]:
-        return Savings(
-            "", f"{as_usd(paid)} for the base load; no peak replica served, so nothing is compared"
-        )
+        return Savings("", f"{as_usd(paid)} in all; no peak replica served, so nothing is compared")
     other = base + always["usd"]
     saved, percent = other - paid, (other - paid) / other if other else 0.0
     ran = (
@@ -51,7 +49,7 @@ def headline(document: Mapping[str, Any]) -> str:
 def summary_rows(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Returns name, replica-hours, dollars."""
     peak, idle, always = document["peak"], document["idle"], document["always_on"]
-    return [
+    rows = [
         ("base", _hours(document["base"]["replica_hours"]), as_usd(document["base"]["usd"])),
         ("peak", _hours(peak["replica_hours"]), as_usd(peak["usd"])),
         ("of these idle", _hours(idle["replica_hours"]), as_usd(idle["usd"])),
@@ -59,12 +57,11 @@ def summary_rows(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("of these above what the instance carries", "", as_usd(document["mismatch_usd"])),
         ("parked", _hours(document["parked"]["replica_hours"]), as_usd(document["parked"]["usd"])),
         ("in all", "", as_usd(document["total_usd"])),
-        (
-            f"instead {always['peak_replicas']} always on since {clock(always['from'])}",
-            "",
-            as_usd(always["usd"]),
-        ),
     ]
+    if always["peak_replicas"]:
+        instead = f"instead {always['peak_replicas']} always on since {clock(always['from'])}"
+        rows.append((instead, "", as_usd(always["usd"])))
+    return rows
 
 
 def unknown_rows(document: Mapping[str, Any]) -> list[str]:

@@ -60,6 +60,8 @@ def named_run(control: ControlPlane, clusters: Sequence[str], text: str, at_work
         return found[0]
     if found:
         raise ControlPlaneError(f"{text!r} is the end of {', '.join(found[:_NAMED])}; give more of it")
+    if text == "last":
+        raise ControlPlaneError(f"no run {where} has begun yet")
     raise ControlPlaneError(f"no run {where} ends in {text!r}; `peaker runs` lists them")
 
 

@@ -48,7 +48,7 @@ def option_name(option: Mapping[str, Any]) -> str:
 def deadline_line(choice: Mapping[str, Any]) -> str:
     """Whether the deadline is met, and why by this option."""
     made = "is met" if choice["in_time"] else "is NOT met"
-    return f"{clock(choice['ready_by'])} {made}: {choice['reason']}"
+    return f"{from_iso(choice['ready_by']):%d %b %Y %H:%M} UTC {made}: {choice['reason']}"
 
 
 def render_checks(checks: Sequence[Mapping[str, Any]]) -> RenderableType:

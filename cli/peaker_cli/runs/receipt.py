@@ -9,15 +9,16 @@ from peaker.domain.report.event import started_by
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.failure import STOPPED_BY_HAND
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from peaker_cli.durations import clock, duration
-from peaker_cli.printing import table_of
 from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 from peaker_contract.catalogue import serving_state
 
+# Outcomes of a run of which nothing stays.
+_UNDONE = ("rolled_back", "undo_incomplete")
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
 
@@ -72,18 +73,18 @@ def receipt_sentences(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (("note", str(note)) for note in receipt.get("notes") or ())
 
 
-def _steps(receipt: Mapping[str, Any], real: float | None) -> Table:
-    took = "took" if real is None else "took (real)"
-    rows = (
-        (
-            clock(step["started_at"]),
-            str(step["step"]),
-            _both(step["seconds"], real),
-            Text(numbers_of(step)),
-        )
+def _steps(receipt: Mapping[str, Any], real: float | None) -> RenderableType:
+    rows = [
+        (clock(step["started_at"]), str(step["step"]), _both(step["seconds"], real), numbers_of(step))
         for step in receipt["steps"]
-    )
-    return table_of(("start", "step", took, "numbers"), rows, right=(took,), whole=("start", "step", took))
+    ]
+    wide = max((len(name) for _, name, _, _ in rows), default=0)
+    parts: list[RenderableType] = []
+    for start, name, seconds, numbers in rows:
+        parts.append(Text(f"{start}  {name:<{wide}}  {seconds}"))
+        # Below, so that an id is never broken.
+        parts += [Padding(Text(numbers), (0, 0, 0, 4))] if numbers else []
+    return Group(*parts)
 
 
 def _resources(receipt: Mapping[str, Any]) -> Text:
@@ -130,6 +131,8 @@ def _cost(receipt: Mapping[str, Any]) -> str:
     )
     line += f" and {once} once"
     line += f" (by {cost['source']})" if cost.get("source") else ""
+    if receipt["outcome"] in _UNDONE:
+        return line
     if cost.get("snapshots_gib"):
         stands = cost["snapshots_hourly"]
         line += f"; kept snapshots of at most {cost['snapshots_gib']:g} GiB cost "

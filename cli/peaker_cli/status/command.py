@@ -40,7 +40,8 @@ def status_command(
         document = documents if cluster is None else documents[0]
         echo_json(document)
     elif cluster is None:
-        echo(verdict(worst_first(statuses)[0]).first_line)
+        worst = worst_first(statuses)[0]
+        echo(verdict(worst).first_line.replace(": ", f": {worst.cluster}: ", 1))
         console().print(render_overview(statuses))
     else:
         # One line, however long: monitors show the first one alone.

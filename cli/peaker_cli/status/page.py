@@ -133,7 +133,7 @@ def _run_facts(run: RunStatus, status: ClusterStatus) -> Iterator[tuple[str, Nod
     if prewarm is not None and prewarm.deadline is not None:
         left = duration(max(0.0, seconds_between(now, prewarm.deadline)))
         yield "gives up", f"{clock(prewarm.deadline)}, in {left}"
-    if run.ready_at_by_plan is not None and not run.ended:
+    if run.ready_at_by_plan is not None and not run.ended and not run.is_later_than_planned:
         seconds = seconds_between(now, run.ready_at_by_plan)
         late = f"in {duration(seconds)}" if seconds >= 0 else f"{duration(-seconds)} ago"
         yield "ready by plan", f"{clock(run.ready_at_by_plan)}, {late}"

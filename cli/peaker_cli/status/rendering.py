@@ -136,7 +136,7 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
         left = duration(max(0.0, seconds_between(status.at, prewarm.deadline)))
         lines.append(("deadline", Text(f"{clock(prewarm.deadline)} (in {left}); then it fails")))
     lines += [(f"member {one.number}", Text(member_line(one, status.at))) for one in run.members]
-    if run.ready_at_by_plan is not None and not run.ended:
+    if run.ready_at_by_plan is not None and not run.ended and not run.is_later_than_planned:
         lines.append(("ready by plan", Text(clock(run.ready_at_by_plan))))
     return lines
 

@@ -70,6 +70,15 @@ class RunStatus:
     members: tuple[MemberStatus, ...] = ()
 
     @property
+    def is_later_than_planned(self) -> bool:
+        """Tells whether its prewarm alone lasts longer than the plan had for all."""
+        progress, planned = self.progress, self.ready_at_by_plan
+        goes_on = (
+            progress.prewarm.goes_on_at if isinstance(progress, RunProgress) and progress.prewarm else None
+        )
+        return goes_on is not None and planned is not None and goes_on > planned
+
+    @property
     def ended(self) -> RunExecution | None:
         """The execution, when it is known to have ended."""
         return ended_execution(self.execution)

@@ -27,6 +27,11 @@ from peaker_contract.names import named
 
 EPILOG = "Examples: peaker why orders --env prod; peaker why orders --at 2026-11-27T03:10:00Z"
 _RUNS_LOOKED_AT = 1000
+_STANDINGS = {
+    "normal": " The forecast is normal.",
+    "degraded": " The forecast is degraded: the load cannot be forecast well.",
+    "scale_out_only": " The forecast only adds replicas yet, as too few days of load are known.",
+}
 
 
 def why_command(
@@ -175,7 +180,7 @@ def sentences(
     upper = numbers.get("forecast_upper")
     ahead = "no forecast reached so far" if upper is None else f"the forecast for then was {load_text(upper)}"
     level = "" if upper is None else f" (p{100 * float(report['quantile']):g})"
-    standing = f" The forecast is {report['standing']}." if "standing" in report else ""
+    standing = _STANDINGS.get(str(report.get("standing")), "")
     yield f"A replica begun then would have served in {lead}; {ahead}{level}.{standing}"
     needs = f"{report['required']} replica{' was' if report['required'] == 1 else 's were'} needed"
     yield f"So {needs}, of at least {settings.min_replicas} and at most {settings.max_replicas} by the settings of now."
@@ -186,4 +191,4 @@ def sentences(
         yield f"{run.run_id} began at {clock(run.started_at)} ({run.request.why}): {outcome}."
     if not runs and report["action"] != "none" and not report["observing"]:
         line = f"peaker status {settings.name}"
-        yield f"No run began before the next check: a rule is off, an event was lost, or a run was at work ({line})."
+        yield f"No run began by it: a rule is off, an event was lost, or a run was at work ({line})."

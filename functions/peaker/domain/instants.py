@@ -23,6 +23,11 @@ def to_iso(instant: datetime) -> str:
     return require_utc(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def in_words(instant: datetime) -> str:
+    """`21 Nov 09:14 UTC`, the form of every time that a person reads."""
+    return f"{require_utc(instant):%d %b %H:%M} UTC"
+
+
 def from_iso(text: str) -> datetime:
     """The inverse of to_iso; accepts any ISO 8601 text that carries a zone."""
     if isinstance(text, str) and len(text) > _LONGEST_TEXT:

@@ -12,6 +12,7 @@ import pytest
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker_cli.doctor.command import Diagnosis, render
 from peaker_cli.doctor.deployed import (
     CLUSTER_RULES,
     ENVIRONMENT_RULES,
@@ -25,7 +26,8 @@ from peaker_cli.doctor.deployed import (
 )
 from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup, look_at_endpoint
 from peaker_cli.doctor.finding import Finding, NotTold
-from peaker_cli.doctor.metrics import MetricFacts, better_zone, look_at_metrics
+from peaker_cli.doctor.metrics import METRICS, MetricFacts, better_zone, look_at_metrics
+from rich.console import Console
 
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, BY_NAME, orders
@@ -123,6 +125,14 @@ def every(minutes: float, days: float, until: datetime = NOON) -> list[datetime]
     step = timedelta(minutes=minutes)
     count = int(timedelta(days=days) / step)
     return [until - step * number for number in range(count, 0, -1)]
+
+
+def test_on_eighty_columns_every_name_is_whole() -> None:
+    name = "peaker-production-order-items-replica-check-event-not-delivered"
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render(Diagnosis("orders", "local", "us-east-1", (METRICS.warns(name, name, "look"),))))
+    assert capture.get().count(name) == 2
 
 
 class TestTheLoadMetric:

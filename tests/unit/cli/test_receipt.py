@@ -45,8 +45,8 @@ def receipt(**changes: Any) -> dict[str, Any]:
     return document | changes
 
 
-def shown(document: dict[str, Any], real: float | None = None) -> str:
-    console = Console(width=160, record=True, file=None, force_terminal=False)
+def shown(document: dict[str, Any], real: float | None = None, width: int = 160) -> str:
+    console = Console(width=width, record=True, file=None, force_terminal=False)
     with console.capture() as capture:
         console.print(render_receipt(document, real))
     return capture.get()
@@ -60,6 +60,32 @@ def test_a_receipt_explains_minutes_and_cents() -> None:
     assert "$0.5068 for 4.00 replica-hours" in text
     assert "keeping the replica on costs $92.46 a month" in text
     assert "alarm at 24 Nov 14:25 UTC, serving at 24 Nov 18:10 UTC (3 h 45 min later)" in text
+
+
+def test_on_eighty_columns_every_id_is_whole() -> None:
+    ids = {"members": "scale-out-orders-20261129T182954-cwva2epdzt", "donor": "i-578a8ea2a47304249",
+           "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77"}  # fmt: skip
+    step = {
+        "step": "AwaitInstanceOnline",
+        "started_at": "2026-11-24T17:00:00Z",
+        "seconds": 9.0,
+        "numbers": ids,
+    }
+    lines = shown(receipt(steps=[step]), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(any(one in line for line in lines) for one in ids.values())
+
+
+def test_of_an_undone_run_nothing_goes_on_costing() -> None:
+    failure = {"failed_step": "Execution", "error": "ExecutionAborted", "cause": "wrong cluster (by ann)"}
+    cost = {**receipt()["cost"], "snapshots_gib": 8.0, "snapshots_hourly": 0.0005}
+    text = shown(receipt(outcome="rolled_back", failure=failure, cost=cost))
+    assert "scale_out of orders: rolled back" in text
+    assert "why: stopped by hand: wrong cluster (by ann)" in text
+    assert "$0.5068 for 4.00 replica-hours" in text
+    assert "kept snapshots" not in text
+    assert "a month" not in text
+    assert "failed at" not in text
 
 
 def test_an_unknown_lag_sample_is_shown_as_unknown() -> None:

@@ -239,7 +239,7 @@ def test_an_unknown_is_no_number() -> None:
 def test_a_run_that_followed_is_named_and_so_is_that_none_did() -> None:
     asked = {"action": "scale_out", "outcome": "act", "reason": "2 are missing"}
     assert "asked for more replicas: 2 are missing." in told(**asked)
-    assert "No run began before the next check" in told(**asked)
+    assert "No run began by it" in told(**asked)
     assert "scale-out-orders-7 began at 21 Nov 11:57 UTC (the load will need 2): running." in told(
         RUN, **asked
     )

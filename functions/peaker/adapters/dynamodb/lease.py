@@ -10,7 +10,7 @@ from datetime import datetime
 
 from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key
 from peaker.domain.decoding import text_in, understood
-from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.instants import from_iso, in_words, to_iso
 from peaker.domain.runs.ledger import SHORT_OPERATIONS, Holder, LeaseRow
 from peaker_contract.errors import LeaseHeld, LeaseSettling, LedgerInconsistent, Throttled
 
@@ -109,7 +109,7 @@ class DynamoDbLease:
         if held.operation in SHORT_OPERATIONS:
             raise Throttled(f"{cluster}: {held.operation} holds the lease for some seconds; try again")
         raise LeaseHeld(
-            f"{cluster}: {held.operation} {held.run_id} holds the lease until {to_iso(held.held_until)}; "
+            f"{cluster}: {held.operation} {held.run_id} holds the lease until {in_words(held.held_until)}; "
             "one operation per cluster at a time (I6)"
         )
 
@@ -121,5 +121,5 @@ class DynamoDbLease:
         if settling_run != run_id and settled_at > now:
             raise LeaseSettling(
                 f"{cluster}: {settling_run} gave the lease back a moment ago, and a call of it may be under way until "
-                f"{to_iso(settled_at)} (I6)"
+                f"{in_words(settled_at)} (I6)"
             )

@@ -152,11 +152,11 @@ def choose(options: Sequence[Option], rate: int | None, now: datetime, ready_by:
     left = seconds_between(now, ready_by)
     in_time = [one for one in possible if one.p90_seconds * (1 + MARGIN) <= left]
     taken = min(in_time or possible, key=lambda one: (_price(one) if in_time else 0.0, one.p90_seconds))
-    how = f"the cheapest of {len(in_time)} that are" if in_time else "the quickest; none is"
+    how = "the cheapest of those that are" if in_time else "the quickest; none is"
     return Choice(
         options=tuple(options),
         index=options.index(taken),
-        reason=f"{how} ready within {left / 60:.0f} min with {MARGIN:.0%} to spare",
+        reason=f"{how} ready in time with {MARGIN:.0%} to spare",
         ready_by=ready_by,
         in_time=bool(in_time),
     )

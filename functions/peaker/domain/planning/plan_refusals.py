@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from peaker.domain.document.plan import PlannedMember, PlannedVolume, Price, Refusal, ScaleOutPlan
-from peaker.domain.instants import to_iso
+from peaker.domain.instants import in_words
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice
 from peaker.domain.replicas.fleet import FleetState, Replica
@@ -39,7 +39,7 @@ def running_operation(lease: LeaseRow | None) -> Refusal | None:
         return None
     return Refusal(
         code="operation_running",
-        reason=f"{lease.operation} {lease.run_id} holds the lease until {to_iso(lease.held_until)}; "
+        reason=f"{lease.operation} {lease.run_id} holds the lease until {in_words(lease.held_until)}; "
         "one operation per cluster at a time (I6)",
     )
 

@@ -166,15 +166,17 @@ def _scale_in(outlook: Outlook, need: Need, state: CheckState, low_checks: int) 
     if outlook.is_reactive:
         checks_needed = _patient_checks(outlook)
     if low_checks < checks_needed:
-        reason = f"{keep} replicas would do ({why}), seen {low_checks} of {checks_needed} times in a row"
+        reason = f"{_replicas(keep)} would do ({why}), seen {low_checks} of {checks_needed} times in a row"
         return _none(Outcome.HOLD, reason, need, state, low_checks)
     # Replicas in flight count as coming, never as serving: only a serving one may leave (I8).
     surplus = min(serving - keep, _old_enough(inputs, policy), serving - policy.min_replicas)
     if surplus <= 0:
         lifetime = policy.minimum_lifetime_seconds / 60
-        reason = f"{keep} replicas would do, but no peak replica has lived {lifetime:.0f} min"
+        reason = f"{_replicas(keep)} would do, but no peak replica has lived {lifetime:.0f} min"
         return _none(Outcome.HOLD, reason, need, state, low_checks)
-    reason = f"{keep} replicas do ({why}) in {low_checks} checks in a row; {serving} serve"
+    reason = (
+        f"{_replicas(keep)} {'does' if keep == 1 else 'do'} ({why}) in {low_checks} checks; {serving} serve"
+    )
     # As reactive scaling does: a fleet that has just become as small as the load waits for its patience again.
     left = 0 if outlook.is_reactive and surplus == serving - keep else low_checks
     return _decision(
@@ -195,6 +197,10 @@ def _patient_checks(outlook: Outlook) -> int:
     return max(
         outlook.policy.low_checks_needed, math.ceil(patience / outlook.policy.period_seconds - 1e-9) + 1
     )
+
+
+def _replicas(count: int) -> str:
+    return "1 replica" if count == 1 else f"{count} replicas"
 
 
 def _objection(outlook: Outlook, state: CheckState) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.instants import in_words, seconds_between
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker_contract.names import OWNER_TAG, RUN_TAG
 
@@ -17,7 +17,7 @@ def why_expired(parking: Parking, now: datetime) -> str | None:
     if parking.spent is not None:
         return parking.spent
     if parking.until is not None and now >= parking.until:
-        return f"expired at {to_iso(parking.until)}: {parking.until_reason}"
+        return f"expired at {in_words(parking.until)}: {parking.until_reason}"
     return None
 
 
@@ -41,7 +41,7 @@ def _standing(replica: Replica, environment: str) -> Parking | str:
     if replica.instance.state != "stopped":
         return f"its instance is {replica.instance.state}, not stopped"
     if row.parking.incomplete_since is not None:
-        return f"a volume of it is missing since {to_iso(row.parking.incomplete_since)}"
+        return f"a volume of it is missing since {in_words(row.parking.incomplete_since)}"
     return row.parking
 
 

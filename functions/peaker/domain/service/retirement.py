@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from peaker.domain.host_results import DrainReport
-from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.instants import in_words, seconds_between
 from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.replicas.donor import Verdict
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
@@ -154,7 +154,7 @@ def _why_not(replica: Replica, fleet: FleetState, wanted: str | None) -> str | N
         if wanted == replica.instance_id or _expired(replica, fleet) is not None:
             return None
         until = row.parking.until if row.parking is not None else None
-        return f"parked until {to_iso(until)}" if until is not None else "parked, without a limit"
+        return f"parked until {in_words(until)}" if until is not None else "parked, without a limit"
     if replica.instance_id in fleet.at_work:
         return f"the ledger says {row.state.value}, and a run is at work on it"
     if row.state in _LEFT_BEHIND and wanted == replica.instance_id:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 from peaker.domain.host_results import PrewarmReport, typed
-from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.instants import in_words, seconds_between
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import PrewarmStep, StepInput, Summary
 from peaker.domain.storage.prewarm_progress import (
@@ -102,7 +102,7 @@ def _check_deadline(
     left = seconds_between(ports.clock.now(), started + timedelta(minutes=minutes))
     if left < 0:
         raise PrewarmDeadlineExceeded(
-            f"not warm {minutes} min after {to_iso(started)} (limits.prewarm_deadline_minutes); "
+            f"not warm {minutes} min after {in_words(started)} (limits.prewarm_deadline_minutes); "
             + _what_can_be_met(serve_when, report, minutes * 60 - left)
         )
     if remaining is None or (report.elapsed_seconds or 0.0) < TRUSTED_AFTER_SECONDS or remaining <= left:

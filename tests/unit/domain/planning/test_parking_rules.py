@@ -136,7 +136,7 @@ def test_a_stopped_replica_is_retired_when_its_source_forgets_too_soon_or_nobody
 NOT_RETURNED = {
     "valid": (parked(PEAK, 5, NOON + timedelta(hours=1)), None),
     "no-limit": (parked(PEAK, 5), None),
-    "expired": (parked(PEAK, 5, NOON), "expired at 2026-11-21T12:00"),
+    "expired": (parked(PEAK, 5, NOON), "expired at 21 Nov 12:00 UTC"),
     "spent": (parked(PEAK, 5, spent="binary logs gone"), "binary logs gone"),
     "tried-in-vain": (parked(PEAK, 5, failed_return="run-7"), "an earlier return failed: run-7"),
     "in-service": (replica(PEAK, peak_of=RUN), "is not parked"),
