@@ -21,7 +21,7 @@ MYSQL_KEY=https://repo.mysql.com/RPM-GPG-KEY-mysql-2025
 PERCONA_KEY=https://repo.percona.com/yum/PERCONA-PACKAGING-KEY
 AGENT=https://s3.amazonaws.com/ec2-downloads-windows/SSMAgent/latest
 OLDEST_AGENT=3.3.2746.0
-# sysstat: iostat; e2fsprogs: dumpe2fs, debugfs; mdadm and lvm2: for layouts with a set of volumes.
+# sysstat: iostat; e2fsprogs: debugfs; mdadm and lvm2: for layouts with a set of volumes.
 PACKAGES=(fio sysstat xfsprogs e2fsprogs nvme-cli mdadm lvm2 python3)
 
 fail() { echo "prepare-image: $*" >&2; exit 1; }

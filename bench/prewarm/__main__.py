@@ -133,8 +133,8 @@ def _ratios(bench: Bench) -> Figures:
     say = bench.say
     with Laboratory() as lab:
         snapshot = lab.fill(HEADLINE)
-        say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
-        used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
+        say(f"{HEADLINE.name}: {lab.describe(snapshot)}")
+        used_bytes = total(lab.used_blocks(snapshot)) * BLOCK
         found: dict[str, list[Warming]] = {name: [] for name in METHODS}
         for number in range(bench.scope.repeats):
             for method in ("fio line", "used only"):

@@ -59,7 +59,7 @@ def measure(repeats: int, say: Say) -> tuple[dict[str, list[Beside]], list[float
     idle = []
     with Laboratory() as lab:
         snapshot_id = lab.fill(CONTENT)
-        say(f"{CONTENT.name}: {lab.describe(snapshot_id, CONTENT.filesystem)}")
+        say(f"{CONTENT.name}: {lab.describe(snapshot_id)}")
         for number in range(1, repeats + 1):
             for name, limits in VOLUMES.items():
                 one = _beside(lab, snapshot_id, limits)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import random
 import shutil
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from peaker_host.blocks.filesystem_maps import open_map
-from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, total
-from peaker_host.machine.settings import Processes
+from peaker_host.blocks.log_replay import free_ranges
+from peaker_host.blocks.ranges import Range, blocks_of_bytes, complement, intersection, total
 
 from localcloud import cleanup as host_cleanup
 from localcloud.blockstore import ColdBlockStore, cleanup
@@ -106,10 +106,11 @@ class Laboratory:
         finally:
             self.store.delete_volume(volume_id)
 
-    def used_blocks(self, snapshot_id: str, filesystem: str) -> list[Range]:
+    def used_blocks(self, snapshot_id: str) -> list[Range]:
         """Blocks that the filesystem uses and the snapshot holds."""
-        with self.restored(snapshot_id, UNLIMITED) as volume:
-            used = open_map(filesystem, volume.path, Processes()).used_ranges()
+        place = STATE / f"mount-{self.new_id('used')}"
+        with self.restored(snapshot_id, UNLIMITED) as volume, mounted(volume.path, place) as point:
+            used = complement(free_ranges(str(point)), volume.size_bytes)
         return intersection(blocks_of_bytes(used), self.listed_blocks(snapshot_id))
 
     def listed_blocks(self, snapshot_id: str) -> list[Range]:
@@ -117,13 +118,19 @@ class Laboratory:
         listed = self.store.snapshot_blocks(snapshot_id)
         return blocks_of_bytes([(block * BLOCK, BLOCK) for block in listed])
 
-    def describe(self, snapshot_id: str, filesystem: str) -> str:
+    def describe(self, snapshot_id: str) -> str:
         """How much of the volume is in the snapshot and in use."""
-        used, held = total(self.used_blocks(snapshot_id, filesystem)), total(self.listed_blocks(snapshot_id))
+        used, held = total(self.used_blocks(snapshot_id)), total(self.listed_blocks(snapshot_id))
         whole = self.store.snapshot_size_bytes(snapshot_id) // BLOCK
         return (
             f"{whole} blocks, {held} in the snapshot ({held / whole:.0%}), {used} in use ({used / whole:.0%})"
         )
+
+
+def block_list_text(lists: Mapping[str, list[Range]]) -> str:
+    """The snapshots' block lists by volume id, as the host package reads them."""
+    texts = {name: ",".join(f"{first}-{first + n - 1}" for first, n in runs) for name, runs in lists.items()}
+    return json.dumps({"block_bytes": BLOCK, "volumes": texts})
 
 
 def remove_leftovers() -> None:

@@ -143,7 +143,7 @@ def kill_cost(lab: Laboratory, snapshot_id: str, kills: int, say: Say) -> KillCo
         host = EngineHost([volume], "xfs")
         host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
         host.assemble()
-        blocks = total(lab.used_blocks(snapshot_id, "xfs"))
+        blocks = total(lab.used_blocks(snapshot_id))
         seconds_whole = blocks * BLOCK / MIB / 125
         before = lab.store.stat(volume.volume_id).read_bytes
         for number in range(kills):
@@ -175,7 +175,7 @@ def _await_reading(host: EngineHost, process: subprocess.Popen[str]) -> None:
 
 def verdicts(lab: Laboratory, snapshot_id: str, volumes: int, say: Say) -> Verdicts:
     """Volumes warmed to a random share, every second one between 95 and 100 %, then judged from a sample."""
-    used = lab.used_blocks(snapshot_id, "xfs")
+    used = lab.used_blocks(snapshot_id)
     generator = random.Random(50)
     shares = [generator.uniform(0.95, 1.0) if n % 2 else generator.random() for n in range(volumes)]
     with ThreadPoolExecutor(3) as pool:

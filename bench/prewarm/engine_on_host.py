@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from bench.prewarm.cold_volumes import BLOCK, Restored
+from bench.prewarm.cold_volumes import Restored, block_list_text
 from bench.prewarm.methods import HOST_PACKAGES, RUN_ID
 from localcloud.dataplane import DataPlaneError, RunningCommand, RunResult
 from localcloud.hosts import NamespaceHosts
@@ -43,7 +43,7 @@ class EngineOnHost:
         """The snapshots' block lists, by volume id."""
         path = self.progress_path.with_name("blocks.json")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"block_bytes": BLOCK, "volumes": lists}))
+        path.write_text(block_list_text(lists))
 
     def assemble(self) -> None:
         """The step before the prewarm. Raises DataPlaneError with what the host says."""

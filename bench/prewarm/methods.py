@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.prewarm.cold_volumes import BLOCK, ROOT, STATE, Laboratory, Restored
+from bench.prewarm.cold_volumes import ROOT, STATE, Laboratory, Restored, block_list_text
 from localcloud.dataplane import DataPlaneError, VolumeLimits
 
 RUN_ID = "bench-prewarm"
@@ -80,7 +80,7 @@ class EngineHost:
         """The snapshots' block lists, by volume id."""
         path = self.progress_path.with_name("blocks.json")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"block_bytes": BLOCK, "volumes": lists}))
+        path.write_text(block_list_text(lists))
 
     def configure(self, **settings: str) -> None:
         """Set fields of host.json besides the two places."""

@@ -16,10 +16,14 @@ from typing import IO, Any
 
 import pytest
 from peaker_host import cli
+from peaker_host.blocks.log_replay import replay_log
+from peaker_host.blocks.ranges import Range
+from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.health.server import HealthServer
 from peaker_host.machine.devices import Mount, describe_device, is_claimed
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.settings import Completed, Processes, Settings
+from peaker_host.machine.manifest import Member
+from peaker_host.machine.settings import Completed, Machine, Processes, Settings
 from peaker_host.warm.journal import Journal
 
 from cloud_rig.real_machine import IMAGES
@@ -102,6 +106,24 @@ class Host:
         """Change settings and write them where a separate process finds them."""
         self.settings = replace(self.settings, **changes)
         self.settings_path.write_text(json.dumps(self.settings.__dict__))
+
+    def machine(self, programs: Processes | None = None) -> Machine:
+        """This host with its own programs, or with these."""
+        return Machine.of(self.settings, programs or Processes())
+
+    def client(self, programs: Processes) -> MysqlClient:
+        """Its server's administrator."""
+        return admin_client(self.machine(programs))
+
+    def used_ranges(self, volume: Volume, kind: str) -> list[Range]:
+        """The bytes that the volume's filesystem uses, by the kernel."""
+        member = Member("data", volume.volume_id, "", "/nowhere", kind, volume.path)
+        return replay_log(self.machine(), RUN_ID, member)
+
+    def give_block_list(self, volume_id: str, blocks: str) -> None:
+        """What the volume's snapshot holds, as start_prewarm has fetched it."""
+        listed = {"block_bytes": BLOCK, "volumes": {volume_id: blocks}}
+        Path(self.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(listed))
 
     def volume(self, size_bytes: int, mkfs: str | None = None, *mkfs_arguments: str) -> Volume:
         """A new volume, formatted when asked, with its by-id link."""

@@ -105,15 +105,15 @@ MANIFEST = {
 }
 BLOCK_LISTS = [
     {"block_bytes": 524288, "volumes": {"data": "0-99,105,200-299"}},
-    {"block_bytes": 524288, "volumes": {"data": [[0, 100], [105, 1]], "log": ""}},
+    {"block_bytes": 524288, "volumes": {"data": "7", "log": ""}},
 ]
 LIVE_BLOCKS = {
-    "vol-1": {"blocks": [[0, 100], [105, 1]], "map_unreadable": "", "known": True, "urgent": [[3, 2]]},
+    "vol-1": {"blocks": [[0, 100], [105, 1]], "urgent": [[3, 2]]},
 }
 PREWARM = {
     "state": "done", "run_id": RUN, "method": "used", "with_remainder": False, "pid": 4711, "blocks_done": 10,
     "blocks_total": 10, "bytes_read": 5242880, "rate_mib_per_s": 100.0, "eta_seconds": 0.0, "elapsed_seconds": 2.5,
-    "hot_warm_seconds": 1.5, "restarts": 0, "depths": {"vol-1": 32},
+    "hot_warm_seconds": 1.5, "restarts": 0,
 }  # fmt: skip
 STATUS: dict[str, str | None] = {
     "Source_Host": "10.77.1.10", "Source_User": "repl", "Source_Port": "3306", "Replica_IO_Running": "Yes",
@@ -213,16 +213,14 @@ LVS = {"report": [{"seg": [{
     "seg_size": "16777216", "stripe_size": "0", "seg_pe_ranges": "/dev/nvme1n1:0-3",
 }]}]}  # fmt: skip
 BODY = {"state": "bad", "only_lag": True, "staleness_seconds": 7.5, "why": "lag 7.5 s is over 5 s"}
-DUMPE2FS = "Group 0: (Blocks 0-32767)\n  Free blocks: 9-77, 1000-32767\n  Free inodes: 12\n"
 DEBUGFS = (
     'debugfs: ls -p "/"\n/2/040755/0/0/.//\n/2/040755/0/0/..//\n/12/040755/0/0/mysql//\n/13/100640/0/0/ib_buffer_pool/512/\n'
     "debugfs: dump_extents <13>\nLevel Entries       Logical          Physical Length Flags\n"
     " 0/ 0   1/  1     0 -     7 33280 - 33287      8\n"
 )
 XFS_DB = (
-    "   from      to extents  blocks    pct\n         0         12        100\n"
     "@0\n1  131  directory 0x0000002e 1 . (good)\n2  133  directory 0x1f2c2e0d 5 mysql (good)\n"
-    "3  134  regular   0x1f2c2e0e 14 ib_buffer_pool (good)\ndata offset 0 startblock 12 (0/12) count 8 flag 0\npct\n"
+    "3  134  regular   0x1f2c2e0e 14 ib_buffer_pool (good)\ndata offset 0 startblock 12 (0/12) count 8 flag 0\n"
 )
 
 
@@ -540,9 +538,6 @@ def _programs() -> Iterator[EntryPoint]:
     ext = file_with(_ext4(), "ext4")
     xfs = file_with(_xfs(), "xfs")
     yield EntryPoint(
-        "dumpe2fs", TEXT, lambda case: filesystem_maps.ExtMap(ext, saying(case)).used_ranges(), (DUMPE2FS,), own,
-    )  # fmt: skip
-    yield EntryPoint(
         "debugfs", TEXT, lambda case: _walked(filesystem_maps.ExtMap, ext, case), (DEBUGFS,), own,
         _no_command_slipped_in,
     )  # fmt: skip
@@ -559,8 +554,6 @@ def _logical_volume(case: str) -> Any:
 def _walked(kind: Any, path: str, case: str) -> list[str]:
     programs = saying(case)
     reader = kind(path, programs)
-    with contextlib.suppress(HostError):
-        reader.used_ranges()
     with contextlib.suppress(HostError):
         database_files.find_database(reader)
     return programs.told

@@ -8,8 +8,7 @@ from typing import Any
 PROOF_STEP = "VerifyStorage"
 PARTS_OF_PROOF = frozenset(
     {
-        *("volumes", "limits", "against_plan", "instance_baseline_unknown", "iostat", "reason"),
-        *("looks", "maps_unreadable"),
+        *("volumes", "limits", "against_plan", "instance_baseline_unknown", "iostat", "reason", "looks"),
     }
 )
 _BAR_CELLS = 24
@@ -25,10 +24,6 @@ def proof_lines(receipt: Mapping[str, Any]) -> list[str]:
         return []
     lines = [f"storage proof: {numbers['verdict']}, {numbers.get('reason') or 'no reason kept'}"]
     lines += [f"  {line}" for line in look_lines(numbers.get("looks") or ())]
-    lines += [
-        f"  {name}: its map could not be read: {why}"
-        for name, why in (numbers.get("maps_unreadable") or {}).items()
-    ]
     volumes = [one for one in numbers.get("volumes") or () if isinstance(one, dict)]
     for volume in volumes:
         lines.append(f"  {volume.get('name', '?')}: {_awaits(volume)}")

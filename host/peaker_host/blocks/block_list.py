@@ -1,8 +1,6 @@
 """The snapshot's block list as a compact file.
 
-    {"block_bytes": 524288, "volumes": {"<volume id or name>": [[first_block, count], ...]}}
-
-A list of ranges may also be text: "0-99,105,200-299".
+{"block_bytes": 524288, "volumes": {"<volume id or name>": "0-99,105,200-299"}}
 """
 
 from __future__ import annotations
@@ -11,9 +9,9 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
-from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection, merged
 from peaker_host.machine.errors import BlockListUnreadable, understood
 from peaker_host.machine.settings import Settings
 
@@ -104,31 +102,22 @@ def of_run(settings: Settings, run_id: str) -> Dict[str, List[Range]]:
     return load(path) if os.path.exists(path) else {}
 
 
-def of_volume(lists: Dict[str, List[Range]], volume_id: str, name: str) -> Optional[List[Range]]:
-    """Returns the block list of one volume, by id or by name; None where the snapshot's list is missing."""
-    if volume_id in lists:
-        return lists[volume_id]
-    return lists.get(name)
+def present_blocks(lists: Dict[str, List[Range]], volume_id: str, name: str, size_bytes: int) -> List[Range]:
+    """Returns the blocks that a volume's snapshot holds, listed by id or by name; all of them without its list."""
+    everything = blocks_of_bytes([(0, size_bytes)])
+    listed = lists.get(volume_id, lists.get(name))
+    return everything if listed is None else intersection(listed, everything)
 
 
 def _ranges(runs: Any, place: str) -> List[Range]:
-    if isinstance(runs, str):
-        return merged(_text_run(run, place) for run in runs.replace(" ", "").split(",") if run)
-    if isinstance(runs, list):
-        return merged(_pair(run, place) for run in runs)
-    raise BlockListUnreadable(f"{place[:60]}: must be a list of [first, count] or text like 0-99,105")
+    if not isinstance(runs, str):
+        raise BlockListUnreadable(f"{place[:60]}: must be a text like 0-99,105")
+    return merged(_run(run, place) for run in runs.replace(" ", "").split(",") if run)
 
 
-def _text_run(run: str, place: str) -> Range:
+def _run(run: str, place: str) -> Range:
     found = _RUN.fullmatch(run)
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if not first <= last < _MOST_BLOCKS:
         raise BlockListUnreadable(f"{place[:60]}: {run[:60]!r} is not a block or a range of blocks")
     return first, last - first + 1
-
-
-def _pair(run: Any, place: str) -> Range:
-    whole = isinstance(run, list) and len(run) == 2 and all(type(part) is int for part in run)
-    if not whole or run[0] < 0 or run[1] < 1 or sum(run) > _MOST_BLOCKS:
-        raise BlockListUnreadable(f"{place[:60]}: {str(run)[:60]!r} is not [first block, count]")
-    return run[0], run[1]

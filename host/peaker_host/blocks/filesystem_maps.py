@@ -1,7 +1,7 @@
-"""Filesystem maps give the allocated bytes of an unmounted XFS or ext4, and the extents of its files.
+"""Filesystem maps give the directories of an unmounted XFS or ext4, and the extents of its files.
 
-The filesystem's own debugger reads the maps (xfs_db, dumpe2fs, debugfs), read-only. It does not see what is in the
-log only: log_replay comes first.
+The filesystem's own debugger reads them (xfs_db, debugfs), read-only. It does not see what is in the log only:
+log_replay comes first.
 """
 
 from __future__ import annotations
@@ -11,15 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Sequence, Tuple
 
-from peaker_host.blocks.ranges import Range, complement
 from peaker_host.machine.devices import Superblock, read_superblock
-from peaker_host.machine.errors import (
-    CommandFailed,
-    NoFilesystem,
-    ToolMissing,
-    UnreadableFilesystem,
-    understood,
-)
+from peaker_host.machine.errors import NoFilesystem, UnreadableFilesystem, understood
 from peaker_host.machine.settings import Processes
 
 FileExtents = List[Tuple[int, int, int]]
@@ -27,12 +20,10 @@ FileExtents = List[Tuple[int, int, int]]
 
 _READ_TIMEOUT_SECONDS = 1800.0
 _ASKED_PER_CALL = 200
-_XFS_FREE_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
 _XFS_BMAP_LINE = re.compile(r"data offset (\d+) startblock \d+ \((\d+)/(\d+)\) count (\d+)")
 _XFS_ENTRY_LINE = re.compile(
     r"^\s*\d+\s+(\d+)\s+(directory|regular)\s+0x[0-9a-f]+\s+\d+\s+(.+?)(?: \((?:good|corrupt)\))?$"
 )
-_EXT_FREE_LINE = re.compile(r"^ +Free blocks: ?(.*)$")
 _EXT_LEAF_LINE = re.compile(
     r"^\s*(\d+)/\s*(\d+)\s+\d+/\s*\d+\s+(\d+)\s*-\s*\d+\s+(\d+)\s*-\s*\d+\s+(\d+)(?:\s+(\w+))?\s*$"
 )
@@ -61,10 +52,6 @@ class FilesystemMap:
     """
 
     unreadable = 0
-
-    def used_ranges(self) -> List[Range]:
-        """Allocated byte ranges of the device: data, metadata and journal."""
-        raise NotImplementedError
 
     def listings(self, directories: Sequence[str]) -> List[Listing]:
         """Lists each directory, in their order, many at once: a server has one directory for each schema."""
@@ -103,32 +90,13 @@ def _can_be_asked_for(name: str) -> bool:
 
 
 class XfsMap(FilesystemMap):
-    """XFS through xfs_db: the free-space trees of all allocation groups, directories and block maps."""
+    """XFS through xfs_db."""
 
     def __init__(self, path: str, processes: Processes) -> None:
         self._path = path
         self._processes = processes
         superblock = _geometry("xfs", path)
-        self._block_bytes, self._blocks = superblock.block_bytes, superblock.blocks
-        self._group_blocks = superblock.group_blocks
-
-    @understood(UnreadableFilesystem, "the free-space map of xfs_db")
-    def used_ranges(self) -> List[Range]:
-        output = self._query(["freesp -d"])
-        free = []
-        for line in output.splitlines():
-            found = _XFS_FREE_LINE.match(line)
-            if found:
-                group, block, length = (int(part) for part in found.groups())
-                free.append(
-                    ((group * self._group_blocks + block) * self._block_bytes, length * self._block_bytes)
-                )
-        if "pct" not in output:
-            raise UnreadableFilesystem(f"{self._path}: xfs_db gave no free-space map")
-        size = self._blocks * self._block_bytes
-        if any(start + length > size for start, length in free):
-            raise UnreadableFilesystem(f"{self._path}: the free-space map reaches beyond the filesystem")
-        return complement(free, size)
+        self._block_bytes, self._group_blocks = superblock.block_bytes, superblock.group_blocks
 
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         wanted = list(entries)
@@ -138,7 +106,7 @@ class XfsMap(FilesystemMap):
             queries = []
             for position, entry in enumerate(batch):
                 queries += [f"echo @{position}", f"inode {entry.inode}", "bmap -d"]
-            result.update(self._parse_extents(batch, self._query(queries, check=False)))
+            result.update(self._parse_extents(batch, self._query(queries)))
         return result
 
     @understood(UnreadableFilesystem, "a directory listed by xfs_db")
@@ -150,7 +118,7 @@ class XfsMap(FilesystemMap):
             # A path that is not found leaves the debugger where it was: on the superblock, which lists nothing.
             queries += [f"echo @{position}", "sb 0", place, "ls"]
         found: List[Listing] = []
-        for line in self._query(queries, check=False).splitlines():
+        for line in self._query(queries).splitlines():
             if line.rstrip() == f"@{len(found)}":
                 found.append(Listing())
             elif found:
@@ -188,40 +156,25 @@ class XfsMap(FilesystemMap):
             raise UnreadableFilesystem(f"{self._path}: xfs_db listed {len(result)} of {len(batch)} files")
         return result
 
-    def _query(self, commands: List[str], check: bool = True) -> str:
+    def _query(self, commands: List[str]) -> str:
         """xfs_db's answers. Of a filesystem that was in use, single inodes may be in its log only: xfs_db says so,
-        answers the rest and fails in the end; without `check` the rest is good enough."""
+        answers the rest, which is good enough, and fails in the end."""
         argv = ["xfs_db", "-r"]
         for command in commands:
             argv += ["-c", command]
         argv.append(os.path.realpath(self._path))
-        done = self._processes.run(argv, timeout_seconds=_READ_TIMEOUT_SECONDS, check=check)
+        done = self._processes.run(argv, timeout_seconds=_READ_TIMEOUT_SECONDS, check=False)
         self.unreadable += done.stderr.count("corruption detected")
         return done.stdout
 
 
 class ExtMap(FilesystemMap):
-    """ext4 through dumpe2fs (free blocks of every group) and debugfs (directories, extents)."""
+    """ext4 through debugfs."""
 
     def __init__(self, path: str, processes: Processes) -> None:
         self._path = path
         self._processes = processes
-        superblock = _geometry("ext4", path)
-        self._block_bytes, self._blocks = superblock.block_bytes, superblock.blocks
-
-    @understood(UnreadableFilesystem, "the block groups of dumpe2fs")
-    def used_ranges(self) -> List[Range]:
-        output = self._processes.run(["dumpe2fs", self._path], timeout_seconds=_READ_TIMEOUT_SECONDS).stdout
-        free: List[Range] = []
-        groups = 0
-        for line in output.splitlines():
-            found = _EXT_FREE_LINE.match(line)
-            if found:
-                groups += 1
-                free += [self._bytes(run) for run in found.group(1).replace(" ", "").split(",") if run]
-        if groups == 0:
-            raise UnreadableFilesystem(f"{self._path}: dumpe2fs listed no block group")
-        return complement(free, self._blocks * self._block_bytes)
+        self._block_bytes = _geometry("ext4", path).block_bytes
 
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         wanted = list(entries)
@@ -278,19 +231,6 @@ class ExtMap(FilesystemMap):
             elif sections:
                 sections[-1].append(line)
         return sections
-
-    def _bytes(self, run: str) -> Range:
-        first, _, last = run.partition("-")
-        blocks = int(last or first) - int(first) + 1
-        return int(first) * self._block_bytes, blocks * self._block_bytes
-
-
-def used_or_all(kind: str, path: str, size_bytes: int, processes: Processes) -> Tuple[List[Range], str]:
-    """Allocated byte ranges, or the whole device and the reason why its map could not be read."""
-    try:
-        return open_map(kind, path, processes).used_ranges(), ""
-    except (UnreadableFilesystem, ToolMissing, CommandFailed) as error:
-        return [(0, size_bytes)], f"{type(error).__name__}: {error}"
 
 
 def _geometry(kind: str, path: str) -> Superblock:

@@ -1,4 +1,4 @@
-"""Replays a filesystem's log and reads the kernel's list of free extents, before any map of it is used.
+"""Replays a filesystem's log and reads which of its bytes are used, by the kernel's list of free extents.
 
 A snapshot of a filesystem in use holds its latest changes in its log only: a debugger that reads the device shows the
 maps of some seconds ago. Mounting replays the log, as the database's own start would do later. It happens in a mount
@@ -14,7 +14,6 @@ The kernel's list of free extents is FS_IOC_GETFSMAP (ioctl_getfsmap(2), Linux 4
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import json
@@ -22,7 +21,7 @@ import os
 import struct
 import sys
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, complement, intersection
 from peaker_host.machine.devices import (
@@ -32,7 +31,7 @@ from peaker_host.machine.devices import (
     mount_points,
     read_mounts,
 )
-from peaker_host.machine.errors import CommandFailed, LogNotReplayed, ToolMissing
+from peaker_host.machine.errors import CommandFailed, HostError, LogNotReplayed
 from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.settings import Machine, Processes, Settings, package_place
@@ -54,17 +53,14 @@ _FREE_OWNER = 1
 _PROGRAM = "import sys;sys.path.insert(0,sys.argv[1]);from peaker_host.blocks.log_replay import main;main(sys.argv[2:])"
 
 
-def replay_log(machine: Machine, run_id: str, member: Member) -> Optional[List[Range]]:
-    """Replays a volume's log by mounting it; returns the used byte ranges, None where the kernel has no map.
+def replay_log(machine: Machine, run_id: str, member: Member) -> List[Range]:
+    """Replays a volume's log by mounting it; returns the used byte ranges.
 
-    A volume that is mounted at its place is only asked: its log was replayed. Raises LogNotReplayed when the
-    filesystem cannot be mounted, ToolMissing without `mount`.
+    A volume that is mounted at its place is only asked: its log was replayed. Raises LogNotReplayed.
     """
     device = describe_device(member.path)
     if member.mount_point in mount_points(device):
-        with contextlib.suppress(OSError):
-            return complement(free_ranges(member.mount_point), device.size_bytes)
-        return None
+        return complement(free_ranges(member.mount_point), device.size_bytes)
     place = machine.run_path(run_id, f"replay-{member.volume_id}")
     os.makedirs(place, mode=0o700, exist_ok=True)
     argv = [sys.executable or "python3", "-c", _PROGRAM, package_place()]
@@ -74,12 +70,8 @@ def replay_log(machine: Machine, run_id: str, member: Member) -> Optional[List[R
         answer: Dict[str, Any] = json.loads(said.splitlines()[-1])
     except (CommandFailed, ValueError, IndexError) as error:
         raise LogNotReplayed(f"{member.name}: the log of {member.path} was not replayed: {error}") from error
-    if answer["error"] == "ToolMissing":
-        raise ToolMissing(answer["message"])
     if answer["error"]:
-        raise LogNotReplayed(f"{member.name}: {member.path} cannot be mounted: {answer['message']}")
-    if answer["free"] is None:
-        return None
+        raise LogNotReplayed(f"{member.name}: {member.path} cannot be mounted: {answer['error']}")
     return complement([(start, length) for start, length in answer["free"]], device.size_bytes)
 
 
@@ -90,7 +82,7 @@ def await_replays(settings: Settings) -> None:
 
 
 def free_ranges(mount_point: str) -> List[Range]:
-    """Free byte ranges of a mounted filesystem, by the kernel. Raises OSError where it cannot say."""
+    """Free byte ranges of a mounted filesystem, by the kernel. Raises LogNotReplayed where it cannot say."""
     free: List[Range] = []
     low: Tuple[int, ...] = (0, 0, 0, 0, 0, 0, 0, 0, 0)
     high = (2**32 - 1, 2**32 - 1, 2**64 - 1, 2**64 - 1, 2**64 - 1, 0, 0, 0, 0)
@@ -116,7 +108,10 @@ def _query(descriptor: int, low: Tuple[int, ...], high: Tuple[int, ...]) -> List
     """The next records behind `low`: (device, flags, physical, owner, offset, length, reserved)."""
     head = struct.pack("=IIII6Q", 0, 0, _RECORDS, 0, *[0] * 6)
     buffer = bytearray(head + _RECORD.pack(*low) + _RECORD.pack(*high) + bytes(_RECORDS * _RECORD.size))
-    fcntl.ioctl(descriptor, _GETFSMAP, buffer)
+    try:
+        fcntl.ioctl(descriptor, _GETFSMAP, buffer)
+    except OSError as error:
+        raise LogNotReplayed(f"the kernel does not list free extents, as Linux 4.12 does: {error}") from error
     start = len(head) + 2 * _RECORD.size
     entries = struct.unpack_from("=I", buffer, 12)[0]
     return [_RECORD.unpack_from(buffer, start + number * _RECORD.size) for number in range(entries)]
@@ -131,7 +126,7 @@ def _encoded(device: int) -> int:
 def main(argv: List[str]) -> None:
     """Replays in the process of the namespace: DEVICE PLACE KIND LOCK. Prints one JSON line."""
     device, place, kind, lock_path = argv
-    answer: Dict[str, Any] = {"error": "", "message": "", "free": None}
+    answer: Dict[str, Any] = {"error": ""}
     try:
         with open_lock_file(lock_path) as lock:
             # Several volumes at once; a command that waits for all of them takes it alone.
@@ -139,14 +134,11 @@ def main(argv: List[str]) -> None:
             _enter_own_namespace(place)
             _run(["mount", "-t", kind, "-o", MOUNT_OPTIONS[kind], device, place])
             try:
-                with contextlib.suppress(OSError):
-                    answer["free"] = free_ranges(place)
+                answer["free"] = free_ranges(place)
             finally:
                 _run(["umount", place])
-    except ToolMissing as error:
-        answer.update(error="ToolMissing", message=str(error))
-    except (OSError, CommandFailed) as error:
-        answer.update(error="LogNotReplayed", message=str(error))
+    except (OSError, HostError) as error:
+        answer["error"] = str(error)
     print(json.dumps(answer, separators=(",", ":")))
 
 

@@ -95,7 +95,6 @@ _NOISE_SHARE = 0.003
 _REAL_TIME_PRIORITY = 10
 _TRIM = 0.1
 _CONTROLS_AT_LEAST = 256
-_DRAWN_UNKNOWN = 200_000
 # Reads of warm pages that there could be.
 _MANY = 10**6
 
@@ -141,40 +140,24 @@ def sample_warmth(
     ratio_limit: float,
     generator: random.Random,
     say: Callable[[str], None],
-    known: bool = True,
 ) -> Warmth:
-    """Draw blocks without replacement, read each twice, judge; draw more while the verdict is open.
-
-    Not `known`: of how many blocks hold data nobody knows, so that only those count whose page is not all zeros.
-    """
+    """Draw blocks without replacement, read each twice, judge; draw more while the verdict is open."""
     blocks = total(used_blocks)
     wanted = max(first_sample, sample_size_to_see(COLD_SHARE_LIMIT, _ALPHA / 2))
-    order = _order(blocks, wanted, generator, known)
-    sample, drawn, warm_offsets = Sample(), 0, [0] * 0
+    order = generator.sample(range(blocks), min(blocks, wanted * 2 ** (_LOOKS - 1)))
+    sample, warm_offsets = Sample(), [0] * 0
     verdict = judge_sample(sample, blocks, ratio_limit)
     for look in range(_LOOKS):
         goal = min(blocks, wanted * 2**look)
-        while len(sample.first) < goal and drawn < len(order):
-            picked = order[
-                drawn : drawn + (min(_CHUNK_BLOCKS, goal - len(sample.first)) if known else _CHUNK_BLOCKS)
-            ]
-            drawn += len(picked)
-            chunk = nth_blocks(used_blocks, sorted(picked))
+        while (drawn := len(sample.first)) < goal:
+            chunk = nth_blocks(used_blocks, sorted(order[drawn : min(drawn + _CHUNK_BLOCKS, goal)]))
             generator.shuffle(chunk)
-            _read_chunk(path, size_bytes, chunk, sample, warm_offsets, generator, known)
-        # All drawn: what holds data is then known, and all of it was sampled.
-        population = blocks if known or drawn < blocks else len(sample.first)
-        verdict = judge_sample(sample, population, ratio_limit)
-        say(f"{len(sample.first)} of {blocks} blocks read twice: {verdict.verdict}, {verdict.reason}")
-        if verdict.verdict != "unknown" or drawn >= len(order):
+            _read_chunk(path, size_bytes, chunk, sample, warm_offsets, generator)
+        verdict = judge_sample(sample, blocks, ratio_limit)
+        say(f"{goal} of {blocks} blocks read twice: {verdict.verdict}, {verdict.reason}")
+        if verdict.verdict != "unknown" or goal == len(order):
             break
     return verdict
-
-
-def _order(blocks: int, wanted: int, generator: random.Random, known: bool) -> List[int]:
-    """The positions to draw, in order; far more of them where most may hold nothing."""
-    most = wanted * 2 ** (_LOOKS - 1) if known else _DRAWN_UNKNOWN
-    return generator.sample(range(blocks), min(blocks, most))
 
 
 def _read_chunk(
@@ -184,7 +167,6 @@ def _read_chunk(
     sample: Sample,
     warm_offsets: List[int],
     generator: random.Random,
-    known: bool,
 ) -> None:
     """Control, first and second read of each block; controls are of pages that an earlier chunk has read."""
     offsets = [_offset_in(block, size_bytes, generator) for block in chunk]
@@ -192,13 +174,10 @@ def _read_chunk(
     plan = [
         one for index, offset in enumerate(offsets) for one in (*controls[index : index + 1], offset, offset)
     ]
-    contents: Optional[List[bool]] = None if known else []
     with _undisturbed():
-        latencies = read_latencies_ms(path, plan) if known else read_latencies_ms(path, plan, contents)
+        latencies = read_latencies_ms(path, plan)
     step = 3 if controls else 2
     for index, block in enumerate(chunk):
-        if contents and not contents[index * step + step - 1]:
-            continue
         at = index * step
         sample.control.append(latencies[at] if controls else None)
         sample.first.append(latencies[at + step - 2])

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.blocks import timed_reads
 from peaker_host.blocks.live_blocks import LiveBlocks, kept_live_blocks, live_blocks_of
+from peaker_host.blocks.log_replay import replay_log
 from peaker_host.blocks.ranges import Range, difference, intersection, merged
 from peaker_host.layouts.mounts import OpenFilesystem, let_resync, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
@@ -155,7 +156,8 @@ class _Verification:
         if found:
             return found
         for mount in mounts:
-            found.update(live_blocks_of(self._machine, run_id, mount.top, mount.stack, mount.members))
+            used = replay_log(self._machine, run_id, mount.top)
+            found.update(live_blocks_of(self._machine, run_id, used, mount.stack, mount.members))
         if self._request.scope != "hot":
             return found
         urgent = self._urgent_blocks(mounts)
@@ -175,7 +177,7 @@ class _Verification:
         request = self._request
         device = describe_device(member.path)
         used = live.blocks
-        if request.scope == "hot" and not live.map_unreadable:
+        if request.scope == "hot":
             used = intersection(list(live.urgent), used) or used
         probed = timed_reads.kept(self._machine, request.run_id).get(member.volume_id)
         if probed is not None:
@@ -190,11 +192,10 @@ class _Verification:
             request.await_ratio_limit,
             self._generator,
             lambda text: self._say(f"{member.name}: {text}"),
-            live.known,
         )
         if request.remedy == "all" and complete:
             warmth = after_reading_all(warmth)
-        facts = {"name": member.name, "volume_id": member.volume_id, "map_unreadable": live.map_unreadable}
+        facts = {"name": member.name, "volume_id": member.volume_id}
         cold = None if probed is None else probed.await_ms
         return _Proof(
             device, used, {**facts, "await_cold_ms": cold, **asdict(warmth), "load": None, "knee": None}

@@ -77,10 +77,7 @@ class Engine:
         record.publish("running")
         self._planned = self._planner.plan(load_manifest(self._machine, request.run_id))
         record.keep_probes(self._planned)
-        self._works = [
-            VolumeWork(self._machine, one, request, self._stop, record.depths.get(one.member.volume_id))
-            for one in self._planned
-        ]
+        self._works = [VolumeWork(self._machine, one, request, self._stop) for one in self._planned]
         bytes_read = sum(volume.bytes_read for volume in self._planned)
         record.planned(self._works, bytes_read, self._planner.hot_unknown)
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]

@@ -1,6 +1,4 @@
-"""The plan names a prewarm's reads, volume by volume, before the first block is read: devices, maps,
-journals, tiers.
-"""
+"""The plan names a prewarm's reads, volume by volume, before the first of them: devices, maps, journals, tiers."""
 
 from __future__ import annotations
 
@@ -9,27 +7,21 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from peaker_host.blocks import block_list, live_blocks, log_replay
+from peaker_host.blocks import block_list, log_replay, timed_reads
 from peaker_host.blocks.database_files import (
     DatabaseFiles,
     find_database,
+    hot_blocks,
+    pages_in,
     read_in_pieces,
     read_tablespaces,
     recovery_blocks,
 )
 from peaker_host.blocks.filesystem_maps import FileExtents, open_map
-from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
-from peaker_host.blocks.log_replay import mount_blocks
-from peaker_host.blocks.ranges import (
-    BLOCK_BYTES,
-    Range,
-    blocks_of_bytes,
-    intersection,
-    merged,
-    total,
-)
+from peaker_host.blocks.live_blocks import keep_live_blocks, kept_live_blocks, live_blocks_of
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection, merged, total
 from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_blocks
 from peaker_host.layouts.mounts import OpenFilesystem, open_mounts
 from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
@@ -38,16 +30,9 @@ from peaker_host.machine.manifest import Manifest, Member, Stack
 from peaker_host.machine.settings import Machine
 from peaker_host.warm.first_touch import READERS, FirstTouch
 from peaker_host.warm.journal import Journal
-from peaker_host.warm.planned import PlannedFilesystem, PlannedVolume, Prober, on_volumes
+from peaker_host.warm.planned import PlannedFilesystem, PlannedVolume, on_volumes, probe_used
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
-from peaker_host.warm.reading_order import (
-    URGENT_TIERS,
-    NamedBlocks,
-    PrewarmRequest,
-    Volume,
-    tiers_of,
-    urgent_blocks_of,
-)
+from peaker_host.warm.reading_order import URGENT_TIERS, NamedBlocks, PrewarmRequest, tiers_of
 
 PageList = Callable[[], Iterable[bytes]]
 """Reads the donor's page list anew."""
@@ -65,7 +50,7 @@ class Planner:
         self._request = request
         self._stop = stop
         self._say = say
-        self._prober = Prober(machine, request.run_id)
+        self._probes = timed_reads.kept(machine, request.run_id)
         self.hot_unknown = ""
 
     def plan(self, manifest: Manifest) -> List[PlannedVolume]:
@@ -78,7 +63,6 @@ class Planner:
             self._find_out(filesystems)
         planned = {volume.member.volume_id: volume for one in filesystems for volume in one.volumes}
         volumes = [planned[member.volume_id] for member in manifest.members]
-        self._prober.probe_all(volumes)
         for volume in volumes:
             shown = ", ".join(f"{tier.name} {total(tier.ranges)}" for tier in volume.tiers)
             self._say(f"{volume.member.name}: {shown}")
@@ -87,24 +71,24 @@ class Planner:
     def _find_out(self, filesystems: List[PlannedFilesystem]) -> None:
         """Finds the reading order of each volume and the blocks that the proof samples."""
         count = len(filesystems)
-        with ThreadPoolExecutor(count) as each, ThreadPoolExecutor(2 * count) as beside:
-            looks: List[Future[Dict[str, LiveBlocks]]] = []
+        with ThreadPoolExecutor(count) as each, ThreadPoolExecutor(count) as beside:
             probes: List[Future[None]] = []
 
             def recover(one: PlannedFilesystem) -> None:
+                untouched = [volume for volume in one.volumes if not volume.journal.done.count]
                 self._replay(one)
-                # Of the same replayed log, so it need not wait for the files; nothing reads the volume fast yet.
-                looks.append(beside.submit(self._live_blocks, one))
-                probes.append(beside.submit(self._prober.probe_used, one))
+                # Beside the search for files: nothing reads the volume fast yet.
+                probes.append(beside.submit(probe_used, one, untouched))
                 self._find_files(one)
 
             for done in [each.submit(recover, one) for one in filesystems]:
                 done.result()
-            self._order_all(filesystems)
-            live = {key: found for look in looks for key, found in look.result().items()}
+            page_list = self._page_list(filesystems)
+            for filesystem in filesystems:
+                self._order(filesystem, page_list)
             for probed in probes:
                 probed.result()
-        self._keep_live_blocks(filesystems, live)
+        self._keep_live_blocks(filesystems)
 
     def _go_on_behind_database(self, filesystems: List[PlannedFilesystem]) -> bool:
         """Plans the blocks that were live before the database began, for an engine that died behind it, if known.
@@ -118,70 +102,56 @@ class Planner:
             return False
         for volume in volumes:
             live = kept[volume.member.volume_id]
-            known = Volume(volume.device.size_bytes, volume.listed, live.blocks)
-            volume.tiers = tiers_of(
-                [(name, []) for name in URGENT_TIERS], known, self._request.with_remainder
-            )
-            volume.note = live.map_unreadable
+            urgent: NamedBlocks = [(name, []) for name in URGENT_TIERS]
+            volume.tiers = tiers_of(urgent, live.blocks, volume.present, self._request.with_remainder)
         return True
 
-    def _live_blocks(self, filesystem: PlannedFilesystem) -> Dict[str, LiveBlocks]:
-        """Finds the live blocks independently of this engine's reading order, as the proof does."""
-        mount = filesystem.mount
-        return live_blocks.live_blocks_of(
-            self._machine, self._request.run_id, mount.top, mount.stack, mount.members
-        )
-
-    def _keep_live_blocks(self, filesystems: List[PlannedFilesystem], live: Mapping[str, LiveBlocks]) -> None:
+    def _keep_live_blocks(self, filesystems: List[PlannedFilesystem]) -> None:
         """Keeps the live blocks before the first read: once a database has begun, nobody can list them again."""
-        found = dict(live)
-        for volume in [volume for one in filesystems for volume in one.volumes]:
-            urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
-            name = volume.member.volume_id
-            found[name] = replace(found[name], urgent=merged(urgent))
+        found = {}
+        for filesystem in filesystems:
+            for volume in filesystem.volumes:
+                urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
+                name = volume.member.volume_id
+                found[name] = replace(filesystem.live[name], urgent=merged(urgent))
         keep_live_blocks(self._machine, self._request.run_id, found)
 
     def _filesystem(self, mount: OpenFilesystem, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
         volumes = []
         for member in mount.members:
             device = mount.device if mount.stack is None else describe_device(member.path)
-            listed = block_list.of_volume(lists, member.volume_id, member.name)
-            volumes.append(self._volume(member, device, mount.device, listed))
+            volumes.append(self._volume(member, device, mount.device, lists))
         return PlannedFilesystem(mount, volumes)
 
     def _volume(
-        self, member: Member, device: BlockDevice, top: BlockDevice, listed: Optional[List[Range]]
+        self, member: Member, device: BlockDevice, top: BlockDevice, lists: Dict[str, List[Range]]
     ) -> PlannedVolume:
-        blocks = -(-device.size_bytes // BLOCK_BYTES)
         path = os.path.join(self._machine.state_dir, "journals", member.volume_id + ".journal")
-        journal = Journal(path, member.volume_id, member.uuid, blocks)
-        return PlannedVolume(member, device, journal, journal.done.count == 0, listed, [], top)
+        journal = Journal(path, member.volume_id, member.uuid, -(-device.size_bytes // BLOCK_BYTES))
+        present = block_list.present_blocks(lists, member.volume_id, member.name, device.size_bytes)
+        return PlannedVolume(member, device, top, journal, present, self._probes.get(member.volume_id))
 
     def _replay(self, filesystem: PlannedFilesystem) -> None:
         """Replay the log and learn what is used; what the mount needs is read beforehand."""
-        top = filesystem.mount.top
+        mount, run_id = filesystem.mount, self._request.run_id
         self._read_first(filesystem)
-        used, unreadable = live_blocks.used_bytes(self._machine, self._request.run_id, top)
+        used = log_replay.replay_log(self._machine, run_id, mount.top)
         filesystem.used = blocks_of_bytes(used)
-        filesystem.note(unreadable)
-        filesystem.used_unreadable = bool(unreadable)
-        if unreadable:
-            self._say(f"{top.name}: everything in the snapshot is read, because: {unreadable}")
+        filesystem.live = live_blocks_of(self._machine, run_id, used, mount.stack, mount.members)
 
     def _find_files(self, filesystem: PlannedFilesystem) -> None:
-        """Finds the server's files by the filesystem's debugger."""
-        if filesystem.used_unreadable:
-            return
-        top = filesystem.mount.top
+        """Finds the server's files by the filesystem's debugger; without them everything is read in plain order."""
+        mount = filesystem.mount
         try:
-            filesystem.map = open_map(top.filesystem, filesystem.mount.device.path, self._machine.processes)
+            filesystem.map = open_map(mount.top.filesystem, mount.device.path, self._machine.processes)
             filesystem.files = find_database(filesystem.map)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
-            self._in_plain_order(filesystem, error)
+            filesystem.note(f"files: {error}")
+            self._say(f"{mount.top.name}: read in plain order, because its files cannot be found: {error}")
 
     def _read_first(self, filesystem: PlannedFilesystem) -> None:
         mount = filesystem.mount
-        wanted = mount_blocks(mount.top.filesystem, mount.device.path, mount.device.size_bytes)
+        wanted = log_replay.mount_blocks(mount.top.filesystem, mount.device.path, mount.device.size_bytes)
         whole, touched = on_volumes(mount, wanted.whole), on_volumes(mount, wanted.touched)
         with ThreadPoolExecutor(len(filesystem.volumes)) as each:
             reads = [
@@ -193,58 +163,43 @@ class Planner:
 
     def _read(self, volume: PlannedVolume, wanted: Sequence[Range], touched: Sequence[Range]) -> None:
         device, journal = volume.device, volume.journal
-        if volume.listed is not None:
-            wanted, touched = intersection(wanted, volume.listed), intersection(touched, volume.listed)
+        wanted, volume.touched = intersection(wanted, volume.present), intersection(touched, volume.present)
         is_done = journal.done.__contains__
-        FirstTouch(device.path, device.size_bytes, [touched], is_done, self._stop).run()
-        volume.touched = touched
+        FirstTouch(device.path, device.size_bytes, [volume.touched], is_done, self._stop).run()
         pool = ReaderPool(
             device.path, device.size_bytes, 1, RateLimiter(None), journal.append, self._stop, READERS
         )
         pool.run(requests_of([wanted], is_done, pool.blocks_per_read))
         volume.bytes_read = pool.progress.bytes_read
 
-    def _order_all(self, filesystems: List[PlannedFilesystem]) -> None:
-        page_list = self._page_list(filesystems)
-        for filesystem in filesystems:
-            self._order(filesystem, page_list)
-
     def _page_list(self, filesystems: List[PlannedFilesystem]) -> Optional[PageList]:
         """The donor's list lies on one filesystem; its pages may lie on any."""
         found = [(one.mount.device.path, one.files.page_list) for one in filesystems if one.files is not None]
         page_list = first_page_list(found)
-        if page_list is not None:
-            return page_list
-        self.hot_unknown = NO_PAGE_LIST
-        self._say(NO_PAGE_LIST)
-        return None
+        if page_list is None:
+            self.hot_unknown = NO_PAGE_LIST
+            self._say(NO_PAGE_LIST)
+        return page_list
 
     def _order(self, filesystem: PlannedFilesystem, page_list: Optional[PageList]) -> None:
-        mount = filesystem.mount
-        listed = filesystem.volumes[0].listed if mount.stack is None else None
-        known = Volume(mount.device.size_bytes, listed, filesystem.used or ())
+        mount, with_remainder = filesystem.mount, self._request.with_remainder
+        urgent: NamedBlocks = [(name, []) for name in URGENT_TIERS]
         if filesystem.map is not None and filesystem.files is not None:
-            known = with_files(known, mount.device.path, filesystem.files, self._machine.engine, page_list)
+            urgent = urgent_tiers(mount.device.path, filesystem.files, self._machine.engine, page_list)
             if filesystem.map.unreadable:
                 filesystem.note(
                     f"files: {filesystem.map.unreadable} answers are missing: the debugger is older than the "
                     "filesystem"
                 )
-        urgent, with_remainder = urgent_blocks_of(known), self._request.with_remainder
         if mount.stack is None:
-            filesystem.volumes[0].tiers = tiers_of(urgent, known, with_remainder)
+            [volume] = filesystem.volumes
+            volume.tiers = tiers_of(urgent, filesystem.used, volume.present, with_remainder)
             return
-        first, used = set_orders(mount.stack, urgent, known.used)
+        first, used = set_orders(mount.stack, urgent, filesystem.used)
         for volume in filesystem.volumes:
             name = volume.member.volume_id
-            own = Volume(volume.device.size_bytes, volume.listed, used[name])
-            volume.tiers = tiers_of([(tier, of[name]) for tier, of in first], own, with_remainder)
-
-    def _in_plain_order(self, filesystem: PlannedFilesystem, error: Exception) -> None:
-        filesystem.note(f"files: {error}")
-        self._say(
-            f"{filesystem.mount.top.name}: read in plain order, because its files cannot be found: {error}"
-        )
+            own = [(tier, of[name]) for tier, of in first]
+            volume.tiers = tiers_of(own, used[name], volume.present, with_remainder)
 
 
 ByVolume = Dict[str, List[Range]]
@@ -263,33 +218,25 @@ def set_orders(
     }
 
 
-def with_files(
-    volume: Volume, path: str, files: DatabaseFiles, engine: str, page_list: Optional[PageList]
-) -> Volume:
-    """The volume with what its order may learn from the server's files on the device at `path`."""
-    return replace(
-        volume,
-        recovery=recovery_blocks(files.entries, files.extents),
-        tablespaces=partial(read_tablespaces, path, files.extents, engine),
-        page_list=page_list,
-    )
+def urgent_tiers(path: str, files: DatabaseFiles, engine: str, page_list: Optional[PageList]) -> NamedBlocks:
+    """Returns the urgent tiers by the server's files on the device at `path`; no block is hot without a page list."""
+    tablespaces = [] if page_list is None else read_tablespaces(path, files.extents, engine)
+    pages = pages_in(page_list()) if page_list is not None and tablespaces else ()
+    return [
+        ("recovery", recovery_blocks(files.entries, files.extents)),
+        ("hot", hot_blocks(pages, tablespaces)),
+    ]
 
 
 def urgent_blocks(machine: Machine, mounts: Sequence[OpenFilesystem]) -> Dict[str, List[Range]]:
-    """Returns the hot and recovery blocks of all volumes, which a database needs before it may serve, by
-    volume id.
-    """
+    """Returns the hot and recovery blocks, which a database needs before it may serve, by volume id."""
     maps = [open_map(mount.top.filesystem, mount.device.path, machine.processes) for mount in mounts]
     files = [find_database(one) for one in maps]
     page_list = first_page_list([(mount.device.path, one.page_list) for mount, one in zip(mounts, files)])
-    found = {}
+    found: ByVolume = {}
     for mount, one in zip(mounts, files):
-        known = with_files(Volume(mount.device.size_bytes), mount.device.path, one, machine.engine, page_list)
-        urgent = [part for _, ranges in urgent_blocks_of(known) for part in ranges]
-        if mount.stack is None:
-            found[mount.top.volume_id] = urgent
-        else:
-            found.update(block_orders(mount.stack, urgent))
+        tiers = urgent_tiers(mount.device.path, one, machine.engine, page_list)
+        found.update(on_volumes(mount, [part for _, ranges in tiers for part in ranges]))
     return found
 
 

@@ -6,16 +6,9 @@ rest that the filesystem has allocated. remainder: the rest of the snapshot.
 """
 
 from dataclasses import dataclass
-from typing import Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
-from peaker_host.blocks.database_files import Tablespace, hot_blocks, pages_in
-from peaker_host.blocks.ranges import (
-    Range,
-    blocks_of_bytes,
-    difference,
-    intersection,
-    ordered_intersection,
-)
+from peaker_host.blocks.ranges import Range, difference, intersection, ordered_intersection
 
 URGENT_TIERS = ("recovery", "hot")
 """A database needs these before it may serve."""
@@ -49,48 +42,20 @@ class Tier:
     ranges: List[Range]
 
 
-@dataclass(frozen=True)
-class Volume:
-    """A volume's facts that decide its order, in blocks of 512 KiB.
+def tiers_of(
+    urgent: NamedBlocks, used: Sequence[Range], present: Sequence[Range], with_remainder: bool
+) -> List[Tier]:
+    """Returns the urgent tiers, then `used` and (when asked for) the remainder, each block once.
 
-    `listed`: what the snapshot holds, None where the list is missing; `used`: what the filesystem has allocated.
-    `recovery`: of the files that the server reads before it answers. The calls read the device: the headers of all
-    tablespaces, and the donor's page list, which may lie on another volume; None where there is none.
+    `used` has the filesystem allocated, `present` the snapshot holds; all but the remainder are in both.
     """
-
-    size_bytes: int
-    listed: Optional[List[Range]] = None
-    used: Sequence[Range] = ()
-    recovery: Sequence[Range] = ()
-    tablespaces: Callable[[], List[Tablespace]] = list
-    page_list: Optional[Callable[[], Iterable[bytes]]] = None
-
-    @property
-    def present(self) -> List[Range]:
-        """Returns the blocks that the snapshot holds, or all of the device."""
-        everything = blocks_of_bytes([(0, self.size_bytes)])
-        return everything if self.listed is None else intersection(self.listed, everything)
-
-
-def urgent_blocks_of(volume: Volume) -> NamedBlocks:
-    """Returns the urgent tiers; no block is hot without a page list."""
-    tablespaces = volume.tablespaces() if volume.page_list is not None else []
-    pages = pages_in(volume.page_list()) if volume.page_list is not None and tablespaces else ()
-    return [("recovery", list(volume.recovery)), ("hot", hot_blocks(pages, tablespaces))]
-
-
-def tiers_of(first: NamedBlocks, volume: Volume, with_remainder: bool) -> List[Tier]:
-    """Returns the tiers `first`, then `used` and (when asked for) the remainder, each block once.
-
-    All but the remainder are only where the filesystem has data and the snapshot holds it.
-    """
-    wanted = intersection(list(volume.used), volume.present)
+    wanted = intersection(used, present)
     tiers = []
-    for name, ranges in (*first, ("used", wanted)):
+    for name, ranges in (*urgent, ("used", wanted)):
         kept = ordered_intersection(ranges, wanted)
         tiers.append(Tier(name, kept))
         wanted = difference(wanted, kept)
     if with_remainder:
         taken = [block_range for tier in tiers for block_range in tier.ranges]
-        tiers.append(Tier(REMAINDER, difference(volume.present, taken)))
+        tiers.append(Tier(REMAINDER, difference(present, taken)))
     return tiers

@@ -41,8 +41,6 @@ class Record:
             self._bytes_before = int(earlier.get("bytes_read", 0))
             hot_warm = earlier.get("hot_warm_seconds")
             self._hot_warm_seconds = None if hot_warm is None else float(hot_warm)
-            # A restart goes on with the depth that was found, so that it does not probe the device again.
-            self.depths = {str(name): int(depth) for name, depth in dict(earlier.get("depths", {})).items()}
         self._used_warm_seconds: Optional[float] = None
         self._planning_seconds = 0.0
         self._hot_unknown = ""
@@ -133,7 +131,6 @@ class Record:
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
-            "depths": self._depths_found(),
             "volumes": [work.progress() for work in works],
         }
 
@@ -179,10 +176,3 @@ class Record:
         now = time.monotonic()
         rates = [work.urgent_rate_mib_per_s(now, rate) for work, rate in zip(self._works, rates_mib_per_s)]
         return eta_seconds(zip(left, rates), "running")
-
-    def _depths_found(self) -> Dict[str, int]:
-        """Per volume, for the engine that may have to go on; kept while there is nothing newer."""
-        settled = {
-            work.volume_id: work.pool.best_depth for work in self._works if work.pool.progress.bytes_read
-        }
-        return {**self.depths, **settled}

@@ -29,7 +29,7 @@ _DATABASE_WAIT_SECONDS = 86400.0
 
 
 class VolumeWork:
-    """The warming of one volume. `depth`: readers that an earlier engine found best, so that none are tried again."""
+    """The warming of one volume."""
 
     def __init__(
         self,
@@ -37,14 +37,13 @@ class VolumeWork:
         planned: PlannedVolume,
         request: PrewarmRequest,
         stop: threading.Event,
-        depth: Optional[int],
     ) -> None:
         self.planned = planned
         self._settings = settings
         self._request = request
         self._stop = stop
         self._limiter = RateLimiter(None)
-        self.pool = self._pool(self._limiter, depth)
+        self.pool = self._pool(self._limiter)
         done = planned.journal.done
         self._tier_done_before = [
             sum(1 for start, n in tier.ranges for block in range(start, start + n) if block in done)
@@ -180,7 +179,7 @@ class VolumeWork:
             self.pool.run(self._requests(remainder=True))
 
     def _pool(
-        self, limiter: RateLimiter, depth: Optional[int], progress: Optional[PoolProgress] = None
+        self, limiter: RateLimiter, depth: Optional[int] = None, progress: Optional[PoolProgress] = None
     ) -> ReaderPool:
         volume = self.planned
         return ReaderPool(

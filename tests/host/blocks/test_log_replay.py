@@ -6,7 +6,6 @@ extents.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,15 +14,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, journal_ranges
+from host_bench import MIB, RUN_ID, Host, Volume, assemble, journal_ranges
 from peaker_host.blocks import log_replay
-from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.live_blocks import live_blocks_of
-from peaker_host.blocks.ranges import blocks_of_bytes, difference, intersection, total
+from peaker_host.blocks.ranges import blocks_of_bytes, difference, total
 from peaker_host.machine.devices import describe_device, is_claimed
 from peaker_host.machine.errors import LogNotReplayed
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.settings import Machine, Processes
 
 pytestmark = pytest.mark.real
 Blocks = list[tuple[int, int]]
@@ -85,18 +82,12 @@ def truly_live(host: Host, volume: Volume, kind: str) -> Blocks:
     return blocks_of_bytes(extents)
 
 
-def assemble(host: Host, volume: Volume, kind: str) -> None:
-    request = host.request(volume, filesystem=kind)
-    assembled = host.call("assemble_storage", "--volumes", request)
-    assert assembled["ok"], assembled
-
-
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
 def test_blocks_written_after_the_freeze_are_warmed(host: Host, kind: str) -> None:
     volume = snapshot_under_writes(host, kind)
     live = truly_live(host, volume, kind)
     assert total(live) > 480, "the writer's files are part of the snapshot"
-    assemble(host, volume, kind)
+    assemble(host, volume, filesystem=kind)
     result = host.call("prewarm")
     assert (result["state"], result["volumes"][0]["map_unreadable"]) == ("done", "")
     assert difference(live, journal_ranges(host, volume)) == []
@@ -107,10 +98,10 @@ def test_blocks_written_after_the_freeze_are_warmed(host: Host, kind: str) -> No
 def test_blocks_written_after_the_freeze_are_proven(host: Host, kind: str) -> None:
     volume = snapshot_under_writes(host, kind, 80 * MIB)
     live = truly_live(host, volume, kind)
-    assemble(host, volume, kind)
+    assemble(host, volume, filesystem=kind)
     (member,) = load_manifest(host.settings, RUN_ID).members
-    [found] = live_blocks_of(Machine.of(host.settings, Processes()), RUN_ID, member, None, [member]).values()
-    assert (found.map_unreadable, found.known) == ("", True)
+    used = log_replay.replay_log(host.machine(), RUN_ID, member)
+    [found] = live_blocks_of(host.settings, RUN_ID, used, None, [member]).values()
     assert difference(live, found.blocks) == []
 
 
@@ -120,24 +111,10 @@ def test_a_proof_keeps_to_what_the_snapshot_holds(host: Host) -> None:
     with host.mounted(volume) as point:
         (point / "t.ibd").write_bytes(os.urandom(30 * MIB))
         subprocess.run(["fallocate", "-l", "300M", str(point / "reserved.ibd")], check=True)
-    assemble(host, volume, "xfs")
-    listed = {"block_bytes": BLOCK, "volumes": {volume.volume_id: [[0, 100]]}}
-    Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(listed))
+    assemble(host, volume, filesystem="xfs")
+    host.give_block_list(volume.volume_id, "0-99")
     proof = host.call("verify_storage", "--load-seconds", "0")
     assert proof["volumes"][0]["blocks_used"] <= 100
-
-
-@pytest.mark.parametrize("kind", ["xfs", "ext4"])
-def test_the_kernel_s_map_and_the_debugger_s_agree(host: Host, kind: str) -> None:
-    volume = snapshot_under_writes(host, kind, 40 * MIB)
-    assemble(host, volume, kind)
-    (member,) = load_manifest(host.settings, RUN_ID).members
-    by_kernel = log_replay.replay_log(Machine.of(host.settings, Processes()), RUN_ID, member)
-    assert by_kernel is not None
-    by_debugger = open_map(kind, volume.path, Processes()).used_ranges()
-    both = intersection(blocks_of_bytes(by_kernel), blocks_of_bytes(by_debugger))
-    assert total(both) >= total(blocks_of_bytes(by_debugger)) * 0.99
-    assert total(both) >= total(blocks_of_bytes(by_kernel)) * 0.9
 
 
 def test_many_free_extents_come_in_several_answers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +136,7 @@ def test_many_free_extents_come_in_several_answers(host: Host, monkeypatch: pyte
 
 def test_a_filesystem_that_cannot_be_mounted_fails_before_hours_are_spent(host: Host) -> None:
     volume = host.volume(300 * MIB, "ext4")
-    assemble(host, volume, "ext4")
+    assemble(host, volume, filesystem="ext4")
     with open(volume.path, "r+b") as device:
         device.seek(1024 + 0x60)  # incompatible features that no kernel knows
         device.write(b"\xff\xff\x00\x70")
@@ -172,7 +149,7 @@ def test_what_is_unmounted_during_a_replay_is_free_at_once(
 ) -> None:
     """A namespace begins with a copy of every mount; the copy would keep another volume's device claimed."""
     volume, other = host.volume(300 * MIB, "xfs"), host.volume(300 * MIB, "ext4")
-    assemble(host, volume, "xfs")
+    assemble(host, volume, filesystem="xfs")
     (member,) = load_manifest(host.settings, RUN_ID).members
     # The `umount` of the replay waits until the other volume has been looked at.
     for name in ("inside", "go on"):
@@ -186,9 +163,7 @@ def test_what_is_unmounted_during_a_replay_is_free_at_once(
     slow.chmod(0o755)
     with host.mounted(other):
         monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-        replay = threading.Thread(
-            target=log_replay.replay_log, args=(Machine.of(host.settings, Processes()), RUN_ID, member)
-        )
+        replay = threading.Thread(target=log_replay.replay_log, args=(host.machine(), RUN_ID, member))
         replay.start()
         (tmp_path / "inside").read_text()
         monkeypatch.undo()
@@ -223,12 +198,12 @@ def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host) -> None
     import fcntl
 
     volume = snapshot_under_writes(host, "xfs", 16 * MIB)
-    assemble(host, volume, "xfs")
+    assemble(host, volume, filesystem="xfs")
     [member] = load_manifest(host.settings, RUN_ID).members
     replayed: list[object] = []
 
     def replay() -> None:
-        replayed.append(log_replay.replay_log(Machine.of(host.settings, Processes()), RUN_ID, member))
+        replayed.append(log_replay.replay_log(host.machine(), RUN_ID, member))
 
     with open(host.settings.state_path("replay.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)

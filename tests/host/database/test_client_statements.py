@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database.client_statements import Look, measure_reads, measure_service, reads_since
-from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import ServerRestarted
-from peaker_host.machine.settings import Machine
 
 
 class TestServiceMeasurement:
@@ -20,7 +18,7 @@ class TestServiceMeasurement:
         ]
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=lambda _: looks.pop(0))
-        found = measure_service(admin_client(Machine.of(host.settings, programs)), 30, lambda seconds: None)
+        found = measure_service(host.client(programs), 30, lambda seconds: None)
         assert found == {
             "measurable": True,
             "queries": 500,
@@ -36,22 +34,20 @@ class TestServiceMeasurement:
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("'on', @@GLOBAL.performance_schema", answer=table({"result": '{"on": ON}'}))
         programs.on("COUNT_STAR", answer=json_row(statements=1, errors=0, picoseconds=0))
-        assert measure_service(admin_client(Machine.of(host.settings, programs)), 1, lambda seconds: None)[
-            "measurable"
-        ]
+        assert measure_service(host.client(programs), 1, lambda seconds: None)["measurable"]
 
     def test_a_restart_within_the_window_is_no_answer(self, host: Host, programs: ScriptedProcesses) -> None:
         looks = [json_row(statements=n, errors=0, picoseconds=1e9) for n in (1000, 5)]
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=lambda _: looks.pop(0))
         with pytest.raises(ServerRestarted):
-            measure_service(admin_client(Machine.of(host.settings, programs)), 1, lambda seconds: None)
+            measure_service(host.client(programs), 1, lambda seconds: None)
 
     def test_a_server_without_statistics_says_so_at_once(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
-        found = measure_service(admin_client(Machine.of(host.settings, programs)), 30)
+        found = measure_service(host.client(programs), 30)
         assert (found["measurable"], found["queries"], found["mean_ms"]) == (False, 0, None)
 
 
@@ -94,7 +90,7 @@ def test_the_counters_outlive_the_command(
     programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
     programs.on("COUNT_STAR", answer=lambda _: next(counts))
     programs.on("'Uptime'", answer=lambda _: table({"Variable_name": "Uptime", "Value": next(uptimes)}))
-    client = admin_client(Machine.of(host.settings, programs))
+    client = host.client(programs)
     first, second = (measure_reads(host.settings, client) for _ in range(2))
     assert first["reads_per_second"] is None
     assert "it is the first, or the server or the machine started anew" in first["reads_unknown"]
@@ -106,7 +102,7 @@ def test_a_server_that_keeps_no_counters_is_unknown_and_says_why(
 ) -> None:
     programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
     programs.on("'Uptime'", answer=table({"Variable_name": "Uptime", "Value": "900"}))
-    assert measure_reads(host.settings, admin_client(Machine.of(host.settings, programs))) == {
+    assert measure_reads(host.settings, host.client(programs)) == {
         "reads_per_second": None,
         "reads_unknown": "performance_schema is OFF, so that Peaker cannot count the clients' reads",
     }

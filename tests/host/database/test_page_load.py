@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database import page_load
-from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import BufferPoolTimeout, CommandFailed
-from peaker_host.machine.settings import Machine
 
 NOT_STARTED = "Loading of buffer pool not started"
 LOADING = "Loaded 10/90 pages"
@@ -42,7 +40,7 @@ class Copy:
 
     def __init__(self, host: Host, programs: ScriptedProcesses, *statuses: str, **variables: Any) -> None:
         self.host, self.programs, self.statuses = host, programs, list(statuses)
-        self.client = admin_client(Machine.of(host.settings, programs))
+        self.client = host.client(programs)
         self.variables: dict[str, Any] = {
             "innodb_buffer_pool_filename": "ib_buffer_pool",
             "innodb_io_capacity": 200,
@@ -212,7 +210,7 @@ class Donor:
 
     def __init__(self, host: Host, programs: ScriptedProcesses, **settings: Any) -> None:
         self.host, self.programs = host, programs
-        self.client = admin_client(Machine.of(host.settings, programs))
+        self.client = host.client(programs)
         self.datadir = Path(host.settings.datadir)
         self.datadir.mkdir()
         self.settings: dict[str, Any] = {

@@ -20,7 +20,6 @@ from host_bench import (
 )
 from peaker_host.database import data_paths
 from peaker_host.database.data_paths import DataPath, Misplaced, misplaced
-from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor import prepare_donor
 from peaker_host.machine.errors import (
     CommandFailed,
@@ -32,7 +31,6 @@ from peaker_host.machine.errors import (
     HostError,
     UnsupportedChannels,
 )
-from peaker_host.machine.settings import Machine
 from peaker_host.replicate.source_login import read_record, refuse_other_filters, write_record
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
@@ -59,7 +57,7 @@ def quiet(_text: str) -> None:
 
 
 def prepare(host: Host, programs: ScriptedProcesses) -> None:
-    prepare_donor.prepare_donor(Machine.of(host.settings, programs), VOLUMES, quiet)
+    prepare_donor.prepare_donor(host.machine(programs), VOLUMES, quiet)
 
 
 @pytest.fixture
@@ -258,13 +256,11 @@ class TestFilters:
     def record(self, host: Host, programs: ScriptedProcesses, **filters: str) -> None:
         Path(host.settings.datadir).mkdir(exist_ok=True)
         programs.on("SHOW REPLICA STATUS", answer=status(**filters, Source_SSL_CA_File="/etc/ca.pem"))
-        write_record(admin_client(Machine.of(host.settings, programs)), "mysql", host.settings.datadir)
+        write_record(host.client(programs), "mysql", host.settings.datadir)
 
     def check(self, host: Host, programs: ScriptedProcesses, **filters: str) -> None:
         programs.on("SHOW REPLICA STATUS", answer=status(**filters))
-        refuse_other_filters(
-            admin_client(Machine.of(host.settings, programs)), "mysql", host.settings.datadir
-        )
+        refuse_other_filters(host.client(programs), "mysql", host.settings.datadir)
 
     def test_the_record_has_filters_and_encryption_and_is_private(
         self, host: Host, programs: ScriptedProcesses
@@ -298,7 +294,7 @@ class TestPrepareDonor:
     def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer="")
         with pytest.raises(DonorIsSource):
-            prepare_donor.prepare_donor(Machine.of(host.settings, programs), ["/var/lib/mysql"], quiet)
+            prepare_donor.prepare_donor(host.machine(programs), ["/var/lib/mysql"], quiet)
         assert not programs.said("SET GLOBAL")
 
     def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -306,13 +302,13 @@ class TestPrepareDonor:
             "super_read_only", answer=json_row(read_only=0)
         )
         with pytest.raises(DonorIsSource, match="accepts writes"):
-            prepare_donor.prepare_donor(Machine.of(host.settings, programs), ["/var/lib/mysql"], quiet)
+            prepare_donor.prepare_donor(host.machine(programs), ["/var/lib/mysql"], quiet)
 
     def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
         programs.on("super_read_only", answer=json_row(read_only=1))
         with pytest.raises(DonorNotReplicating, match="dup"):
-            prepare_donor.prepare_donor(Machine.of(host.settings, programs), ["/var/lib/mysql"], quiet)
+            prepare_donor.prepare_donor(host.machine(programs), ["/var/lib/mysql"], quiet)
 
     @pytest.mark.real
     def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -344,7 +340,7 @@ class TestPrepareDonor:
             programs.on("SET GLOBAL").on("sync -f")
             programs.on("dump_now", answer=dump)
             programs.on("pages_data", answer=table({"n": "x", "Value": "3"}))
-            found = prepare_donor.prepare_donor(Machine.of(host.settings, programs), [str(point)], quiet)
+            found = prepare_donor.prepare_donor(host.machine(programs), [str(point)], quiet)
         assert (found["gtid_set"], found["lag_seconds"], found["buffer_pool_pages"]) == (
             f"{A}:1-9,{B}:1",
             2,

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from host_bench import Host, ScriptedProcesses, answering, looks, status
-from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import (
     FloorDecision,
     HealthPolicy,
@@ -37,7 +36,6 @@ from peaker_host.health.sample import FAULT, FULL, LAG, Sample
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.health.unit import UNIT
 from peaker_host.machine.errors import InvalidArgument, ResponderUnreachable
-from peaker_host.machine.settings import Machine
 
 GOOD = Sample("", lag_seconds=0.0, staleness_seconds=0.0)
 LATE = Sample("lag 99 s is over 30 s", LAG, lag_seconds=99.0, staleness_seconds=99.0)
@@ -160,7 +158,7 @@ class TestSampler:
     def replica(self, host: Host, programs: ScriptedProcesses, lag: str) -> tuple[HealthState, Sampler]:
         state = HealthState(bad_samples=1)
         programs.on("SHOW REPLICA STATUS", answer=looks(status(Seconds_Behind_Source=lag)))
-        return state, Sampler(host.settings, admin_client(Machine.of(host.settings, programs)), state)
+        return state, Sampler(host.settings, host.client(programs), state)
 
     def test_it_asks_its_peers_only_when_lag_is_all_that_is_wrong(
         self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
@@ -204,7 +202,7 @@ class TestSampler:
         monkeypatch.setattr("peaker_host.health.responder.ask_peers", lambda *_: peers)
         store_policy(host.settings, {"floor_replicas": 1})
         state = HealthState(bad_samples=1)
-        Sampler(host.settings, admin_client(Machine.of(host.settings, programs)), state, lambda: 0.0).look()
+        Sampler(host.settings, host.client(programs), state, lambda: 0.0).look()
         code, body = state.answer(False, 0)
         assert (code, body["kept_by_floor"], body["only_lag"], body["staleness_seconds"]) == (
             200,
@@ -260,7 +258,7 @@ def responder(host: Host, programs: ScriptedProcesses, monkeypatch: pytest.Monke
     monkeypatch.setattr("peaker_host.health.responder.SAMPLE_SECONDS", 0.02)
     programs.on("SHOW REPLICA STATUS", answer=looks(status()))
     stop, state = threading.Event(), HealthState()
-    sampler = Sampler(host.settings, admin_client(Machine.of(host.settings, programs)), state)
+    sampler = Sampler(host.settings, host.client(programs), state)
     threading.Thread(target=sampler.forever, args=(stop,), daemon=True).start()
     with answering(HealthServer(listen(["127.0.0.1"], 0), lambda: answer_now(state, host.settings))) as port:
         yield f"http://127.0.0.1:{port}/"
@@ -304,9 +302,9 @@ def test_report_health_stores_the_policy_and_says_what_is_answered(
     ask_until(responder, 200)
     host.configure(health_port=urllib.parse.urlsplit(responder).port)
     policy = parse_policy('{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}]}')
-    first = report_health(Machine.of(host.settings, programs), policy)
+    first = report_health(host.machine(programs), policy)
     assert (first["http_status"], first["state"], first["policy_changed"]) == (200, "good", True)
-    assert report_health(Machine.of(host.settings, programs), policy)["policy_changed"] is False
+    assert report_health(host.machine(programs), policy)["policy_changed"] is False
     assert load_policy(host.settings).peers == (Peer("i-1", "10.0.0.1"),)
     assert not programs.said("systemctl"), "it runs"
 
@@ -319,7 +317,7 @@ def test_report_health_starts_a_responder_that_does_not_run(
         host.configure(health_port=free.getsockname()[1])
     programs.on("systemctl")
     with pytest.raises(ResponderUnreachable):
-        report_health(Machine.of(host.settings, programs), {})
+        report_health(host.machine(programs), {})
     assert len(programs.said("restart", UNIT)) == 1
 
 

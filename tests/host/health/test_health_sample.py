@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from host_bench import SERVER_UUID, Host, ScriptedProcesses, json_row, looks, status, table
-from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import HealthPolicy
 from peaker_host.health.sample import (
     FAULT,
@@ -18,7 +17,6 @@ from peaker_host.health.sample import (
     take_sample,
 )
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.settings import Machine
 
 POLICY = HealthPolicy(lag_seconds=30)
 ROOM = {"/var/lib/mysql": 40.0, "/var/lib/mysql-log": 60.0}
@@ -36,7 +34,7 @@ def look(
     silence: SourceSilence | None = None,
     now: float = 0.0,
 ) -> Sample:
-    client = admin_client(Machine.of(host.settings, programs))
+    client = host.client(programs)
     return take_sample(client, engine, policy, room, silence or SourceSilence(), now)
 
 

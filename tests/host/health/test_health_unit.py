@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from host_bench import Host, ScriptedProcesses, json_row, table
-from peaker_host.database.mysql_client import admin_client
 from peaker_host.health import sample, unit
 from peaker_host.health.unit import (
     UNIT,
@@ -27,7 +26,7 @@ from peaker_host.health.unit import (
     unit_text,
 )
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, SuperReadOnlyNotRestored
-from peaker_host.machine.settings import Machine, Settings, package_place
+from peaker_host.machine.settings import Settings, package_place
 
 LISTENS = """
 import sys
@@ -42,8 +41,8 @@ print(next(line for line in open("/proc/self/status") if line.startswith("CapEff
 def test_the_service_is_installed_once_and_started_again(host: Host, programs: ScriptedProcesses) -> None:
     """Also one of an older release that systemd has given up: it would refuse the start."""
     programs.on("systemctl")
-    install_health_service(Machine.of(host.settings, programs))
-    install_health_service(Machine.of(host.settings, programs))
+    install_health_service(host.machine(programs))
+    install_health_service(host.machine(programs))
     calls = [argv[1:] for argv, _ in programs.calls]
     assert calls == [
         *(["daemon-reload"], ["enable", UNIT], ["reset-failed", UNIT], ["restart", UNIT]),
@@ -61,7 +60,7 @@ def test_the_unit_runs_the_python_that_wrote_it(
     package.touch()
     monkeypatch.setattr("peaker_host.health.unit.CURRENT_PACKAGE", str(package))
     programs.on("systemctl")
-    install_health_service(Machine.of(host.settings, programs))
+    install_health_service(host.machine(programs))
     unit = (host.root / "units" / UNIT).read_text()
     assert f"ExecStart={sys.executable} {package} health --port 9200\n" in unit
 
@@ -192,9 +191,7 @@ class TestAccount:
         return accounts
 
     def ensure(self, host: Host, programs: ScriptedProcesses) -> bool:
-        return ensure_health_account(
-            Machine.of(host.settings, programs), admin_client(Machine.of(host.settings, programs))
-        )
+        return ensure_health_account(host.machine(programs), host.client(programs))
 
     def test_it_is_made_once_unlogged_with_little_more_than_a_look(
         self, host: Host, programs: ScriptedProcesses
@@ -288,10 +285,10 @@ class TestAccount:
     def test_what_lies_in_the_home_directory_is_never_read(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
-        health_client(Machine.of(host.settings, programs)).rows("SELECT 1")
+        health_client(host.machine(programs)).rows("SELECT 1")
         assert programs.environments[-1] == {"HOME": "/nonexistent"}
 
     def test_the_responder_logs_in_with_it(self, host: Host, programs: ScriptedProcesses) -> None:
-        health_client(Machine.of(host.settings, programs)).rows("SELECT 1")
+        health_client(host.machine(programs)).rows("SELECT 1")
         (argv, _) = programs.calls[-1]
         assert f"--defaults-extra-file={host.settings.health_defaults_file}" in argv

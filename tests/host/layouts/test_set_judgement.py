@@ -24,7 +24,7 @@ from peaker_host.machine.manifest import (
     stack_of,
 )
 from peaker_host.warm.plan import set_orders
-from peaker_host.warm.reading_order import Volume, tiers_of, urgent_blocks_of
+from peaker_host.warm.reading_order import tiers_of
 
 MIB = 1024**2
 ARRAY = "68ba530e:a5a8ae46:bae47bb8:8b2ca788"
@@ -195,11 +195,10 @@ def test_blocks_of_the_filesystem_are_found_on_the_volumes() -> None:
 
 def test_the_tiers_of_a_set_end_with_parity_and_heads_and_hold_each_block_once() -> None:
     stack = raid5()
-    known = Volume(stack.size_bytes, used=[(0, 8)], recovery=[(0, 1)])
-    first, whole = set_orders(stack, urgent_blocks_of(known), known.used)
+    first, whole = set_orders(stack, [("recovery", [(0, 1)]), ("hot", [])], [(0, 8)])
     for volume_id in stack.volume_ids:
-        own = Volume(192 * MIB, used=whole[volume_id])
-        made = tiers_of([(name, of[volume_id]) for name, of in first], own, with_remainder=True)
+        own = [(name, of[volume_id]) for name, of in first]
+        made = tiers_of(own, whole[volume_id], [(0, 384)], with_remainder=True)
         blocks = [block for tier in made for start, n in tier.ranges for block in range(start, start + n)]
         assert len(set(blocks)) == len(blocks) == 384
         assert [tier.name for tier in made] == ["recovery", "hot", "used", "remainder"]

@@ -30,7 +30,7 @@ DISTRIBUTIONS = {
 }
 # Programs of the host package by the recipe's package.
 PROGRAMS = {
-    "fio": ("fio",), "sysstat": ("iostat",), "xfsprogs": ("xfs_db",), "e2fsprogs": ("dumpe2fs", "debugfs"),
+    "fio": ("fio",), "sysstat": ("iostat",), "xfsprogs": ("xfs_db",), "e2fsprogs": ("debugfs",),
     "nvme-cli": ("nvme",), "mdadm": ("mdadm",), "lvm2": ("lvs", "vgchange"), "python3": ("python3",),
 }  # fmt: skip
 # A package's first start leaves a data directory with an identity.

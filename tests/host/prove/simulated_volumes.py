@@ -64,7 +64,7 @@ MACHINES: dict[str, Callable[[], Noise]] = {
 
 @dataclass
 class SimulatedVolume:
-    """A volume of `blocks` blocks; `live` of them hold data (all, where None), the rest reads as zeros, fast.
+    """A volume of `blocks` blocks.
 
     A cold block's first read waits `fetch_ms` (median). `slow_reads` says how many reads of its pages wait, `lingers`
     how many reads of any block after it.
@@ -74,22 +74,17 @@ class SimulatedVolume:
     cold: set[int]
     noise: Noise
     generator: random.Random
-    live: set[int] | None = None
     fetch_ms: float = 30.0
     slow_reads: int = 1
     lingers: int = 0
     _left: dict[int, int] = field(default_factory=dict)
     _lingering: int = 0
 
-    def read_latencies_ms(
-        self, _path: str, offsets: Sequence[int], contents: list[bool] | None = None
-    ) -> list[float]:
+    def read_latencies_ms(self, _path: str, offsets: Sequence[int]) -> list[float]:
         """In place of storage_proof.read_latencies_ms."""
-        return [self._read(offset // BLOCK_BYTES, contents) for offset in offsets]
+        return [self._read(offset // BLOCK_BYTES) for offset in offsets]
 
-    def _read(self, block: int, contents: list[bool] | None) -> float:
-        if contents is not None:
-            contents.append(self.live is None or block in self.live)
+    def _read(self, block: int) -> float:
         latency = self.noise(self.generator)
         left = self._left.setdefault(block, self.slow_reads if block in self.cold else 0)
         if left:
@@ -102,12 +97,12 @@ class SimulatedVolume:
         return latency
 
 
-def prove_simulated(monkeypatch: pytest.MonkeyPatch, volume: SimulatedVolume, known: bool = True) -> Warmth:
+def prove_simulated(monkeypatch: pytest.MonkeyPatch, volume: SimulatedVolume) -> Warmth:
     """The proof over the whole of a simulated volume."""
     monkeypatch.setattr(storage_proof, "read_latencies_ms", volume.read_latencies_ms)
     used = [(0, volume.blocks)]
     size = volume.blocks * BLOCK_BYTES
-    return sample_warmth("", size, used, 256, 1.5, volume.generator, lambda _: None, known)
+    return sample_warmth("", size, used, 256, 1.5, volume.generator, lambda _: None)
 
 
 def judge(first: Sequence[float], second: Sequence[float], blocks_used: int, ratio_limit: float) -> Warmth:

@@ -14,7 +14,6 @@ KINDS = {
     "second reads slow too": {"slow_reads": 2},
     "three reads slow, and what follows": {"slow_reads": 3, "lingers": 4},
     "fetches of 20 ms": {"fetch_ms": 20.0, "slow_reads": 2},
-    "map unreadable": {},
 }
 SIZES = (328, 1810, 3000, 6000)
 
@@ -23,13 +22,9 @@ def verdict(monkeypatch: pytest.MonkeyPatch, kind: str, seed: int, cold_share: f
     generator = random.Random(seed)
     machine = sorted(MACHINES)[seed % len(MACHINES)]
     blocks = SIZES[seed % len(SIZES)]
-    known = kind != "map unreadable"
-    live = None if known else set(generator.sample(range(blocks * 4), blocks))
-    population = range(blocks) if live is None else sorted(live)
-    cold = set(generator.sample(population, math.ceil(blocks * cold_share)))
-    size = blocks if known else blocks * 4
-    volume = SimulatedVolume(size, cold, MACHINES[machine](), generator, live, **KINDS[kind])  # type: ignore[arg-type]
-    return prove_simulated(monkeypatch, volume, known).verdict
+    cold = set(generator.sample(range(blocks), math.ceil(blocks * cold_share)))
+    volume = SimulatedVolume(blocks, cold, MACHINES[machine](), generator, **KINDS[kind])  # type: ignore[arg-type]
+    return prove_simulated(monkeypatch, volume).verdict
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -113,21 +113,6 @@ def test_a_slow_second_read_excuses_no_slow_first_read() -> None:
     assert judge(slow * 60, slow * 60, 50_000, 1.5).verdict != "warm"
 
 
-@pytest.mark.parametrize("cold_share", [0.02, 0.05])
-def test_without_map_and_block_list_the_share_is_one_of_the_blocks_that_hold_data(
-    monkeypatch: pytest.MonkeyPatch, cold_share: float
-) -> None:
-    """5 % of the data on a device that is 10 % full are 0.5 % of the device."""
-    for seed in range(6):
-        generator = random.Random(seed)
-        live = set(generator.sample(range(12_000), 1200))
-        cold = set(generator.sample(sorted(live), round(1200 * cold_share)))
-        volume = SimulatedVolume(12_000, cold, MACHINES["quiet"](), generator, live)
-        assert prove_simulated(monkeypatch, volume, known=False).verdict != "warm"
-        warm = SimulatedVolume(12_000, set(), MACHINES["quiet"](), generator, live)
-        assert prove_simulated(monkeypatch, warm, known=False).verdict == "warm"
-
-
 def test_first_reads_right_after_a_slow_read_of_another_block_are_left_out() -> None:
     second = [0.8] * 50 + [40.0] + [0.8] * 949
     near = judge([0.8] * 51 + [40.0] * 2 + [0.8] * 947, second, 1_000_000, 1.5)

@@ -38,7 +38,7 @@ def quiet(_text: str) -> None:
 class TestWaitForCatchUp:
     def run(self, host: Host, programs: ScriptedProcesses, **limits: Any) -> dict[str, Any]:
         return wait_for_catch_up(
-            Machine.of(host.settings, programs),
+            host.machine(programs),
             limits.get("gate", 5),
             limits.get("needed", 3),
             limits.get("timeout", 240),
@@ -220,7 +220,7 @@ class TestDrain:
         server = Server(*hosts)
         programs.on("PROCESSLIST", answer=server.answer).on("COUNT_STAR", answer=server.answer)
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
-        found = client_activity(Machine.of(host.settings, programs))
+        found = client_activity(host.machine(programs))
         counted = dict.fromkeys(("connections", "running_statements", "transactions"), clients)
         assert found == {**counted, "client_statements": 100 * clients}
 
@@ -228,7 +228,7 @@ class TestDrain:
         programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
-        found = client_activity(Machine.of(host.settings, programs))
+        found = client_activity(host.machine(programs))
         assert found == {
             "connections": 4,
             "running_statements": 1,
@@ -241,4 +241,4 @@ class TestDrain:
     ) -> None:
         programs.on("PROCESSLIST", answer=json_row(connections=0, running_statements=0, transactions=0))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
-        assert client_activity(Machine.of(host.settings, programs))["client_statements"] is None
+        assert client_activity(host.machine(programs))["client_statements"] is None

@@ -15,7 +15,6 @@ from peaker_host.machine.errors import (
     ReplicationStopped,
     UnsupportedChannels,
 )
-from peaker_host.machine.settings import Machine
 from peaker_host.replicate.identity import draw, kept_server_id
 from peaker_host.replicate.replication import join_statements, start_replication
 from peaker_host.replicate.source_login import Credentials, Encryption
@@ -46,7 +45,7 @@ class TestStartReplication:
         stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
         answers = [stopped, stopped.replace("No", "Connecting", 1), status(), status()]
         programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        found = start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+        found = start_replication(host.machine(programs), "10.77.1.10", quiet)
         (change,) = programs.said("CHANGE REPLICATION SOURCE")
         for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1"):
             assert part in change
@@ -71,10 +70,7 @@ class TestStartReplication:
         stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
         answers = [stopped, stopped, status(), status()]
         programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        assert (
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)["server_id"]
-            == expected
-        )
+        assert start_replication(host.machine(programs), "10.77.1.10", quiet)["server_id"] == expected
         assert kept_server_id(host.settings, 77) == expected
         assert len(programs.said(f"SET GLOBAL server_id = {expected}")) == (expected != 77)
         if expected != 77:
@@ -94,7 +90,7 @@ class TestStartReplication:
         stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
         answers = [stopped, stopped, status(), status()]
         programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        found = start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+        found = start_replication(host.machine(programs), "10.77.1.10", quiet)
         assert (found["server_id"], found["already_running"]) == (None, False)
 
     def test_its_receiver_does_not_give_a_restarting_source_up(
@@ -107,7 +103,7 @@ class TestStartReplication:
 
     def test_a_channel_that_already_runs_is_left_alone(self, host: Host, programs: ScriptedProcesses) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
-        assert start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)["already_running"]
+        assert start_replication(host.machine(programs), "10.77.1.10", quiet)["already_running"]
         assert not programs.said("CHANGE REPLICATION SOURCE")
 
     def test_purged_binary_logs_are_found_before_the_channel_is_touched(
@@ -115,7 +111,7 @@ class TestStartReplication:
     ) -> None:
         self.source(programs, f"{A}:1-30", f"{A}:1-25", f"{A}:1-20")
         with pytest.raises(BinlogsGone, match="purged 5 transactions"):
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            start_replication(host.machine(programs), "10.77.1.10", quiet)
         assert not programs.said("STOP REPLICA")
 
     def test_transactions_that_the_source_lacks_are_refused(
@@ -124,7 +120,7 @@ class TestStartReplication:
         monkeypatch.setattr("peaker_host.replicate.errant._PAUSE_SECONDS", 0.0)
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20,{B}:1-2")
         with pytest.raises(ErrantTransactions, match=f"2 transactions that the source does not: {B}:1-2"):
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            start_replication(host.machine(programs), "10.77.1.10", quiet)
 
     def test_a_replica_that_applies_while_its_source_is_asked_holds_nothing_errant(
         self, host: Host, programs: ScriptedProcesses
@@ -139,7 +135,7 @@ class TestStartReplication:
 
         programs.on("gtid", "@@GLOBAL.gtid_executed", answer=lambda _: json_row(gtid=later()))
         programs.on("gtid_purged", answer=lambda _: json_row(executed=later(), purged=f"{A}:1-{now[0] - 5}"))
-        found = start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+        found = start_replication(host.machine(programs), "10.77.1.10", quiet)
         assert (found["already_running"], found["source_checked"]) == (True, True)
 
     def test_a_transaction_that_the_source_has_sent_and_not_counted_yet_is_no_errant_one(
@@ -149,7 +145,7 @@ class TestStartReplication:
         self.source(programs, "", "", f"{A}:1-21")
         counted = [f"{A}:1-20", f"{A}:1-20", f"{A}:1-21"]
         programs.on("gtid_purged", answer=lambda _: json_row(executed=counted.pop(0), purged=""))
-        assert start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)["already_running"]
+        assert start_replication(host.machine(programs), "10.77.1.10", quiet)["already_running"]
 
     def test_a_named_channel_is_the_one_that_is_made_again(
         self, host: Host, programs: ScriptedProcesses
@@ -158,7 +154,7 @@ class TestStartReplication:
         stopped = status(Replica_IO_Running="No", Channel_Name="ea'st")
         answers = [stopped, stopped, *[status(Channel_Name="ea'st")] * 2]
         programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+        start_replication(host.machine(programs), "10.77.1.10", quiet)
         for words in ("STOP REPLICA", "CHANGE REPLICATION SOURCE", "START REPLICA"):
             assert programs.said(words)[0].endswith(" FOR CHANNEL 'ea''st';\n")
         assert programs.said("Channel_name = 'ea''st'")
@@ -167,7 +163,7 @@ class TestStartReplication:
         two = table({**RUNNING, "Channel_Name": "east"}, {**RUNNING, "Channel_Name": "west"})
         programs.on("SHOW REPLICA STATUS", answer=two)
         with pytest.raises(UnsupportedChannels, match="'east', 'west'"):
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            start_replication(host.machine(programs), "10.77.1.10", quiet)
 
     def test_a_source_that_does_not_let_us_ask_is_joined_and_error_1236_still_named(
         self, host: Host, programs: ScriptedProcesses
@@ -181,7 +177,7 @@ class TestStartReplication:
             ),
         )
         with pytest.raises(BinlogsGone, match="purged required"):
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            start_replication(host.machine(programs), "10.77.1.10", quiet)
 
     def test_a_duplicate_server_uuid_is_not_mistaken_for_missing_binary_logs(
         self, host: Host, programs: ScriptedProcesses
@@ -196,14 +192,14 @@ class TestStartReplication:
             ),
         )
         with pytest.raises(ReplicationStopped, match="same server_uuid"):
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            start_replication(host.machine(programs), "10.77.1.10", quiet)
 
     def test_without_any_user_it_says_where_one_is_looked_for(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
         programs.on("slave_master_info", answer="").on("SHOW REPLICA STATUS", answer=status())
         with pytest.raises(ReplicationNotConfigured, match=r"replication\.json"):
-            start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            start_replication(host.machine(programs), "10.77.1.10", quiet)
 
     def test_a_credentials_file_comes_before_what_is_stored(
         self, host: Host, programs: ScriptedProcesses
@@ -211,7 +207,7 @@ class TestStartReplication:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
         Path(host.settings.replication_credentials_file).write_text('{"user": "other", "password": "p"}')
         programs.on("SHOW REPLICA STATUS", answer=status(Source_Host="old"))
-        start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+        start_replication(host.machine(programs), "10.77.1.10", quiet)
         assert "'other'" in programs.said("CHANGE REPLICATION SOURCE")[0]
 
     def logged_in_with(self, host: Host, programs: ScriptedProcesses, **stored: str) -> tuple[str, str]:
@@ -228,7 +224,7 @@ class TestStartReplication:
         programs.on("gtid_purged", answer=look)
         answers = [status(Source_Host="old"), status(Source_Host="old"), status(), status()]
         programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+        start_replication(host.machine(programs), "10.77.1.10", quiet)
         return seen[0], programs.said("CHANGE REPLICATION SOURCE")[0]
 
     def test_the_password_s_key_comes_from_the_source_only_where_the_donor_had_it_so(
@@ -312,9 +308,9 @@ class TestStartReplication:
         programs.on("BINLOG_GTID_POS('binlog.000003', 4)", answer=json_row(purged=begins))
         if gone:
             with pytest.raises(BinlogsGone, match="purged 1 transactions"):
-                start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+                start_replication(host.machine(programs), "10.77.1.10", quiet)
         else:
-            found = start_replication(Machine.of(host.settings, programs), "10.77.1.10", quiet)
+            found = start_replication(host.machine(programs), "10.77.1.10", quiet)
             assert found["source_checked"] is (begins is not None), "unknown is not checked"
 
     def test_mariadb_makes_its_channel_anew_from_its_own_position(self) -> None:
@@ -341,6 +337,6 @@ class TestStartReplication:
         programs.on("'uuid', CONCAT('server-'", answer=json_row(id=6, uuid="server-6"))
         programs.on("gtid_binlog_pos", answer=json_row(gtid="0-1-21", executed="0-1-22", purged=""))
         programs.on("STOP SLAVE").on("RESET SLAVE").on("CHANGE MASTER").on("START SLAVE")
-        found = start_replication(Machine.of(host.settings, programs), "10.0.0.1", quiet)
+        found = start_replication(host.machine(programs), "10.0.0.1", quiet)
         assert programs.said("SET GLOBAL gtid_slave_pos = '0-1-21'")
         assert (found["gtid_set"], found["gtid_behind"]) == ("0-1-21", 1)

@@ -41,11 +41,7 @@ def place(host: Host, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
         volume = {"name": "data", "volume_id": VOLUME, "device": "/dev/sdf", "mount_point": str(place)}
         asked = json.dumps([{**volume, "filesystem": "xfs"}])
         assert host.call("assemble_storage", "--volumes", asked)["ok"]
-        held = {
-            "block_bytes": MIB // 2,
-            "volumes": {VOLUME: [[one, 1] for one in store.snapshot_blocks("snap-1")]},
-        }
-        Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(held))
+        host.give_block_list(VOLUME, ",".join(map(str, store.snapshot_blocks("snap-1"))))
         place.mkdir()
         try:
             yield place

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import live_blocks_of
+from peaker_host.blocks.log_replay import replay_log
 from peaker_host.blocks.ranges import each_block
 from peaker_host.machine.manifest import load_manifest
-from peaker_host.machine.settings import Machine, Processes
 
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
@@ -63,9 +63,7 @@ def restored(host: Host, store: ColdBlockStore, volume_id: str, kind: str) -> st
     ]  # fmt: skip
     assembled = host.call("assemble_storage", "--volumes", json.dumps(request))
     assert assembled["ok"], assembled
-    listed = [[block, 1] for block in store.snapshot_blocks("snap-1")]
-    content = {"block_bytes": BLOCK, "volumes": {volume_id: listed}}
-    Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(content))
+    host.give_block_list(volume_id, ",".join(map(str, store.snapshot_blocks("snap-1"))))
     return path
 
 
@@ -97,13 +95,8 @@ def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
     path = restored(host, store, volume_id, "xfs")
     try:
         (member,) = load_manifest(host.settings, RUN_ID).members
-        live = list(
-            each_block(
-                live_blocks_of(Machine.of(host.settings, Processes()), RUN_ID, member, None, [member])[
-                    volume_id
-                ].blocks
-            )
-        )
+        used = replay_log(host.machine(), RUN_ID, member)
+        live = list(each_block(live_blocks_of(host.settings, RUN_ID, used, None, [member])[volume_id].blocks))
         left = set(random.Random(2).sample(live, len(live) // 50 + 5))
         read_all(path, [block for block in live if block not in left])
         assert proof(host)["verdict"] != "warm"

@@ -17,7 +17,7 @@ from peaker_host.blocks import timed_reads
 from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.timed_reads import PAGE_BYTES, ColdProbe, read_latencies_ms
-from peaker_host.machine.settings import Machine, Processes
+from peaker_host.machine.settings import Processes
 from peaker_host.warm import first_touch
 from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
@@ -143,7 +143,7 @@ def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_re
 ) -> None:
     monkeypatch.setattr(first_touch._TouchPool, "_read_fully", lambda *_: None)
     request = PrewarmRequest(RUN_ID, background_rate_mib_per_s=1.0)
-    engine = Engine(Machine.of(host.settings, Processes()), request, lambda _: None)
+    engine = Engine(host.machine(), request, lambda _: None)
     thread = threading.Thread(target=engine.run)
     thread.start()
     try:

@@ -20,8 +20,8 @@ from peaker_host.blocks.database_files import (
 from peaker_host.blocks.filesystem_maps import FileEntry, open_map
 from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
 from peaker_host.machine.settings import Processes
-from peaker_host.warm.plan import with_files
-from peaker_host.warm.reading_order import Volume, tiers_of, urgent_blocks_of
+from peaker_host.warm.plan import urgent_tiers
+from peaker_host.warm.reading_order import URGENT_TIERS, NamedBlocks, tiers_of
 
 PAGE = 16384
 
@@ -35,21 +35,12 @@ def header(space_id: int, flags: int) -> bytes:
 
 def test_what_the_server_needs_for_its_start_comes_before_the_hot_pages() -> None:
     """So that it may start while the last of these are read."""
-    space = Tablespace(7, PAGE, [(0, 4 * BLOCK_BYTES, 4 * BLOCK_BYTES)])
-    volume = Volume(
-        40 * BLOCK_BYTES,
-        used=[(0, 20)],
-        recovery=[(10, 2)],
-        tablespaces=lambda: [space],
-        page_list=lambda: [b"7,0\n"],
-    )
-    first, second, *_ = tiers_of(urgent_blocks_of(volume), volume, False)
-    assert (first.name, first.ranges, second.name, second.ranges) == ("recovery", [(10, 2)], "hot", [(4, 1)])
+    assert URGENT_TIERS == ("recovery", "hot")
 
 
 def test_the_first_tiers_come_in_their_order_then_the_rest_each_block_once() -> None:
-    volume = Volume(40 * BLOCK_BYTES, used=[(0, 20)])
-    tiers = tiers_of([("hot", [(7, 1), (3, 2)]), ("recovery", [(3, 3)])], volume, with_remainder=False)
+    urgent = [("hot", [(7, 1), (3, 2)]), ("recovery", [(3, 3)])]
+    tiers = tiers_of(urgent, [(0, 20)], [(0, 40)], with_remainder=False)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
         ("hot", [(7, 1), (3, 2)]),
         ("recovery", [(5, 1)]),
@@ -59,8 +50,8 @@ def test_the_first_tiers_come_in_their_order_then_the_rest_each_block_once() -> 
 
 
 def test_the_snapshot_s_list_cuts_every_tier_and_the_remainder_is_what_it_has_besides() -> None:
-    volume = Volume(40 * BLOCK_BYTES, listed=[(2, 4), (20, 2), (90, 5)], used=[(0, 10)])
-    tiers = tiers_of([("hot", [(9, 1), (5, 1)]), ("recovery", [])], volume, with_remainder=True)
+    urgent: NamedBlocks = [("hot", [(9, 1), (5, 1)]), ("recovery", [])]
+    tiers = tiers_of(urgent, [(0, 10)], [(2, 4), (20, 2)], with_remainder=True)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
         ("hot", [(5, 1)]),
         ("recovery", []),
@@ -141,8 +132,7 @@ def test_the_page_list_of_a_data_directory_leads_to_the_pages_on_the_device(host
         (point / "ib_buffer_pool").write_text("11,40\n13,7\n13,8\n13,150\n99,1\n4294967294,0\n")
     files = find_database(open_map(kind, volume.path, Processes()))
     page_list = partial(read_in_pieces, volume.path, files.page_list)
-    known = with_files(Volume(320 * MIB), volume.path, files, "mysql", page_list)
-    (_, recovery), (_, hot) = urgent_blocks_of(known)
+    (_, recovery), (_, hot) = urgent_tiers(volume.path, files, "mysql", page_list)
     content = b""
     with open(volume.path, "rb") as device:
         for block in each_block(hot):

@@ -92,12 +92,3 @@ def blocks_used(volumes: object) -> int | None:
 def _blocks(volume: Any) -> int | None:
     count = volume.get("blocks_used") if isinstance(volume, dict) else None
     return count if isinstance(count, int) else None
-
-
-def maps_unreadable(volumes: object) -> dict[str, str]:
-    """By volume name, why its filesystem's map took no part in the proof."""
-    return {
-        str(volume.get("name", "?")): str(volume["map_unreadable"])
-        for volume in (volumes if isinstance(volumes, list) else [])
-        if isinstance(volume, dict) and volume.get("map_unreadable")
-    }

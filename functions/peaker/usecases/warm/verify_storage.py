@@ -21,7 +21,6 @@ from peaker.domain.storage.storage_looks import (
     NextLook,
     StorageLooks,
     blocks_used,
-    maps_unreadable,
     next_look,
 )
 from peaker.ports.bundle import Ports
@@ -54,8 +53,7 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
     )
     proof = typed("verify_storage", StorageProof, numbers)
     looks = [*looks, _look_of(ports, proof, how)]
-    unreadable = maps_unreadable(numbers.get("volumes"))
-    shown = _shown(proof, unreadable)
+    shown = _shown(proof)
     if proof.verdict != "warm":
         _look_again(ports, step, looks, blocks_used(numbers.get("volumes")), f"{instance_id}: {shown}")
     judged = judge_loads(numbers.get("volumes"), plan.volumes)
@@ -70,7 +68,6 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
             "scope": scope,
             "launched_at": to_iso(instance.launched_at),
             "looks": [look.model_dump(mode="json") for look in looks],
-            "maps_unreadable": unreadable,
             "limits": judged,
             **_against_plan(ports, plan, instance.instance_type, numbers),
         },
@@ -132,12 +129,11 @@ def _look_again(ports: Ports, step: StepInput, looks: list[Look], blocks: int | 
     raise StorageProofOpen(f"{shown}; looks: {verdicts}; {plan.why}")
 
 
-def _shown(proof: StorageProof, unreadable: dict[str, str]) -> str:
+def _shown(proof: StorageProof) -> str:
     shown = f"first {proof.await_first_ms} ms, second {proof.await_second_ms} ms, ratio {proof.ratio}"
     if proof.await_cold_ms is not None:
         shown = f"cold {proof.await_cold_ms} ms, {shown}"
-    maps = "".join(f"; the map of {name} could not be read: {why}" for name, why in unreadable.items())
-    return f"verdict {proof.verdict}: {shown}{maps}" if proof.verdict != "warm" else f"{shown}{maps}"
+    return shown if proof.verdict == "warm" else f"verdict {proof.verdict}: {shown}"
 
 
 def _against_plan(ports: Ports, plan: ScaleOutPlan, instance_type: str, numbers: Numbers) -> dict[str, Any]:

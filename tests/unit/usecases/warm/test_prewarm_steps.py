@@ -353,13 +353,6 @@ class TestLooks:
         self.look(ports, "warm", LARGE_VOLUMES)
         assert len(ports.commands.sent) == 1
 
-    def test_a_map_that_could_not_be_read_is_in_text_and_numbers(self) -> None:
-        ports = world()
-        volumes = [{"name": "data", "blocks_used": 9, "map_unreadable": "ToolMissing: xfs_db"}]
-        summary = self.look(ports, "warm", volumes)
-        assert summary.numbers["maps_unreadable"] == {"data": "ToolMissing: xfs_db"}
-        assert "the map of data could not be read: ToolMissing: xfs_db" in summary.text
-
 
 class TestDeadline:
     def test_it_fails_as_soon_as_it_cannot_be_met_and_says_what_can(self) -> None:
