@@ -10,7 +10,6 @@ _OLDEST = (3, 9)
 
 
 def main() -> int:
-    """The exit code."""
     if sys.version_info[:2] < _OLDEST:
         print(json.dumps(_too_old()))
         return 1

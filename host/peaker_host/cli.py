@@ -33,7 +33,6 @@ _NEVER_SHORTENED = frozenset({"version", "command", "ok", "error"})
 
 
 def main(argv: List[str], processes: Optional[Processes] = None) -> int:
-    """Run one command; returns the exit code."""
     try:
         arguments = parser().parse_args(argv)
     except InvalidArgument as error:
@@ -51,7 +50,6 @@ def main(argv: List[str], processes: Optional[Processes] = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands."""
     made = _Parser(
         prog="peaker_host",
         description=__doc__,

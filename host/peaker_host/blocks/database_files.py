@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import struct
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Tuple
@@ -134,28 +133,19 @@ def parse_tablespace_header(header: bytes, engine: str) -> Tuple[int, int]:
 
 def read_tablespaces(path: str, extents: Dict[str, FileExtents], engine: str) -> List[Tablespace]:
     """The headers of all tablespace files, read from the device in parallel (each may be a cold block)."""
-    files = [(name, where) for name, where in extents.items() if is_tablespace_file(name) and where]
-    found: List[Tablespace] = []
-    lock = threading.Lock()
+    places = [where for name, where in extents.items() if is_tablespace_file(name) and where]
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def read(where: FileExtents) -> None:
-        first = min(where)
-        if first[0] != 0:
-            return
-        space_id, page_bytes = parse_tablespace_header(
-            os.pread(descriptor, _HEADER_BYTES, first[1]).ljust(_HEADER_BYTES, b"\0"), engine
-        )
-        with lock:
-            found.append(Tablespace(space_id, page_bytes, where))
+    def read(where: FileExtents) -> Tablespace:
+        header = os.pread(descriptor, _HEADER_BYTES, min(where)[1]).ljust(_HEADER_BYTES, b"\0")
+        return Tablespace(*parse_tablespace_header(header, engine), where)
 
     try:
         with ThreadPoolExecutor(_HEADER_READERS) as readers:
-            for done in [readers.submit(read, where) for _, where in files]:
-                done.result()
+            # One whose first block is a hole has no header.
+            return list(readers.map(read, (where for where in places if min(where)[0] == 0)))
     finally:
         os.close(descriptor)
-    return found
 
 
 def read_in_pieces(path: str, extents: FileExtents) -> Iterator[bytes]:
@@ -206,7 +196,6 @@ def _pages_of(space: Tablespace) -> int:
 
 
 def _count_pages(space: Tablespace, marked: bytearray, counts: Dict[int, int]) -> None:
-    """Add the marked pages of one file to the blocks on which they lie."""
     for offset, device_offset, length in space.extents:
         position, end = offset, offset + length
         while position < end:

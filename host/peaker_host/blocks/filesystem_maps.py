@@ -47,9 +47,7 @@ class Listing:
 
 
 class FilesystemMap:
-    """A map lists the contents of one unmounted filesystem. `unreadable` counts the answers that the debugger
-    could not give.
-    """
+    """What one unmounted filesystem holds. `unreadable`: answers that the debugger could not give."""
 
     unreadable = 0
 
@@ -74,7 +72,6 @@ class FilesystemMap:
 
 
 def open_map(kind: str, path: str, processes: Processes) -> FilesystemMap:
-    """The map reader for a filesystem kind."""
     if kind == "xfs":
         return XfsMap(path, processes)
     if kind == "ext4":
@@ -83,9 +80,7 @@ def open_map(kind: str, path: str, processes: Processes) -> FilesystemMap:
 
 
 def _can_be_asked_for(name: str) -> bool:
-    """Tells whether a name can stand in a debugger's command and mean itself. The volume's users choose
-    names, and the debuggers have commands that write files of this host.
-    """
+    """Tells whether a name means only itself in a debugger's command: these have some that write files of this host."""
     return name.isprintable() and not set(name) & set("\"'\\;|")
 
 

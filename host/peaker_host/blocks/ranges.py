@@ -44,7 +44,6 @@ def complement(ranges: Iterable[Range], size: int) -> List[Range]:
 
 
 def intersection(left: Iterable[Range], right: Iterable[Range]) -> List[Range]:
-    """Returns the parts that lie in both."""
     first, second = merged(left), merged(right)
     result: List[Range] = []
     i = j = 0
@@ -62,7 +61,6 @@ def intersection(left: Iterable[Range], right: Iterable[Range]) -> List[Range]:
 
 
 def difference(left: Iterable[Range], right: Iterable[Range]) -> List[Range]:
-    """Returns the parts of the first outside the second."""
     first = merged(left)
     if not first:
         return []

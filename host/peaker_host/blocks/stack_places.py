@@ -164,7 +164,6 @@ def member_ranges(layout: Layout, array_ranges: Iterable[Range]) -> Dict[str, Li
 
 
 def parity_ranges(layout: Layout, array_ranges: Iterable[Range]) -> Dict[str, List[Range]]:
-    """Returns the parity of byte ranges, by member."""
     found: Dict[str, List[Range]] = {area.member: [] for area in layout.areas}
     for start, length in array_ranges:
         for member, position, size in layout.parity_places(start, length):
@@ -251,7 +250,6 @@ def block_orders(stack: Stack, array_blocks: Iterable[Range]) -> ByVolume:
 
 
 def parity_blocks(stack: Stack, array_blocks: Iterable[Range]) -> ByVolume:
-    """The blocks with the parity of blocks of the filesystem's device."""
     ranges = [(first * BLOCK_BYTES, count * BLOCK_BYTES) for first, count in array_blocks]
     within = [(start, min(length, stack.size_bytes - start)) for start, length in ranges]
     return {key: blocks_of_bytes(found) for key, found in parity_on_volumes(stack, within).items()}
@@ -289,7 +287,6 @@ def _mapped(stack: Stack, byte_ranges: Iterable[Range], of_array: _Mapping) -> B
 
 
 def _on_physical_volumes(logical: LogicalVolume, byte_ranges: Iterable[Range]) -> Dict[str, List[Range]]:
-    """Groups the ranges by the device below each physical volume."""
     places = {one.uuid: one.on for one in logical.physical_volumes}
     found: Dict[str, List[Range]] = {one.on: [] for one in logical.physical_volumes}
     segments = [(one, _segment_layout(one, places)) for one in logical.segments]

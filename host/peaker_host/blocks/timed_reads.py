@@ -99,7 +99,6 @@ def probe(
 
 
 def keep(settings: Settings, run_id: str, probes: Dict[str, ColdProbe]) -> None:
-    """Keeps the probes by volume id."""
     write_json(settings.run_path(run_id, _FILE), {name: asdict(one) for name, one in probes.items()})
 
 

@@ -55,7 +55,6 @@ class StatementCounters:
 
 @understood(UnclearAnswer, "the server's switches")
 def counts_statements(client: MysqlClient) -> bool:
-    """Tells whether performance_schema is on."""
     # MariaDB puts a switch into JSON as the bare word ON, which is none.
     return bool(int(client.json({"on": "IF(@@GLOBAL.performance_schema, 1, 0)"})["on"]))
 

@@ -126,9 +126,7 @@ def misplaced(
 
 
 def links_in(datadir: str) -> List[str]:
-    """Follows symbolic links and .isl files of the data directory and its databases (DATA DIRECTORY of
-    MyISAM, and of InnoDB in MariaDB).
-    """
+    """Follows links and .isl files of the data directory and its databases (DATA DIRECTORY of a table)."""
     found = []
     for directory in [datadir, *_subdirectories(datadir)]:
         with os.scandir(directory) as entries:

@@ -44,9 +44,7 @@ class MysqlClient:
     def json_and_rows(
         self, expressions: Dict[str, str], statement: str, timeout_seconds: float = 30.0
     ) -> Tuple[Dict[str, Any], List[Dict[str, Optional[str]]]]:
-        """Returns the answers of `json` and `rows` from one connection: half the work where it is asked every
-        second.
-        """
+        """Returns the answers of `json` and `rows` from one connection: half the work where that is every second."""
         lines = self._lines(f"{_json_select(expressions)};\n{statement}", timeout_seconds)
         return _content(lines[:2], expressions), _table(lines[2:])
 
@@ -74,7 +72,6 @@ class MysqlClient:
         return output[:-1].split("\n") if output.endswith("\n") else output.split("\n") if output else []
 
     def wait_until_up(self, timeout_seconds: float) -> bool:
-        """True as soon as the server answers, False when it did not within the time."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             try:
@@ -127,9 +124,7 @@ class RemoteLogin:
 
 
 def without_passwords(message: str, statement: str) -> str:
-    """Removes the password from a server's message: error 1064 quotes the statement from some place on, and
-    people read a command's output.
-    """
+    """Removes the password from a server's message: error 1064 quotes the statement from some place on."""
     given = _PASSWORDS.findall(statement)
     if not given:
         return message
@@ -141,7 +136,6 @@ def without_passwords(message: str, statement: str) -> str:
 
 
 def sql_text(value: str) -> str:
-    """Quotes a text as an SQL string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

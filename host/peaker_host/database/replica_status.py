@@ -57,7 +57,6 @@ class ReplicaStatus:
 
     @property
     def running(self) -> bool:
-        """Both threads run."""
         return self.io_running and self.sql_running
 
 

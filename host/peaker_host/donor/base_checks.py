@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from peaker_host.database.client_statements import NOT_COUNTED, counts_statements
 from peaker_host.database.data_paths import refuse_outside
@@ -35,10 +35,10 @@ DONE, THERE, WARNING, REFUSED = "done", "already there", "warning", "refused"
 
 @dataclass(frozen=True)
 class Step:
-    """A step of prepare_base: done (made now), already there, warning (works, and will hurt one day) or refused.
+    """A step of prepare_base: done (made now), already there, warning or refused.
 
-    `remedy` says what
-    the owner of the server does about a warning or a refusal."""
+    `remedy` says what the owner of the server does about a warning or a refusal.
+    """
 
     name: str
     state: str
@@ -49,26 +49,32 @@ class Step:
 class Refusal(Exception):
     """A check found something that its owner must change first."""
 
+    state = REFUSED
+
     def __init__(self, detail: str, remedy: str) -> None:
         super().__init__(detail)
         self.detail = detail
         self.remedy = remedy
 
 
-def looked(name: str, look: Callable[[], Union[str, Step]]) -> Step:
-    """Runs a check and returns its step: already there, or refused with the reason."""
+class Warned(Refusal):
+    """A check found something that works, and will hurt one day."""
+
+    state = WARNING
+
+
+def looked(name: str, look: Callable[[], str], state: str = THERE) -> Step:
+    """Runs a check, or what makes something, and returns its step in this state; refused, or a warning, with why."""
     try:
         with understood(UnclearAnswer, "what the server says"):
-            found = look()
+            return Step(name, state, look())
     except Refusal as refusal:
-        return Step(name, REFUSED, refusal.detail, refusal.remedy)
+        return Step(name, refusal.state, refusal.detail, refusal.remedy)
     except HostError as error:
         return Step(name, REFUSED, f"{type(error).__name__}: {error}")
-    return Step(name, THERE, found) if isinstance(found, str) else found
 
 
 def refused(steps: Sequence[Step]) -> Sequence[Step]:
-    """Returns the refused steps."""
     return [step for step in steps if step.state == REFUSED]
 
 
@@ -114,7 +120,6 @@ class ServerFacts:
 
 @understood(UnclearAnswer, "what the server says of itself")
 def read_facts(client: MysqlClient) -> ServerFacts:
-    """Raises DatabaseUnreachable."""
     said = client.json(
         {"version": "@@GLOBAL.version", "datadir": "@@GLOBAL.datadir", "socket": "@@GLOBAL.socket"}
     )
@@ -144,41 +149,34 @@ def look_at_server(
         *_errant_steps(machine, client),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
         looked("plugins", lambda: _plugins(client)),
-        looked("image of its copies", lambda: needs(_facts(machine, client))),
+        looked("image of its copies", lambda: _image_needs(machine, client)),
         looked("client statements", lambda: _client_statements(client)),
     ]
 
 
-def _facts(settings: Settings, client: MysqlClient) -> Dict[str, Any]:
-    return donor_facts(client, settings.engine, data_directories(client, settings))
+def _image_needs(settings: Settings, client: MysqlClient) -> str:
+    return needs(donor_facts(client, settings.engine, data_directories(client, settings)))
 
 
-def _client_statements(client: MysqlClient) -> "str | Step":
+def _client_statements(client: MysqlClient) -> str:
     if counts_statements(client):
         return "performance_schema counts them"
     remedy = "set performance_schema = ON in the server's configuration file (my.cnf) and restart it"
-    return Step("client statements", WARNING, NOT_COUNTED, remedy)
+    raise Warned(NOT_COUNTED, remedy)
 
 
 def look_at_unit(machine: Machine) -> Step:
     """Checks that systemd knows the running server and starts it again after a reboot."""
+    unit = machine.mysql_service
 
-    def look() -> "str | Step":
-        unit = machine.mysql_service
-        if machine.processes.run(["systemctl", "is-active", unit], check=False).exit_code:
-            return Step(
-                "unit",
-                WARNING,
+    def look() -> str:
+        if not machine.systemctl("is-active", unit):
+            raise Warned(
                 f"no active unit {unit}",
                 "name the unit that runs the server as mysql_service in /etc/peaker/host.json",
             )
-        if machine.processes.run(["systemctl", "is-enabled", unit], check=False).exit_code:
-            return Step(
-                "unit",
-                WARNING,
-                f"{unit} runs, but would not after a reboot",
-                f"systemctl enable {unit}",
-            )
+        if not machine.systemctl("is-enabled", unit):
+            raise Warned(f"{unit} runs, but would not after a reboot", f"systemctl enable {unit}")
         return f"{unit} runs and is enabled"
 
     return looked("unit", look)
@@ -186,9 +184,7 @@ def look_at_unit(machine: Machine) -> Step:
 
 @understood(UnclearAnswer, "what the server says of itself")
 def server_numbers(client: MysqlClient, engine: str) -> Dict[str, Any]:
-    """Returns the facts that are compared between a cluster's servers: server_id, and the source's address;
-    None where it is not known.
-    """
+    """Returns what is compared between a cluster's servers: server_id and source; None where it is not known."""
     try:
         status = read_status(client, engine)
         own = int(client.json({"server_id": "@@GLOBAL.server_id"})["server_id"])
@@ -293,19 +289,15 @@ def _volumes(
     return f"all data is on {', '.join(one.mount_point for one in filesystems)}"
 
 
-def _binary_logs(machine: Machine, client: MysqlClient, least_seconds: int) -> "str | Step":
+def _binary_logs(machine: Machine, client: MysqlClient, least_seconds: int) -> str:
     kept = source_binlog_expire_seconds(machine, client)
     if kept is None:
-        return Step(
-            "binary logs",
-            WARNING,
+        raise Warned(
             "how long the source keeps its binary logs is unknown: its login is refused or not known here",
             f"see on the source that binlog_expire_logs_seconds is at least {least_seconds}",
         )
     if kept and kept < least_seconds:
-        return Step(
-            "binary logs",
-            WARNING,
+        raise Warned(
             f"the source keeps them for {kept} s, a build may take {least_seconds} s",
             f"on the source: {_set_for_good(machine.engine)} binlog_expire_logs_seconds = {least_seconds}",
         )
@@ -319,7 +311,7 @@ def _errant_steps(machine: Machine, client: MysqlClient) -> List[Step]:
     return [looked("errant transactions", lambda: _errant(machine, client))]
 
 
-def _errant(machine: Machine, client: MysqlClient) -> "str | Step":
+def _errant(machine: Machine, client: MysqlClient) -> str:
     look = look_for_errant(machine, client, lambda _text: None)
     if look.errant:
         raise Refusal(
@@ -328,16 +320,14 @@ def _errant(machine: Machine, client: MysqlClient) -> "str | Step":
             "AUTOMATIC, where what they wrote may stay on this replica alone; else build the replica anew",
         )
     if look.errant is None:
-        return Step(
-            "errant transactions",
-            WARNING,
+        raise Warned(
             f"unknown: the source cannot be asked; {look.own} transactions were written on this server itself",
             "see on the source that GTID_SUBTRACT(<gtid_executed of this server>, @@GLOBAL.gtid_executed) is empty",
         )
     return "none: the source has every transaction of this server"
 
 
-def _heartbeat(client: MysqlClient, engine: str) -> "str | Step":
+def _heartbeat(client: MysqlClient, engine: str) -> str:
     try:
         rows: List[Dict[str, Any]] = client.rows(_HEARTBEATS[engine])
     except DatabaseUnreachable:
@@ -351,15 +341,13 @@ def _heartbeat(client: MysqlClient, engine: str) -> "str | Step":
         if engine == "mysql"
         else ("STOP SLAVE", "START SLAVE", "MASTER TO MASTER_HEARTBEAT_PERIOD")
     )
-    return Step(
-        "heartbeat",
-        WARNING,
+    raise Warned(
         f"{shown}: a cut network shows late",
         f"{stop}; CHANGE {option} = {HEARTBEAT_PERIOD_SECONDS}; {start}",
     )
 
 
-def _plugins(client: MysqlClient) -> "str | Step":
+def _plugins(client: MysqlClient) -> str:
     """A copy's server loads what its donor's data dictionary names, out of the image's own plugin directory."""
     rows = client.rows(_LOADED_PLUGINS)
     if not rows:
@@ -367,6 +355,4 @@ def _plugins(client: MysqlClient) -> "str | Step":
     shown = ", ".join(f"{row['plugin']} ({row['loaded_from']})" for row in rows)
     keys = [str(row["plugin"]) for row in rows if "key" in str(row["plugin"]).lower()]
     keyring = f"; and give it the keys of {', '.join(keys)}, which no snapshot of data holds" if keys else ""
-    return Step(
-        "plugins", WARNING, shown, f"see that the image of the peak replicas has these libraries{keyring}"
-    )
+    raise Warned(shown, f"see that the image of the peak replicas has these libraries{keyring}")

@@ -18,11 +18,11 @@ from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.donor.base_checks import (
     DONE,
     THERE,
-    WARNING,
     Filesystem,
     Refusal,
     ServerFacts,
     Step,
+    Warned,
     as_result,
     look_at_server,
     look_at_unit,
@@ -88,14 +88,13 @@ class Administrator:
         write_atomically(path, text, mode=0o600)
         return Step("administrator", DONE, f"{self.step.detail}; {path} written")
 
-    def look_kept(self, facts: ServerFacts) -> "str | Step":
-        """The step where admin.cnf is as it should be; else a refusal."""
-        if self.step.state != THERE or self._to_keep(facts) is None:
-            return self.step
+    def look_kept(self, facts: ServerFacts) -> str:
+        """Refuses where admin.cnf is not as it should be."""
+        if self._to_keep(facts) is None:
+            return self.step.detail
         raise Refusal(f"{self.step.detail}, but {self._machine.admin_defaults_file} is not made", PREPARE)
 
     def _to_keep(self, facts: ServerFacts) -> Optional[str]:
-        """Returns the wanted content of admin.cnf; None where it is right already."""
         path = self._machine.admin_defaults_file
         if not self._given and os.path.exists(path):
             return None
@@ -110,15 +109,14 @@ class Administrator:
         return f"!include {own}\n" if os.path.exists(own) else _AS_ROOT
 
     def _try(self) -> str:
-        if self._given:
-            refuse_open_file(self._given)
-        elif os.path.exists(self._machine.admin_defaults_file):
-            refuse_open_file(self._machine.admin_defaults_file)
+        own = self._machine.admin_defaults_file
+        has_own = os.path.exists(own)
+        if self._given or has_own:
+            refuse_open_file(self._given or own)
         try:
             who = str(self.client.json({"who": "CURRENT_USER()"})["who"])
         except DatabaseUnreachable as error:
-            own = self._machine.admin_defaults_file
-            source = self._given or (f"{own} says" if os.path.exists(own) else "root, by the socket")
+            source = self._given or (f"{own} says" if has_own else "root, by the socket")
             raise Refusal(
                 f"no login as {source}: {error}",
                 "put the login of an administrator into an option file of the host that only root can read, and name it"
@@ -150,7 +148,6 @@ def refuse_open_file(path: str) -> None:
         )
 
 
-_RETENTION = "agent retention"
 _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
 
 
@@ -233,21 +230,21 @@ class _Preparation:
     def _health_steps(self, account: Step) -> List[Step]:
         check_only = self._request.check_only
         if not check_only and account.state != THERE:
-            account = looked("health account", self._make_account)
+            account = looked("health account", self._make_account, DONE)
         if refused([account]) and not check_only:
             return [account]
         steps = [
             account,
             self._ensured("health policy", self._policy_stored, self._store_policy),
-            self._ensured(_RETENTION, self._retention_short, self._shorten_retention),
+            self._ensured("agent retention", self._retention_short, self._shorten_retention),
             self._ensured("health responder", self._responder_runs, self._start_responder),
         ]
         return steps if refused(steps[-1:]) else [*steps, looked("health answer", self._await_good)]
 
-    def _ensured(self, name: str, look: Callable[[], "str | Step"], make: Callable[[], "str | Step"]) -> Step:
+    def _ensured(self, name: str, look: Callable[[], str], make: Callable[[], str]) -> Step:
         """The step of a look; what it misses is made, unless this is only a check."""
         found = looked(name, look)
-        return found if found.state == THERE or self._request.check_only else looked(name, make)
+        return found if found.state == THERE or self._request.check_only else looked(name, make, DONE)
 
     def _take_over(self, facts: ServerFacts) -> None:
         """Lays what the server and systemd say over the settings, where nobody wrote it into host.json."""
@@ -257,49 +254,46 @@ class _Preparation:
         if "mysql_service" in written:
             return
         units = dict.fromkeys((self._machine.mysql_service, *UNITS))
-        active = [unit for unit in units if self._systemctl("is-active", unit)]
+        active = [unit for unit in units if self._machine.systemctl("is-active", unit)]
         if active:
             self._machine = replace(self._machine, mysql_service=active[0])
-
-    def _systemctl(self, verb: str, unit: str) -> bool:
-        return self._machine.processes.run(["systemctl", verb, unit], check=False).exit_code == 0
 
     def _settings_written(self) -> str:
         if decided := to_decide(self._machine, self._path):
             raise Refusal(f"{self._path} does not say {_named(decided)}", PREPARE)
         return f"{self._path} says what is so" if read_json(self._path) else "the defaults are so"
 
-    def _write_settings(self) -> Step:
+    def _write_settings(self) -> str:
         """host.json keeps what others wrote; what the cluster's settings decide wins."""
         decided = to_decide(self._machine, self._path)
         write_decided(self._path, decided)
-        return Step("host settings", DONE, f"{self._path}: {_named(decided)}")
+        return f"{self._path}: {_named(decided)}"
 
-    def _policy_stored(self) -> "str | Step":
+    def _policy_stored(self) -> str:
         path = self._machine.health_policy_file
         stored = read_json(path) or {}
         wrong = {name: value for name, value in self._request.health.items() if stored.get(name) != value}
         if not wrong:
             return path
-        return Step("health policy", WARNING, f"{path} does not say {_named(wrong)}", PREPARE)
+        raise Warned(f"{path} does not say {_named(wrong)}", PREPARE)
 
-    def _store_policy(self) -> Step:
+    def _store_policy(self) -> str:
         store_policy(self._machine, self._request.health)
-        return Step("health policy", DONE, self._machine.health_policy_file)
+        return self._machine.health_policy_file
 
-    def _retention_short(self) -> "str | Step":
+    def _retention_short(self) -> str:
         hours = kept_hours(self._machine)
         if is_short(hours):
             return f"{self._machine.agent_config}: {FIELD} {hours:g}"
         kept = "14 days (the agent's default)" if hours is None else f"{hours:g} hours"
-        return Step(_RETENTION, WARNING, f"the folder of each command is kept for {kept}", PREPARE)
+        raise Warned(f"the folder of each command is kept for {kept}", PREPARE)
 
-    def _shorten_retention(self) -> Step:
+    def _shorten_retention(self) -> str:
         shorten_retention(self._machine)
         from_then = "it counts from the agent's next start: systemctl restart amazon-ssm-agent"
-        return Step(_RETENTION, DONE, f"{self._machine.agent_config}: {FIELD} {RETENTION_HOURS}; {from_then}")
+        return f"{self._machine.agent_config}: {FIELD} {RETENTION_HOURS}; {from_then}"
 
-    def _account(self) -> "str | Step":
+    def _account(self) -> str:
         """Checks the responder's login; tells the owner's remedy unless its account may be made here."""
         path = self._machine.health_defaults_file
         there = os.path.exists(path)
@@ -308,7 +302,7 @@ class _Preparation:
             refuse_open_file(path)
             return f"{path} logs in"
         if self._request.account_here:
-            return Step("health account", DONE, "")
+            raise Warned("it is made here", "")
         statements = "".join(
             f"{statement};\n" for statement in statements_for_the_source(self._machine.engine)
         )
@@ -321,26 +315,25 @@ class _Preparation:
             " --create-account-here.",
         )
 
-    def _make_account(self) -> Step:
+    def _make_account(self) -> str:
         machine = self._machine
         ensure_health_account(machine, admin_client(machine))
-        detail = f"peaker_health_local made here alone, not logged; {machine.health_defaults_file} written"
-        return Step("health account", DONE, detail)
+        return f"peaker_health_local made here alone, not logged; {machine.health_defaults_file} written"
 
     def _responder_runs(self) -> str:
         where = f"on port {self._machine.health_port}"
         same = read_text(os.path.join(self._machine.unit_dir, UNIT)) == unit_text(self._machine)
-        runs = [self._systemctl(verb, UNIT) for verb in ("is-enabled", "is-active")]
+        runs = [self._machine.systemctl(verb, UNIT) for verb in ("is-enabled", "is-active")]
         if same and all(runs):
             return f"{UNIT} runs {where}"
         raise Refusal(f"{UNIT} does not run as this release has it {where}", PREPARE)
 
-    def _start_responder(self) -> Step:
+    def _start_responder(self) -> str:
         install_health_service(self._machine)
-        self._systemctl("enable", UNIT)
-        return Step("health responder", DONE, f"{UNIT} started on port {self._machine.health_port}")
+        self._machine.systemctl("enable", UNIT)
+        return f"{UNIT} started on port {self._machine.health_port}"
 
-    def _await_good(self) -> "str | Step":
+    def _await_good(self) -> str:
         """Waits for a good answer at the address that the load balancer and the peers ask."""
         port = self._machine.health_port
         address = listening_addresses(self._machine)[-1].replace("0.0.0.0", "127.0.0.1")
@@ -354,7 +347,7 @@ class _Preparation:
             if status == 200:
                 return said
             if status == 404:
-                return Step("health answer", WARNING, said, "document set_maintenance, off")
+                raise Warned(said, "document set_maintenance, off")
             if time.monotonic() > deadline:
                 raise Refusal(said, f"mend what it names; journalctl -u {UNIT} has the responder's own words")
             time.sleep(_ANSWER_PAUSE_SECONDS)

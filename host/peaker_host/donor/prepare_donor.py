@@ -74,7 +74,6 @@ def _refuse_errant(machine: Machine, client: MysqlClient, say: Callable[[str], N
 
 
 def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
-    """Returns the directories of data, redo log and binary logs."""
     facts = client.json(
         {
             "datadir": "@@GLOBAL.datadir",

@@ -6,22 +6,17 @@ Each replica decides for itself, from what its peers' responders answer, also wh
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Dict, List, Sequence, Tuple
 
-from peaker_host.machine.errors import InvalidArgument, UnreadableFile, parsed_json, understood
+from peaker_host.machine.errors import InvalidArgument, UnreadableFile, decoded, parsed_json, understood
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
 
-_WHOLE_FROM_0 = ("floor_replicas",)
 _HIGHEST = 10**9
-_PEER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.:-]{0,252}")
-
-
 _STORED_ANEW = "report_health stores it anew within health.check_minutes"
 
 
@@ -49,19 +44,11 @@ class HealthPolicy:
 
 def parse_policy(text: str) -> Dict[str, Any]:
     """The policy's fields out of JSON. Raises InvalidArgument that names the wrong one."""
-    try:
+    with understood(InvalidArgument, "health"):
         content = parsed_json(text)
-    except ValueError as error:
-        raise InvalidArgument(f"health: not JSON: {error}") from error
-    known = {field.name for field in fields(HealthPolicy)}
-    if not isinstance(content, dict):
-        raise InvalidArgument("health: must be a JSON object")
-    for name, value in content.items():
-        if name not in known:
-            raise InvalidArgument(
-                f"health: unknown field {_shown(name)}; known are {', '.join(sorted(known))}"
-            )
-        _check_field(name, value)
+        if not isinstance(content, dict):
+            raise ValueError("it is no JSON object")
+        _policy_of(content)
     return content
 
 
@@ -86,46 +73,18 @@ def load_policy(settings: Settings) -> HealthPolicy:
     path = settings.health_policy_file
     stored = read_json(path) or {}
     with understood(UnreadableFile, path, _STORED_ANEW):
-        try:
-            for name, value in stored.items():
-                _check_field(name, value)
-        except InvalidArgument as error:
-            raise UnreadableFile(f"{path}: {str(error)[:300]}; {_STORED_ANEW}") from error
-        return HealthPolicy(**{**stored, "peers": _peers(stored.get("peers", []))})
+        return _policy_of(stored)
 
 
-def _check_field(name: str, value: Any) -> None:
-    if name == "peers":
-        _peers(value)
-        return
-    if name == "source_serves_reads":
-        if not isinstance(value, bool):
-            raise InvalidArgument(f"health: {name} must be true or false, not {_shown(value)}")
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _HIGHEST:
-        raise InvalidArgument(
-            f"health: {name} must be a number from 0 to {_HIGHEST}, not {str(value)[:60]!r}"
-        )
-    if name in _WHOLE_FROM_0 and not isinstance(value, int):
-        raise InvalidArgument(f"health: {name} must be a whole number, not {_shown(value)}")
-
-
-def _peers(content: Any) -> Tuple[Peer, ...]:
-    if not isinstance(content, list):
-        raise InvalidArgument("peers: must be a JSON list")
-    found = []
-    for entry in content:
-        if not isinstance(entry, dict) or set(entry) != {"instance_id", "address"}:
-            raise InvalidArgument(f"peers: needs instance_id and address, got {_shown(entry)}")
-        if not all(isinstance(value, str) and _PEER_NAME.fullmatch(value) for value in entry.values()):
-            raise InvalidArgument(f"peers: {_shown(entry)} holds what is no name or address")
-        found.append(Peer(entry["instance_id"], entry["address"]))
-    return tuple(found)
-
-
-def _shown(value: Any) -> str:
-    """A value of others, short enough for a message."""
-    return ascii(value) if isinstance(value, float) else ascii(str(value)[:200])
+def _policy_of(content: Dict[str, Any]) -> HealthPolicy:
+    """Raises ValueError or TypeError that names the wrong field."""
+    known = {field.name for field in fields(HealthPolicy)}
+    if unknown := sorted(set(content) - known):
+        raise ValueError(f"unknown field {unknown[0][:60]!r}; known are {', '.join(sorted(known))}")
+    policy: HealthPolicy = decoded(HealthPolicy, {**asdict(HealthPolicy()), **content})
+    if not 0 <= policy.lag_seconds <= _HIGHEST:
+        raise ValueError(f"lag_seconds is {policy.lag_seconds}, not from 0 to {_HIGHEST}")
+    return policy
 
 
 # Two answers about the same instant may be apart by a sample's age, the time between two looks and a lag in whole
@@ -199,9 +158,7 @@ def ask_peers(
 
 
 def standing_from(instance_id: str, body: Dict[str, Any]) -> Standing:
-    """Reads a peer's standing from its responder's body. A good one whose newest sample shows lag is about to
-    turn: it counts as lagging.
-    """
+    """Reads a peer's standing; a good one whose newest sample shows lag is about to turn, so it counts as lagging."""
     staleness = body.get("staleness_seconds")
     if (
         body.get("only_lag") is True

@@ -47,9 +47,7 @@ _LOOK_SECONDS = 0.2
 
 
 class HealthState:
-    """Samples in a row, the latest one, and whether the floor keeps this replica. Pure: times are arguments
-    (monotonic seconds).
-    """
+    """Samples in a row, the latest one, and whether the floor keeps this replica; times in monotonic seconds. Pure."""
 
     def __init__(self, good_samples: int = GOOD_SAMPLES, bad_samples: int = BAD_SAMPLES) -> None:
         self._needed = {True: good_samples, False: bad_samples}
@@ -89,7 +87,6 @@ class HealthState:
             self._latest, self._floor, self._taken_at = sample, floor, now
 
     def answer(self, maintenance: bool, now: float) -> Tuple[int, Dict[str, Any]]:
-        """HTTP status and JSON body."""
         with self._lock:
             latest, floor, age, is_good = self._latest, self._floor, now - self._taken_at, self._is_good
             only_lag, in_a_row = self._only_lag, dict(self._in_a_row)
@@ -130,7 +127,6 @@ class HealthState:
 
 
 def _standing(sample: Sample, seconds: float) -> Sample:
-    """Returns a full server's sample with the earlier verdict that stands."""
     counts = f"what was seen {seconds:.0f} s ago counts, for {FULL_SECONDS:g} s at most"
     return replace(sample, problem=f"{sample.problem}; {counts}")
 
@@ -212,7 +208,6 @@ def await_responder(settings: Settings, wait_seconds: float) -> Tuple[int, Dict[
 
 
 def mark_draining(settings: Settings) -> None:
-    """Remember that this replica is being drained, for the responder's body."""
     write_atomically(settings.state_path(_DRAINING), "draining\n")
 
 

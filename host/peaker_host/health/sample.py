@@ -151,8 +151,6 @@ def take_sample(
 
 
 class _Answers:
-    """The server's raw answers in one sample."""
-
     def __init__(
         self, engine: str, facts: Dict[str, Any], status: Optional[ReplicaStatus], free: Dict[str, float]
     ) -> None:
@@ -173,7 +171,6 @@ class _Answers:
         )
 
     def replica_sample(self, policy: HealthPolicy, silence: SourceSilence, now: float) -> Sample:
-        """The first fault, else lag, else nothing."""
         behind, silent = self._behind(), self._silent(silence, now)
         unapplied = _seconds(self.facts.get("unapplied_seconds")) if behind else None
         lag = self._lag(unapplied)
@@ -272,7 +269,6 @@ class _Answers:
 
 
 def disk_problem(free_disk_percent: Dict[str, float]) -> str:
-    """The first file system with too little room, or nothing."""
     for mount_point, percent in sorted(free_disk_percent.items()):
         if percent < LEAST_FREE_DISK_PERCENT:
             return f"{percent:.1f} % of {mount_point} is free, {LEAST_FREE_DISK_PERCENT:g} % needed"

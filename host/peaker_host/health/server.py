@@ -91,7 +91,6 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """The port of all its addresses."""
         return int(self._listeners[0].getsockname()[1])
 
     def turn(self, timeout_seconds: float = _TURN_SECONDS) -> List[Any]:
@@ -111,7 +110,6 @@ class HealthServer:
         return others
 
     def close(self) -> None:
-        """End all connections and stop listening."""
         for connection in list(self._open):
             self._end(connection)
         for listener in self._listeners:

@@ -46,9 +46,9 @@ def install_health_service(machine: Machine) -> None:
     if not unchanged:
         write_atomically(path, text)
         machine.processes.run(["systemctl", "daemon-reload"])
-        machine.processes.run(["systemctl", "enable", UNIT], check=False)
+        machine.systemctl("enable", UNIT)
     # What systemd has given up it does not start before it is told so.
-    machine.processes.run(["systemctl", "reset-failed", UNIT], check=False)
+    machine.systemctl("reset-failed", UNIT)
     machine.processes.run(["systemctl", "start" if unchanged else "restart", UNIT])
 
 
@@ -88,7 +88,6 @@ def kept_hours(settings: Settings) -> Optional[float]:
 
 
 def is_short(hours: Optional[float]) -> bool:
-    """Tells whether folders are kept for RETENTION_HOURS or less."""
     return hours is not None and hours <= RETENTION_HOURS
 
 
@@ -149,9 +148,7 @@ def ensure_health_account(machine: Machine, admin: MysqlClient) -> bool:
 
 
 def statements_for_the_source(engine: str) -> List[str]:
-    """Returns the statements by which the owner makes the account on the source; every replica gets it by
-    replication.
-    """
+    """Returns the statements by which the owner makes the account on the source."""
     name = f"{sql_text(OWNERS_ACCOUNT)}@'localhost'"
     return [
         f"CREATE USER {name} IDENTIFIED BY '<password>' WITH MAX_USER_CONNECTIONS 5",
@@ -194,7 +191,6 @@ def _turn_on(admin: MysqlClient) -> None:
 
 
 def login_problem(machine: Machine) -> Optional[str]:
-    """Returns the reason why the responder cannot log in; None when it can."""
     try:
         health_client(machine).rows("SELECT 1", timeout_seconds=10.0)
     except DatabaseUnreachable as error:

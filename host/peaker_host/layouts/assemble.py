@@ -44,9 +44,7 @@ _EVENTS_APART_AT_MOST = 1
 
 @dataclass(frozen=True)
 class SeenVolume:
-    """A seen volume has its present superblocks. `label` is the uuid of its own, '' without one; `array` is a
-    member's, None where mdadm finds none.
-    """
+    """A volume's present superblocks: `label` is the uuid of its own, `array` a member's, None where there is none."""
 
     size_bytes: int
     label: str = ""
@@ -54,26 +52,15 @@ class SeenVolume:
 
 
 def why_not_the_set(stack: Stack, seen: Mapping[str, SeenVolume], names: Mapping[str, str]) -> List[str]:
-    """Reasons, one for each volume that is wrong; none where the set is whole. `names` are those of the settings, by
-    id; `seen` lacks the volumes that are not there."""
+    """Reasons, one for each volume that is wrong; none where the set is whole. `names` are those of the settings."""
     reasons = []
     newest = max((one.array.events for one in seen.values() if one.array is not None), default=0)
     for volume in stack.volumes:
-        name = f"{names.get(volume.volume_id, volume.volume_id)} ({volume.volume_id})"
-        found = seen.get(volume.volume_id)
-        if found is None:
-            reasons.append(
-                f"{name} is missing: {stack.kind} of {stack.mount_point} needs all of its {_count(stack)}"
-            )
-            continue
+        found = seen[volume.volume_id]
         why = _why_not_size(volume, found) or _why_not_member(stack, volume, found, newest)
         if why:
-            reasons.append(f"{name} {why}")
+            reasons.append(f"{names[volume.volume_id]} ({volume.volume_id}) {why}")
     return reasons
-
-
-def _count(stack: Stack) -> str:
-    return f"{len(stack.volumes)} volumes"
 
 
 def _why_not_size(volume: StackVolume, found: SeenVolume) -> str:
@@ -196,13 +183,12 @@ def _on_own_volumes(stack: Stack, members: Sequence[Member]) -> Stack:
 def _checked_set(
     machine: Machine, stack: Stack, members: Sequence[Member], paths: Dict[str, str]
 ) -> Dict[str, Member]:
-    devices: Dict[str, BlockDevice] = {}
+    seen: Dict[str, SeenVolume] = {}
     for volume_id in stack.volume_ids:
         device = describe_device(paths[volume_id])
         refuse_if_not_volume(device, volume_id, machine.by_id_dir)
         refuse_if_used_outside_set(device)
-        devices[volume_id] = device
-    seen = _look_at(machine.processes, stack, devices)
+        seen[volume_id] = _look_at(machine.processes, stack, device, volume_id)
     reasons = why_not_the_set(stack, seen, {member.volume_id: member.name for member in members})
     if reasons:
         raise SetRefused("; ".join(reasons))
@@ -210,11 +196,11 @@ def _checked_set(
         member.volume_id: replace(
             member,
             path=paths[member.volume_id],
-            size_bytes=devices[member.volume_id].size_bytes,
+            size_bytes=seen[member.volume_id].size_bytes,
             uuid=seen[member.volume_id].label,
         )
         for member in members
-        if member.volume_id in devices
+        if member.volume_id in seen
     }
 
 
@@ -257,17 +243,9 @@ def _await_link(settings: Settings, member: Member, deadline: float, say: Callab
     return link
 
 
-def _look_at(processes: Processes, stack: Stack, devices: Mapping[str, BlockDevice]) -> Dict[str, SeenVolume]:
-    """Reads the superblocks on each volume, by id. A device that is not there is left out."""
-    seen = {}
-    for volume in stack.volumes:
-        device = devices.get(volume.volume_id)
-        if device is None:
-            continue
-        member = _array_member(processes, device) if stack.array_of(volume.volume_id) else None
-        label = member.device_uuid if member else label_of(device.path)
-        seen[volume.volume_id] = SeenVolume(device.size_bytes, label, member)
-    return seen
+def _look_at(processes: Processes, stack: Stack, device: BlockDevice, volume_id: str) -> SeenVolume:
+    member = _array_member(processes, device) if stack.array_of(volume_id) else None
+    return SeenVolume(device.size_bytes, member.device_uuid if member else label_of(device.path), member)
 
 
 def _array_member(processes: Processes, device: BlockDevice) -> Optional[MdMember]:

@@ -49,7 +49,6 @@ def _assemble_storage(context: Context) -> Dict[str, Any]:
 
 
 def kind_at(manifest: Any, mount_point: str) -> str:
-    """The layout of a filesystem as the settings call it."""
     stack = manifest.stack_at(mount_point)
     return "single" if stack is None else str(stack.kind)
 

@@ -50,8 +50,6 @@ def discover(
 
 
 class Discovery:
-    """One look at the host's devices."""
-
     def __init__(self, machine: Machine, sys_root: str, mountinfo: str) -> None:
         self._machine = machine
         self._mountinfo = mountinfo

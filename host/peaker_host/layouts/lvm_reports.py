@@ -40,17 +40,14 @@ class Lvm:
         self._config = f'devices {{ use_devicesfile=0 global_filter=[ {accepted}, "r|.*|" ] }}'
 
     def run(self, *argv: str) -> str:
-        """One command's output. Raises ToolMissing, CommandFailed."""
         return self._processes.run(
             [argv[0], "--config", self._config, *argv[1:]], timeout_seconds=_TIMEOUT_SECONDS
         ).stdout
 
     def physical_volumes(self) -> List[PvRow]:
-        """Returns the physical volumes of the given devices."""
         return parse_pvs(self._report("pvs", _PV_FIELDS))
 
     def segments(self, group: str) -> List[Dict[str, Any]]:
-        """Rows of all segments of the group's logical volumes."""
         return rows_of(self._report("lvs", _LV_FIELDS, "--segments", group), "seg")
 
     def _report(self, command: str, fields: str, *more: str) -> str:
@@ -64,7 +61,6 @@ def rows_of(text: str, kind: str) -> List[Dict[str, Any]]:
 
 
 def parse_pvs(text: str) -> List[PvRow]:
-    """The rows of `pvs`."""
     with understood(LayoutUnsupported, "LVM's report of physical volumes"):
         return [
             PvRow(

@@ -36,8 +36,6 @@ _SETTLE_SECONDS = 10.0
 
 
 class StackDevices:
-    """The devices of one stack on this host."""
-
     def __init__(self, machine: Machine, stack: Stack) -> None:
         self._machine = machine
         self._stack = stack
@@ -73,7 +71,6 @@ class StackDevices:
         return describe_device(by_id_path(self._machine.by_id_dir, volume_id))
 
     def _arrays_on(self, array: Array) -> List[str]:
-        """Arrays that hold any member."""
         found = {name for slot in array.slots for name in holders(self._device(slot.volume_id))}
         return [name for name in found if name.startswith("md")]
 

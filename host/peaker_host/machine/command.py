@@ -38,8 +38,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class FencingToken:
-    """A fencing token says under which lease of which ledger a command was sent; a member of a batch has a second
-    number."""
+    """Under which lease of which ledger a command was sent; a member of a batch has a second number."""
 
     ledger: str
     numbers: Tuple[int, int]
@@ -278,7 +277,6 @@ class Context:
 
     @staticmethod
     def say(text: str) -> None:
-        """Progress for people, on standard error."""
         print(text, file=sys.stderr, flush=True)
 
 
@@ -299,7 +297,6 @@ class Parameter:
     environment: str = ""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Teach the parser this option."""
         given: Dict[str, Any] = {"help": self.meaning, "type": self.convert, "choices": self.choices}
         if self.default is REQUIRED:
             given["required"] = True
@@ -359,13 +356,11 @@ class Command:
         return self.run(context)
 
     def sent(self, arguments: argparse.Namespace) -> SentCommand:
-        """Returns the command as it was sent."""
         asked = {name: value for name, value in vars(arguments).items() if name not in _OF_A_SENDING}
         key = json.dumps(asked, sort_keys=True, default=str)
         return SentCommand(self.name, key, arguments.fencing_token, arguments.not_after)
 
     def add_to(self, commands: Any) -> None:
-        """Teach the command line (argparse's subparsers) this command."""
         parser: argparse.ArgumentParser = commands.add_parser(
             self.name,
             help=self.summary,

@@ -29,7 +29,6 @@ class BlockDevice:
 
     @property
     def number(self) -> str:
-        """The device number as the kernel writes it."""
         return f"{self.major}:{self.minor}"
 
 
@@ -102,7 +101,6 @@ def serial_of(device: BlockDevice) -> Optional[str]:
 
 
 def mount_points(device: BlockDevice) -> List[str]:
-    """Returns the places where this process sees the device mounted."""
     return [mount.point for mount in read_mounts() if mount.device == device.number]
 
 
@@ -137,7 +135,6 @@ def listed(directory: str) -> List[str]:
 
 
 def holders(device: BlockDevice) -> List[str]:
-    """Kernel names of the arrays and mapped devices that are built on the device."""
     return listed(f"/sys/block/{device.kernel_name}/holders")
 
 
@@ -204,7 +201,6 @@ def _lvm_uuid(label: bytes) -> str:
 
 
 def label_of(path: str) -> str:
-    """The uuid of the superblock on a device; empty where there is none."""
     try:
         return read_superblock(path).uuid
     except NoFilesystem:
@@ -212,7 +208,6 @@ def label_of(path: str) -> str:
 
 
 def head_of(path: str) -> bytes:
-    """The first 8 KiB of a device."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(descriptor, 8192, 0).ljust(8192, b"\0")
@@ -221,7 +216,6 @@ def head_of(path: str) -> bytes:
 
 
 def _ext_geometry(head: bytes) -> Tuple[int, int]:
-    """(bytes of a block, blocks)"""
     low, log_block = struct.unpack_from("<I", head, 4)[0], struct.unpack_from("<I", head, 24)[0]
     has_64_bit = struct.unpack_from("<I", head, 96)[0] & _EXT_64_BIT
     high = struct.unpack_from("<I", head, 0x150)[0] if has_64_bit else 0

@@ -31,7 +31,6 @@ def write_atomically(path: str, text: str, mode: int = 0o644) -> None:
 
 
 def write_json(path: str, content: Dict[str, Any]) -> None:
-    """Replace a JSON document in one step."""
     write_atomically(path, json.dumps(content, separators=(",", ":")) + "\n")
 
 

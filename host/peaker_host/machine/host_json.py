@@ -61,7 +61,6 @@ def to_decide(settings: Settings, path: str, names: Sequence[str] = DECIDED) -> 
 
 
 def write_decided(path: str, decided: Dict[str, Any]) -> None:
-    """Lay it over what others wrote there."""
     write_atomically(path, json.dumps({**(read_json(path) or {}), **decided}, indent=1) + "\n")
 
 
@@ -83,7 +82,6 @@ def settle(
 
 
 def image_server(machine: Machine) -> ImageServer:
-    """The server that `settle` found."""
     unit = known_units(machine.processes, (machine.mysql_service,))[0]
     return ImageServer(machine.processes, unit, [machine.mysql_server, *PROGRAMS])
 
@@ -112,7 +110,6 @@ def _unit_names(written: Dict[str, Any]) -> Sequence[str]:
 
 
 def _only_unit(units: Sequence[ServerUnit], written: Dict[str, Any]) -> ServerUnit:
-    """Raises ImageUnfit."""
     if len(units) == 1:
         return units[0]
     if units:

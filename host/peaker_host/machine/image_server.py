@@ -84,7 +84,6 @@ class ImageServer:
 
     @property
     def engine(self) -> str:
-        """Returns the engine, by the server's version."""
         return "mariadb" if "mariadb" in self.version.lower() else "mysql"
 
     @property

@@ -131,11 +131,9 @@ class Stack:
 
     @property
     def volume_ids(self) -> List[str]:
-        """Returns the ids of all volumes below the filesystem."""
         return [one.volume_id for one in self.volumes]
 
     def array_of(self, volume_id: str) -> Optional[Tuple[Array, ArraySlot]]:
-        """The array that the volume belongs to, and its place there."""
         for array in self.arrays:
             for slot in array.slots:
                 if slot.volume_id == volume_id:
@@ -172,7 +170,6 @@ def layout_kind(levels: List[str], segments: Tuple[Segment, ...]) -> str:
 
 
 def stack_document(stack: Stack) -> Dict[str, Any]:
-    """Returns the stack as JSON."""
     return asdict(stack)
 
 
@@ -197,7 +194,6 @@ def _refuse_names(stack: Stack) -> None:
 
 
 def _refuse_loose_ends(stack: Stack) -> None:
-    """Refuses names of volumes, arrays or physical volumes that are not in this stack."""
     volumes = set(stack.volume_ids)
     arrays = {array.uuid for array in stack.arrays}
     named = [(slot.volume_id, volumes) for array in stack.arrays for slot in array.slots]
@@ -254,11 +250,9 @@ class Manifest:
 
     @property
     def mount_points(self) -> List[str]:
-        """Each once, in the order of the volumes."""
         return list(dict.fromkeys(member.mount_point for member in self.members))
 
     def members_at(self, mount_point: str) -> List[Member]:
-        """The volumes of the filesystem there."""
         return [member for member in self.members if member.mount_point == mount_point]
 
 
@@ -288,7 +282,6 @@ def parse_stacks(text: str) -> List[Stack]:
 
 
 def write_manifest(settings: Settings, manifest: Manifest) -> None:
-    """Writes the manifest for the commands that follow."""
     write_json(
         settings.state_path(_FILE),
         {

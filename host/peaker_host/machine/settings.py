@@ -60,8 +60,6 @@ class Settings:
 
 @dataclass(frozen=True)
 class Completed:
-    """A completed program has its status and its output."""
-
     exit_code: int
     stdout: str
     stderr: str
@@ -107,7 +105,6 @@ class Processes:
         return Completed(done.returncode, stdout, stderr)
 
     def start(self, argv: Sequence[str]) -> "subprocess.Popen[str]":
-        """Start a program beside this one; its standard output and error are pipes."""
         try:
             return subprocess.Popen(
                 list(argv),
@@ -142,9 +139,13 @@ class Machine(Settings):
 
     processes: Processes = field(default_factory=Processes)
 
+    def systemctl(self, verb: str, unit: str, timeout_seconds: float = 60.0) -> bool:
+        """Tells whether systemctl ended well. Raises ToolMissing, and CommandFailed when it does not end in time."""
+        argv = ["systemctl", verb, unit]
+        return self.processes.run(argv, timeout_seconds=timeout_seconds, check=False).exit_code == 0
+
     @staticmethod
     def of(settings: Settings, processes: Processes) -> "Machine":
-        """Returns the machine with these settings."""
         return Machine(**{**vars(settings), "processes": processes})
 
 
@@ -187,9 +188,7 @@ _ERROR_TAIL_CHARACTERS = 600
 
 
 def package_command() -> List[str]:
-    """Returns the command line that calls this package again: the zip application when run from one, else the
-    module.
-    """
+    """Returns the command line that calls this package again."""
     entry = os.path.abspath(sys.argv[0])
     if entry.endswith(".pyz"):
         return [sys.executable or "python3", entry]
@@ -197,7 +196,7 @@ def package_command() -> List[str]:
 
 
 def package_place() -> str:
-    """Returns the place from which this package is imported: the zip application, or its directory."""
+    """Returns the place from which this package is imported."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -17,10 +17,10 @@ import random
 import shutil
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
 
-from peaker_host.blocks.ranges import BLOCK_BYTES, Range
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes
 from peaker_host.blocks.timed_reads import PAGE_BYTES
 from peaker_host.machine.devices import BlockDevice, describe_device, disk_counters, mount_points
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
@@ -29,33 +29,22 @@ from peaker_host.prove.knee_search import KneeSettings, Step, search, warnings_a
 from peaker_host.prove.load_test import iostat_during, nvme_counters, nvme_delta, summarise_iostat
 
 
-@dataclass(frozen=True)
-class Target:
-    """A target is a device to read."""
-
-    path: str
-    size_bytes: int
-    kernel_name: str
-    blocks: Tuple[Range, ...] = ()
-    """Where on it; everywhere when empty."""
-
-
 class Places:
-    """Aligned offsets at which a request lies wholly inside the target, and inside its blocks if it names some."""
+    """Aligned offsets at which a request lies wholly inside the device, and inside the blocks if some are named."""
 
-    def __init__(self, target: Target, request_bytes: int) -> None:
+    def __init__(self, device: BlockDevice, blocks: Sequence[Range], request_bytes: int) -> None:
         self._bytes = request_bytes
-        runs = target.blocks or ((0, (target.size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES),)
+        runs = blocks or blocks_of_bytes([(0, device.size_bytes)])
         self._first: List[int] = []
         self._upto: List[int] = []
         for start, count in runs:
             first = start * BLOCK_BYTES // request_bytes
-            end = min((start + count) * BLOCK_BYTES, target.size_bytes) // request_bytes
+            end = min((start + count) * BLOCK_BYTES, device.size_bytes) // request_bytes
             if end > first:
                 self._first.append(first)
                 self._upto.append((self._upto[-1] if self._upto else 0) + end - first)
         if not self._upto:
-            raise InvalidArgument(f"{target.path} has no room for a request of {request_bytes} bytes")
+            raise InvalidArgument(f"{device.path} has no room for a request of {request_bytes} bytes")
 
     def offset(self, generator: random.Random) -> int:
         place = generator.randrange(self._upto[-1])
@@ -67,12 +56,13 @@ class Places:
 class Load:
     """Threads that read random pages; `run_with` sets how many are at it."""
 
-    def __init__(self, target: Target, request_bytes: int, seed: int) -> None:
-        self._target = target
+    def __init__(
+        self, device: BlockDevice, blocks: Sequence[Range] = (), request_bytes: int = PAGE_BYTES
+    ) -> None:
+        self.device = device
         self._bytes = request_bytes
-        self._places = Places(target, request_bytes)
-        self._seed = seed
-        self._descriptor = os.open(target.path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        self._places = Places(device, blocks, request_bytes)
+        self._descriptor = os.open(device.path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
         self._changed = threading.Condition()
         self._active = 0
         self._closing = False
@@ -82,7 +72,6 @@ class Load:
         self._failure: Optional[OSError] = None
 
     def run_with(self, concurrency: int) -> None:
-        """Let this many threads work from now on."""
         while len(self._threads) < concurrency:
             number = len(self._threads)
             self._done.append(0)
@@ -97,11 +86,10 @@ class Load:
     def counted(self) -> Tuple[int, float]:
         """Requests completed and ms waited for them so far. Raises BenchmarkFailed when a request failed."""
         if self._failure is not None:
-            raise BenchmarkFailed(f"{self._target.path}: {self._failure.strerror or self._failure}")
+            raise BenchmarkFailed(f"{self.device.path}: {self._failure.strerror or self._failure}")
         return sum(self._done), sum(self._busy_ns) / 1e6
 
     def close(self) -> None:
-        """Stop all threads and wait for their last requests."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -110,7 +98,7 @@ class Load:
         os.close(self._descriptor)
 
     def _work(self, number: int) -> None:
-        generator = random.Random(f"{self._seed}/{number}")
+        generator = random.Random(number)
         buffer = mmap.mmap(-1, self._bytes)
         view = memoryview(buffer)
         try:
@@ -144,11 +132,9 @@ _AGREE = 0.05
 
 
 class Meter:
-    """Measures steps of one load on one target."""
-
-    def __init__(self, load: Load, target: Target, settings: KneeSettings, processes: Processes) -> None:
+    def __init__(self, load: Load, settings: KneeSettings, processes: Processes) -> None:
         self._load = load
-        self._target = target
+        self._name = load.device.kernel_name
         self._settings = settings
         self._processes = processes
 
@@ -156,8 +142,8 @@ class Meter:
         """Run one step: settle, then windows until two in a row agree within 5 % in rate and wait."""
         self._load.run_with(concurrency)
         time.sleep(self._settings.settle_seconds)
-        statistics = nvme_counters(self._processes, self._target.kernel_name)
-        with _witness(self._processes, self._target.kernel_name) as witness:
+        statistics = nvme_counters(self._processes, self._name)
+        with _witness(self._processes, self._name) as witness:
             marks = [self._mark()]
             windows: List[Step] = []
             while len(windows) < self._settings.max_windows:
@@ -169,10 +155,10 @@ class Meter:
                     break
             else:
                 step = self._between(concurrency, marks[0], marks[-1], False)
-        nvme = nvme_delta(statistics, nvme_counters(self._processes, self._target.kernel_name))
+        nvme = nvme_delta(statistics, nvme_counters(self._processes, self._name))
         return replace(
             step,
-            iostat=summarise_witness(witness[0], self._target.kernel_name) if witness else None,
+            iostat=summarise_witness(witness[0], self._name) if witness else None,
             nvme=nvme,
         )
 
@@ -183,7 +169,7 @@ class Meter:
             "cpu": time.process_time(),
             "done": done,
             "busy_ms": busy_ms,
-            "device": disk_counters(self._target.kernel_name),
+            "device": disk_counters(self._name),
         }
 
     def _between(
@@ -196,7 +182,7 @@ class Meter:
         busy_ms = after["busy_ms"] - before["busy_ms"]
         if requests <= 0 or own <= 0:
             raise BenchmarkFailed(
-                f"{self._target.kernel_name} completed {requests} requests in {seconds:.1f} s with {concurrency} "
+                f"{self._name} completed {requests} requests in {seconds:.1f} s with {concurrency} "
                 "outstanding: stalled, or the reads are answered above the device"
             )
         wait_ms = device["read_ms"] + device["write_ms"]
@@ -258,7 +244,6 @@ def find_knee(
     on_step: Callable[[Step], None],
     allow_busy: bool = False,
     with_throughput: bool = True,
-    seed: int = 1,
     blocks: Sequence[Range] = (),
 ) -> Dict[str, Any]:
     """Search on a block device with reads only, which are safe whatever is mounted.
@@ -271,10 +256,9 @@ def find_knee(
     except PermissionError as error:
         raise WrongDevice(f"{path} may not be read by this user: run as root") from error
     refuse_if_busy(device, allow_busy)
-    target = Target(path, device.size_bytes, device.kernel_name, tuple(blocks))
-    result = _run(target, settings, processes, on_step, seed)
+    result = _run(device, blocks, settings, processes, on_step)
     result["mounted_at"] = mount_points(device)
-    result["throughput"] = _throughput(target, settings, processes, seed) if with_throughput else None
+    result["throughput"] = _throughput(device, blocks, settings, processes) if with_throughput else None
     return result
 
 
@@ -295,19 +279,23 @@ def refuse_if_busy(device: BlockDevice, allow_busy: bool) -> None:
 
 
 def _run(
-    target: Target, settings: KneeSettings, processes: Processes, on_step: Callable[[Step], None], seed: int
+    device: BlockDevice,
+    blocks: Sequence[Range],
+    settings: KneeSettings,
+    processes: Processes,
+    on_step: Callable[[Step], None],
 ) -> Dict[str, Any]:
     started = time.monotonic()
-    load = Load(target, PAGE_BYTES, seed)
+    load = Load(device, blocks)
     try:
-        found = search(Meter(load, target, settings, processes).measure, settings, on_step)
+        found = search(Meter(load, settings, processes).measure, settings, on_step)
     finally:
         load.close()
     return {
-        "device": target.kernel_name,
-        "path": target.path,
+        "device": device.kernel_name,
+        "path": device.path,
         "request_bytes": PAGE_BYTES,
-        "size_bytes": target.size_bytes,
+        "size_bytes": device.size_bytes,
         "steps": [asdict(step) for step in found.steps],
         "crossings": [asdict(crossing) for crossing in found.crossings],
         "full_rate": {"concurrency": found.full_rate_concurrency, "requests_per_s": found.full_rate_per_s},
@@ -334,10 +322,12 @@ def in_short(result: Dict[str, Any]) -> Dict[str, Any]:
     return {"steps": steps, **{name: result[name] for name in kept}}
 
 
-def _throughput(target: Target, settings: KneeSettings, processes: Processes, seed: int) -> Dict[str, Any]:
+def _throughput(
+    device: BlockDevice, blocks: Sequence[Range], settings: KneeSettings, processes: Processes
+) -> Dict[str, Any]:
     """The most MiB/s that large random reads get; small ones run out of IOPS first."""
-    load = Load(target, min(THROUGHPUT_READ_BYTES, target.size_bytes // PAGE_BYTES * PAGE_BYTES), seed)
-    meter = Meter(load, target, settings, processes)
+    load = Load(device, blocks, min(THROUGHPUT_READ_BYTES, device.size_bytes // PAGE_BYTES * PAGE_BYTES))
+    meter = Meter(load, settings, processes)
     try:
         steps = [meter.measure(concurrency) for concurrency in _THROUGHPUT_CONCURRENCY]
     finally:

@@ -54,9 +54,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Crossing:
-    """A crossing is the place where await reaches a limit. `concurrency` is interpolated between the two
-    steps around it.
-    """
+    """The place where await reaches a limit, interpolated between the two steps around it."""
 
     await_limit_ms: float
     concurrency: Optional[float]
@@ -134,17 +132,13 @@ def _climb(seen: Dict[int, Step], take: Callable[[int], bool], settings: KneeSet
 
 
 def _generator_is_the_limit(step: Step) -> bool:
-    """Tells whether the generator is the limit: no processor time left, or far fewer requests reach the
-    device than there are threads to ask.
-    """
+    """Tells whether it has no processor time left, or far fewer requests reach the device than threads ask."""
     missing = step.concurrency >= _ENOUGH_TO_TELL and step.queue < _REACHES_DEVICE * step.concurrency
     return missing or step.generator_cpu >= _GENERATOR_FULL
 
 
 def _next(step: Step, flat: bool, limits: Sequence[float]) -> int:
-    """Returns the next concurrency: where the rate no longer grows, await = concurrency / rate tells the next
-    limit's place.
-    """
+    """Where the rate no longer grows, await = concurrency / rate tells the place of the next limit."""
     open_limits = [limit for limit in sorted(limits) if limit > step.await_ms]
     if not flat or not open_limits:
         return step.concurrency * 2

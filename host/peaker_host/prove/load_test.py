@@ -244,7 +244,6 @@ def nvme_counters(processes: Processes, kernel_name: str) -> Optional[Dict[str, 
 
 
 def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]) -> Optional[Dict[str, int]]:
-    """Returns the difference of two readings; None where there are no statistics."""
     if before is None or after is None:
         return None
     return {name: after[name] - before[name] for name in after if name in before}

@@ -40,7 +40,6 @@ def share_upper(successes: int, drawn: int, population: int, alpha: float) -> fl
 
 
 def share_lower(successes: int, drawn: int, population: int, alpha: float) -> float:
-    """Lower bound of the share, as `share_upper` of its complement."""
     return 1.0 - share_upper(drawn - successes, drawn, population, alpha)
 
 

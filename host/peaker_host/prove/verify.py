@@ -46,14 +46,12 @@ _FILE = "slow_blocks.json"
 
 
 def keep_slow_blocks(settings: Settings, run_id: str, slow: Dict[str, List[int]]) -> None:
-    """Note which blocks were slow at a look, by volume id."""
     write_json(settings.run_path(run_id, _FILE), slow)
 
 
 def blocks_to_read(
     settings: Settings, run_id: str, volume_id: str, remedy: str, live: List[Range]
 ) -> List[Range]:
-    """Returns the live blocks that are read again."""
     if remedy == "all":
         return live
     if remedy == "none":
@@ -144,7 +142,6 @@ class _Verification:
         return {**found, "mounted": mounted}
 
     def _proven(self, made: Manifest, mounted: bool) -> None:
-        """Records the proof and allows the resynchronisation that it held back."""
         note_proven(self._machine, self._request.run_id)
         if mounted:
             let_resync(self._machine, made)
@@ -164,9 +161,7 @@ class _Verification:
         return {key: replace(one, urgent=urgent.get(key, [])) for key, one in found.items()}
 
     def _urgent_blocks(self, mounts: List[OpenFilesystem]) -> Dict[str, List[Range]]:
-        """Returns the blocks that a database needs before it may serve, by volume; nothing where the files
-        cannot be found.
-        """
+        """Returns the urgent blocks by volume; nothing where the files cannot be found."""
         try:
             return urgent_blocks(self._machine, mounts)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
@@ -236,7 +231,6 @@ class _Verification:
 
 
 def combined(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Combines the volumes' proofs: the worst one is the verdict."""
     rank = {"warm": 0, "unknown": 1, "not_warm": 2}
     worst = max(volumes, key=lambda volume: (rank[volume["verdict"]], volume["cold_share_upper"] or 0.0))
     load = worst["load"] or {}

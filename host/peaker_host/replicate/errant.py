@@ -50,9 +50,7 @@ def look_for_errant(machine: Machine, client: MysqlClient, say: Callable[[str], 
 
 
 def errant_of(here: str, position: SourcePosition, ask: Callable[[], Optional[SourcePosition]]) -> str:
-    """Returns the transactions of `here`, read before `position`, that the source does not get within seconds
-    either; empty without one.
-    """
+    """Returns the transactions of `here`, read before `position`, that the source does not get within seconds."""
     found: Optional[SourcePosition] = position
     for look in range(_LOOKS):
         if look:
@@ -74,7 +72,6 @@ def refuse_errant(here: str, position: SourcePosition, ask: Callable[[], Optiona
 
 
 def describe_errant(errant: str) -> str:
-    """Describes errant transactions in a sentence for people."""
     return f"this replica holds {count_missing(errant, '')} transactions that the source does not: {errant[:500]}"
 
 

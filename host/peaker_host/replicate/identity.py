@@ -46,7 +46,6 @@ OWN_VARIABLES = frozenset(
 
 
 def replica_options(engine: str, server_id: int) -> str:
-    """The server's own settings as a replica that nobody has checked yet."""
     dialect = DIALECTS[engine]
     return (
         "# Written by Peaker. This server is a peak replica.\n"
@@ -66,7 +65,7 @@ def stop_server(machine: Machine, client: MysqlClient) -> None:
 
     Raises DatabaseStillRunning.
     """
-    machine.processes.run(["systemctl", "stop", machine.mysql_service], timeout_seconds=120, check=False)
+    machine.systemctl("stop", machine.mysql_service, timeout_seconds=120)
     try:
         client.rows("SELECT 1", timeout_seconds=10.0)
     except DatabaseUnreachable:

@@ -91,9 +91,7 @@ def start_database(
     log_path, log_offset = machine.error_log, _size(machine.error_log)
     with contextlib.suppress(CommandFailed):
         # What comes next says why it did not come up.
-        machine.processes.run(
-            ["systemctl", "start", machine.mysql_service], timeout_seconds=timeout_seconds, check=False
-        )
+        machine.systemctl("start", machine.mysql_service, timeout_seconds)
     _await_answer(
         machine, client, max(started + timeout_seconds, time.monotonic() + _LEAST_SECONDS), log_offset
     )
@@ -101,7 +99,7 @@ def start_database(
     try:
         refuse_wrong_identity(client, machine, facts, server_id, marker.get("donor_uuid"))
     except IdentityNotTaken:
-        machine.processes.run(["systemctl", "stop", machine.mysql_service], timeout_seconds=120, check=False)
+        machine.systemctl("stop", machine.mysql_service, timeout_seconds=120)
         raise
     _refuse_torn(machine, client, log_path, log_offset)
     say("the database answers")
@@ -143,7 +141,7 @@ def stop_database(machine: Machine, timeout_seconds: float, say: Callable[[str],
     started = time.monotonic()
     manifest = present_manifest(machine)
     facts = _last_words(machine, machine.run_path(manifest.run_id, _LAST_WORDS))
-    machine.processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
+    machine.systemctl("stop", UNIT)
     machine.processes.run(["systemctl", "stop", machine.mysql_service], timeout_seconds=timeout_seconds)
     say("the server is down")
     for point in reversed(manifest.mount_points):

@@ -264,7 +264,6 @@ def client_activity(machine: Machine) -> Dict[str, Any]:
 
 
 def _adopt_binlog_position(client: MysqlClient) -> str:
-    """Sets the replica position of a source's copy to the end of its binary log."""
     position = one_line(client.json({"gtid": "@@GLOBAL.gtid_binlog_pos"})["gtid"])
     if position:
         client.execute("STOP SLAVE", "RESET SLAVE ALL", f"SET GLOBAL gtid_slave_pos = {sql_text(position)}")
@@ -272,7 +271,6 @@ def _adopt_binlog_position(client: MysqlClient) -> str:
 
 
 def _refuse_purged(engine: str, position: SourcePosition, executed: str) -> None:
-    """Refuses a source that has purged transactions which are not here (I11)."""
     missing = _behind(engine, position.purged or "", executed)
     if missing:
         raise BinlogsGone(

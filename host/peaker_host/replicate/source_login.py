@@ -151,9 +151,7 @@ class Encryption:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Credentials log the channel in at the source; `host` is the name or address that the donor used, empty
-    if unknown.
-    """
+    """The channel's login at the source; `host` is the name or address that the donor used, empty if unknown."""
 
     user: str
     password: str
@@ -222,7 +220,6 @@ def followed_source(settings: Settings, client: MysqlClient) -> Optional[Tuple[s
 
 
 def login_at(machine: Machine, host: str, credentials: Credentials) -> RemoteLogin:
-    """A client for the source, for the time of a `with` block."""
     return RemoteLogin(
         machine,
         credentials.host_for(host),

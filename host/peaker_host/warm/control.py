@@ -70,7 +70,6 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
 
 
 def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:
-    """True when an earlier engine of the run has read all that is asked for now."""
     with_remainder = bool(finished.get("with_remainder"))
     return finished.get("state") == "done" and (with_remainder or not request.with_remainder)
 
@@ -103,7 +102,6 @@ def _fetch_block_list(settings: Settings, run_id: str, url: str) -> str:
 
 
 def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> None:
-    """Return when the engine has published its first progress or ended."""
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         progress = read_json(settings.run_path(run_id, "prewarm.json"))

@@ -40,11 +40,9 @@ class Engine:
         self._crashes: List[BaseException] = []
 
     def stop(self) -> None:
-        """End soon: reads under way are finished and journalled."""
         self._stop.set()
 
     def stop_on_signals(self) -> None:
-        """SIGTERM and SIGINT end the engine in order."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
 

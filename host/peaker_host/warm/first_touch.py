@@ -41,12 +41,10 @@ class FirstTouch:
 
     @property
     def touched(self) -> int:
-        """Blocks of which a page was read."""
         return self._progress.blocks_read
 
     @property
     def left(self) -> int:
-        """Blocks that were not touched yet."""
         return self._count - self.touched
 
     @property

@@ -85,7 +85,6 @@ class Journal:
             self.done.add(first, count)
 
     def sync(self) -> None:
-        """Make everything noted so far durable."""
         self._map.flush()
 
     def close(self) -> None:
@@ -105,7 +104,6 @@ class Journal:
 
 
 def is_journal_of(path: str, volume_id: str, uuid: str, blocks: int) -> bool:
-    """Tells whether the journal is of just this volume."""
     header, size = _form(volume_id, uuid, blocks)
     try:
         with open(path, "rb") as file:

@@ -34,6 +34,7 @@ from peaker_host.warm.planned import PlannedFilesystem, PlannedVolume, on_volume
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
 from peaker_host.warm.reading_order import URGENT_TIERS, NamedBlocks, PrewarmRequest, tiers_of
 
+ByVolume = Dict[str, List[Range]]
 PageList = Callable[[], Iterable[bytes]]
 """Reads the donor's page list anew."""
 
@@ -81,8 +82,7 @@ class Planner:
                 probes.append(beside.submit(probe_used, one, untouched))
                 self._find_files(one)
 
-            for done in [each.submit(recover, one) for one in filesystems]:
-                done.result()
+            list(each.map(recover, filesystems))
             page_list = self._page_list(filesystems)
             for filesystem in filesystems:
                 self._order(filesystem, page_list)
@@ -154,16 +154,12 @@ class Planner:
         wanted = log_replay.mount_blocks(mount.top.filesystem, mount.device.path, mount.device.size_bytes)
         whole, touched = on_volumes(mount, wanted.whole), on_volumes(mount, wanted.touched)
         with ThreadPoolExecutor(len(filesystem.volumes)) as each:
-            reads = [
-                each.submit(self._read, volume, *(of[volume.member.volume_id] for of in (whole, touched)))
-                for volume in filesystem.volumes
-            ]
-            for done in reads:
-                done.result()
+            list(each.map(lambda volume: self._read(volume, whole, touched), filesystem.volumes))
 
-    def _read(self, volume: PlannedVolume, wanted: Sequence[Range], touched: Sequence[Range]) -> None:
-        device, journal = volume.device, volume.journal
-        wanted, volume.touched = intersection(wanted, volume.present), intersection(touched, volume.present)
+    def _read(self, volume: PlannedVolume, whole: ByVolume, touched: ByVolume) -> None:
+        device, journal, name = volume.device, volume.journal, volume.member.volume_id
+        wanted = intersection(whole[name], volume.present)
+        volume.touched = intersection(touched[name], volume.present)
         is_done = journal.done.__contains__
         FirstTouch(device.path, device.size_bytes, [volume.touched], is_done, self._stop).run()
         pool = ReaderPool(
@@ -202,9 +198,6 @@ class Planner:
             volume.tiers = tiers_of(own, used[name], volume.present, with_remainder)
 
 
-ByVolume = Dict[str, List[Range]]
-
-
 def set_orders(
     stack: Stack, urgent: NamedBlocks, used: Sequence[Range]
 ) -> Tuple[List[Tuple[str, ByVolume]], ByVolume]:
@@ -241,7 +234,6 @@ def urgent_blocks(machine: Machine, mounts: Sequence[OpenFilesystem]) -> Dict[st
 
 
 def first_page_list(places: List[Tuple[str, FileExtents]]) -> Optional[PageList]:
-    """Returns the page list of the first (device, extents) that has one."""
     for path, extents in places:
         if extents:
             return partial(read_in_pieces, path, extents)

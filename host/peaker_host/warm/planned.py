@@ -41,7 +41,6 @@ class PlannedVolume:
 
     @property
     def knows_hot(self) -> bool:
-        """Tells whether any block is known to be hot, which takes a page list."""
         return any(tier.name == "hot" and tier.ranges for tier in self.tiers)
 
 
@@ -57,7 +56,6 @@ class PlannedFilesystem:
     files: Optional[DatabaseFiles] = None
 
     def note(self, text: str) -> None:
-        """Adds a note to the progress of each of its volumes."""
         for volume in self.volumes:
             volume.note = text
 
@@ -73,7 +71,6 @@ def probe_used(filesystem: PlannedFilesystem, untouched: Sequence[PlannedVolume]
 
 
 def on_volumes(mount: OpenFilesystem, blocks: Sequence[Range]) -> Dict[str, List[Range]]:
-    """Blocks of the mounted device, by volume id."""
     if mount.stack is None:
         return {mount.top.volume_id: list(blocks)}
     return block_orders(mount.stack, blocks)

@@ -65,7 +65,6 @@ def rate_by_cold_await(await_cold_ms: Optional[float]) -> float:
 
 
 def sentence(progress: Dict[str, Any]) -> str:
-    """One line for people."""
     eta = progress["eta_seconds"]
     return (
         f"{progress['blocks_done']} of {progress['blocks_total']} blocks, {progress['rate_mib_per_s']} MiB/s, "

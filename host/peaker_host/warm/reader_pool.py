@@ -130,7 +130,6 @@ class RateLimiter:
 
     @property
     def limited(self) -> bool:
-        """True when there is a limit at all."""
         return self._rate > 0
 
     @property
@@ -197,7 +196,6 @@ class ReaderPool:
         return self._controller.best_depth
 
     def blocks_per_read(self) -> int:
-        """Returns the blocks of one request for `requests_of`."""
         return self.progress.blocks_per_read
 
     def hold_readers(self, times: Optional[float]) -> None:
@@ -343,7 +341,6 @@ class ReaderPool:
 
 
 def blocks_per_read(bytes_per_second: float, now: int) -> int:
-    """The request size for a throughput, in blocks; never smaller than before, as a device only gets faster."""
     for rate, blocks in _BLOCKS_PER_READ_FROM_BYTES_PER_S:
         if bytes_per_second >= rate:
             return max(now, blocks)

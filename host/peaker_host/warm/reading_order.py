@@ -30,7 +30,6 @@ class PrewarmRequest:
 
     @property
     def with_remainder(self) -> bool:
-        """Tells whether the remainder is asked for."""
         return self.remainder_rate_mib_per_s > 0
 
 

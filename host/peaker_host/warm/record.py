@@ -48,7 +48,6 @@ class Record:
         self._works: Sequence[VolumeWork] = ()
 
     def publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
-        """Replace prewarm.json; returns what is in it."""
         progress = self._progress(state)
         if error is not None:
             progress["error"], progress["message"] = type(error).__name__, str(error)
@@ -60,7 +59,6 @@ class Record:
         return progress
 
     def log(self, progress: Dict[str, Any]) -> None:
-        """One line for machines, one for people."""
         kept = {key: value for key, value in progress.items() if key != "volumes"}
         path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
         with self._despite_full_disk(), open(path, "a", encoding="ascii") as log:

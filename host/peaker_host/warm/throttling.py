@@ -85,7 +85,6 @@ class Throttle:
 
     @property
     def bytes_per_s(self) -> Optional[float]:
-        """The limit of the engine's rate; None for none."""
         return None if self.share is None else self.share * self.full_bytes_per_s
 
 
@@ -164,7 +163,6 @@ def _all(throttle: Throttle, reason: str, asks_after: int = _SETTLED_AFTER) -> T
 
 
 def _full_bytes_per_s(windows: Sequence[Window]) -> float:
-    """The engine's own rate; the first of several windows may have begun under a limit."""
     return statistics.median(one.engine_bytes_per_s for one in (windows[1:] or windows))
 
 
@@ -284,7 +282,6 @@ class Throttling:
         self._baseline_ms = self._meter.baseline_ms(warm)
 
     def watch(self, ended: threading.Event) -> None:
-        """Throttles window by window until `ended`."""
         while not ended.is_set():
             self.next_window(ended)
 
@@ -301,7 +298,6 @@ class Throttling:
             self._hold(self._throttle)
 
     def progress(self) -> Optional[Dict[str, Any]]:
-        """Returns the report of held-back reads; None where the engine was never held back."""
         throttle, baseline = self._throttle, self._baseline_ms
         if not throttle.held_windows:
             return None
@@ -318,26 +314,20 @@ class Throttling:
         return "" if seen is None else f"held back for {seen['held_seconds']} s ({seen['reason']})"
 
 
-class StartThrottle:
-    """Throttles the engine once when a database starts. `delivered`: bytes that the engine has read so far."""
+def throttle_at_start(
+    is_at_work: Callable[[], bool],
+    delivered: Callable[[], int],
+    hold: Callable[[float], None],
+    ended: threading.Event,
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Holds the engine back once, when a database has started and the engine's share is known, or until `ended`.
 
-    def __init__(
-        self,
-        is_at_work: Callable[[], bool],
-        delivered: Callable[[], int],
-        hold: Callable[[float], None],
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._is_at_work = is_at_work
-        self._delivered = delivered
-        self._hold = hold
-        self._now = now
-
-    def watch(self, ended: threading.Event) -> None:
-        """Watches until a database works and the engine's share is known, or until `ended`."""
-        began, before = self._now(), self._delivered()
-        while not ended.wait(_START_POLL_SECONDS):
-            seconds, got = self._now() - began, self._delivered() - before
-            if seconds >= _MEASURED_SECONDS and got > 0 and self._is_at_work():
-                self._hold(LEAST_SHARE * got / seconds)
-                return
+    `delivered`: bytes that the engine has read so far.
+    """
+    began, before = now(), delivered()
+    while not ended.wait(_START_POLL_SECONDS):
+        seconds, got = now() - began, delivered() - before
+        if seconds >= _MEASURED_SECONDS and got > 0 and is_at_work():
+            hold(LEAST_SHARE * got / seconds)
+            return

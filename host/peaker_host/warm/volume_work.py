@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from functools import partial
 from typing import Any, Dict, Iterator, Optional
 
 from peaker_host.blocks.ranges import total
@@ -16,7 +17,7 @@ from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate, rate_by_cold_await
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
 from peaker_host.warm.reading_order import REMAINDER, URGENT_TIERS, PrewarmRequest
-from peaker_host.warm.throttling import LatencyMeter, StartThrottle, Throttle, Throttling, watched
+from peaker_host.warm.throttling import LatencyMeter, Throttle, Throttling, throttle_at_start, watched
 
 _REMAINDER_READERS = 2
 # What a late reader may catch up on is a burst that a database waits behind.
@@ -29,8 +30,6 @@ _DATABASE_WAIT_SECONDS = 86400.0
 
 
 class VolumeWork:
-    """The warming of one volume."""
-
     def __init__(
         self,
         settings: Settings,
@@ -53,24 +52,20 @@ class VolumeWork:
         self.mean_rate = MeanRate(time.monotonic())
         meter = LatencyMeter(planned.device, self._is_mounted, self._delivered, random.SystemRandom())
         self.throttling = Throttling(meter, self._hold)
-        self._start_throttle = StartThrottle(self._is_mounted, self._delivered, self._hold_urgent)
         self._first_touch: Optional[FirstTouch] = None
         self._urgent = threading.Lock()
         self._is_urgent = True
 
     @property
     def volume_id(self) -> str:
-        """Returns the id of the warmed volume."""
         return self.planned.member.volume_id
 
     @property
     def blocks_total(self) -> int:
-        """Blocks of all tiers."""
         return sum(self._tier_blocks)
 
     @property
     def blocks_done(self) -> int:
-        """Counts the blocks read by this engine or an earlier one."""
         return sum(self._tier_done_before) + self.pool.progress.blocks_read
 
     @property
@@ -94,12 +89,11 @@ class VolumeWork:
         )
 
     def warm(self) -> None:
-        """Read every tier; returns early when told to stop."""
         if self._request.background_rate_mib_per_s:
-            watch = self._start_throttle.watch
+            watch = partial(throttle_at_start, self._is_mounted, self._delivered, self._hold_urgent)
         else:
             self.throttling.measure_baseline(self.planned.journal.done.ranges())
-            watch = self.throttling.watch
+            watch = partial(self.throttling.watch)
         self._touch_urgent()
         with watched(watch):
             self.pool.run(self._requests(remainder=False))
@@ -121,7 +115,6 @@ class VolumeWork:
         return None if self.planned.probe is None else self.planned.probe.await_ms
 
     def progress(self) -> Dict[str, Any]:
-        """Returns this volume's part of the engine's progress."""
         progress = self.pool.progress
         return {
             "name": self.planned.member.name,

@@ -122,13 +122,6 @@ def test_a_volume_that_is_not_of_the_set_is_named(volume: str, seen: SeenVolume,
     assert reason.startswith(said)
 
 
-def test_a_volume_that_is_missing_is_named() -> None:
-    seen = whole()
-    del seen["vol-2"]
-    [reason] = why_not_the_set(raid5(), seen, NAMES)
-    assert reason == "data-2 (vol-2) is missing: raid5 of /var/lib/mysql needs all of its 3 volumes"
-
-
 def test_a_member_may_have_missed_the_last_update_of_the_superblocks() -> None:
     seen = {**whole(), "vol-0": SeenVolume(192 * MIB, "device-0", replace(member(0), events=19))}
     assert why_not_the_set(raid5(), seen, NAMES) == []

@@ -16,11 +16,11 @@ import pytest
 from host_bench import MIB, Host
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.blocks.timed_reads import PAGE_BYTES
-from peaker_host.machine.devices import describe_device
+from peaker_host.machine.devices import BlockDevice, describe_device
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
 from peaker_host.machine.settings import Processes
 from peaker_host.prove import knee
-from peaker_host.prove.knee import Load, Meter, Places, Target, find_knee, summarise_witness
+from peaker_host.prove.knee import Load, Meter, Places, find_knee, summarise_witness
 from peaker_host.prove.knee_search import KneeSettings, Search, Step, search, warnings_about
 
 from localcloud.blockstore import ColdBlockStore, cleanup
@@ -206,29 +206,27 @@ class TestOnRealDevices:
 
     def test_a_failing_read_ends_the_search(self, host: Host) -> None:
         volume = host.volume(16 * MIB)
-        target = Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name)
-        load = Load(target, PAGE_BYTES, seed=1)
+        load = Load(replace(describe_device(volume.path), size_bytes=32 * MIB))
         os.truncate(volume.image, 0)
         try:
             load.run_with(1)
             with pytest.raises(BenchmarkFailed):
-                Meter(load, target, QUICK, Processes()).measure(1)
+                Meter(load, QUICK, Processes()).measure(1)
         finally:
             load.close()
 
 
 def test_offsets_stay_inside_the_blocks_and_reach_all_of_them() -> None:
     blocks, size = ((1, 2), (5, 1)), 5 * BLOCK_BYTES + 3 * PAGE_BYTES
-    places = Places(Target("", size, "", blocks), PAGE_BYTES)
+    places = Places(BlockDevice("", 7, 0, size, ""), blocks, PAGE_BYTES)
     generator = random.Random(1)
     seen = {places.offset(generator) // PAGE_BYTES for _ in range(4000)}
     assert seen == {*range(32, 96), 160, 161, 162}
 
 
 def test_a_target_without_room_for_one_request_is_refused() -> None:
-    target = Target("/dev/x", PAGE_BYTES, "", ((3, 1),))
     with pytest.raises(InvalidArgument, match="no room"):
-        Places(target, PAGE_BYTES)
+        Places(BlockDevice("/dev/x", 7, 0, PAGE_BYTES, ""), [(3, 1)], PAGE_BYTES)
 
 
 def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
@@ -240,8 +238,7 @@ def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
 @contextlib.contextmanager
 def others_reading(path: str) -> Iterator[None]:
     """Somebody else's direct reads of a device."""
-    target = Target(path, describe_device(path).size_bytes, "")
-    load = Load(target, PAGE_BYTES, seed=99)
+    load = Load(describe_device(path))
     load.run_with(1)
     try:
         yield

@@ -13,9 +13,9 @@ from peaker_host.warm import throttling
 from peaker_host.warm.throttling import (
     LEAST_SHARE,
     LatencyMeter,
-    StartThrottle,
     Throttle,
     Throttling,
+    throttle_at_start,
     watched,
 )
 
@@ -200,12 +200,13 @@ class Reading(threading.Event):
 
     def watched(self) -> list[float]:
         """MiB a second that the engine was held to."""
-        StartThrottle(
+        throttle_at_start(
             lambda: self.seconds >= self.starts_at,
             lambda: round(max(0.0, self.seconds - self.first_block_at) * 100 * MIB),
             self.held.append,
+            self,
             lambda: self.seconds,
-        ).watch(self)
+        )
         return [one / MIB for one in self.held]
 
 
