@@ -98,7 +98,8 @@ class Day:
             # A retired target is listed until its deregistration delay is over, and gets nothing.
             if d["TargetHealth"]["State"] != "draining"
         ]
-        found = [control.receipt(str(run["run_id"])) for run in control.runs(self.cluster.name, limit=100)]
+        ids = [str(run["run_id"]) for run in control.runs(self.cluster.name, limit=100)]
+        found = [one for one in map(control.find_receipt, ids) if one is not None]
         acted = sorted(
             (r for r in found if r["outcome"] != "nothing_to_do"), key=lambda r: str(r["started_at"])
         )

@@ -1,4 +1,1 @@
-"""What Peaker would have done over a load of the past: input, simulation, verdict, report.
-
-May use peaker.domain; the AWS side of `peaker backtest` stays in the command.
-"""
+"""What Peaker would have done over a load of the past. May use peaker.domain and knows no AWS."""

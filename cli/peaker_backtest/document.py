@@ -74,7 +74,6 @@ def course(report: BacktestReport, outcomes: Iterable[Outcome]) -> dict[str, Any
 
 
 def document_text(document: dict[str, Any]) -> str:
-    """Returns the document as one line of text."""
     return json.dumps(document, separators=(",", ":")) + "\n"
 
 
@@ -128,7 +127,6 @@ def _cents(dollars: float | None) -> float | None:
 
 
 def _settings(report: BacktestReport) -> dict[str, Any] | None:
-    """Returns every choice that was tried with its figures, and the cheapest."""
     trials = report.trials
     if trials is None:
         return None

@@ -118,7 +118,6 @@ def _check_period(source: str, ordered: Sequence[Point], period: float) -> None:
 
 
 def iso(at: float) -> str:
-    """Returns a time for a person, UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -145,7 +144,6 @@ def time_zone(name: str) -> tzinfo:
 
 
 def is_time(text: str) -> bool:
-    """Says whether the text alone can be a time."""
     try:
         return bool(_written(text))
     except ValueError:

@@ -70,7 +70,6 @@ class BacktestReport:
 
     @property
     def policies(self) -> tuple[Outcome, ...]:
-        """Returns all policies, in the order of the tables."""
         return (*self._alone, *self.reactive, self.oracle)
 
     @property
@@ -208,11 +207,9 @@ def run_backtest(
 
 
 def iso_at(scenario: Scenario, step: int) -> str:
-    """Returns the beginning of a step, UTC."""
     seconds = scenario.series.start_seconds + step * scenario.step_seconds
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def days_of(scenario: Scenario, steps: int) -> float:
-    """Days that so many steps are."""
     return steps / scenario.series.steps_per_day

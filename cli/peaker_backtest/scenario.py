@@ -34,7 +34,7 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class Options:
-    """What a person or the cluster's settings ask for; `given_by` says who, by option, where it is not a default.
+    """What a person or the cluster's settings ask for; `given_by` says who, by field, where it is not a default.
 
     Minutes and days as their names say, capacity in load units per replica, price in USD per replica-hour, headroom a
     share of the capacity.
@@ -61,9 +61,8 @@ class Options:
     own_usd_a_month: float = OWN_USD_A_MONTH_NLB
     given_by: dict[str, str] = field(default_factory=dict)
 
-    def basis(self, option: str) -> str:
-        """Says where the option's value comes from."""
-        return self.given_by.get(option, "default")
+    def basis(self, name: str) -> str:
+        return self.given_by.get(name, "default")
 
 
 def check_options(options: Options) -> None:

@@ -59,7 +59,6 @@ GLOSSARY = (
 
 
 def history_days(report: BacktestReport) -> float:
-    """Days of load that were read."""
     return days_of(report.scenario, len(report.scenario.series.values))
 
 
@@ -88,12 +87,10 @@ def savings(report: BacktestReport) -> list[str]:
 
 
 def answer(report: BacktestReport) -> str:
-    """Says whether it pays."""
     return _too_short(report) if report.worth is None else _answer(report, report.worth)
 
 
 def compared_days(report: BacktestReport) -> str:
-    """Names the compared days."""
     scenario = report.scenario
     days = days_of(scenario, scenario.last - scenario.compared_from)
     span = f"{iso_at(scenario, scenario.compared_from)[:10]} to {iso_at(scenario, scenario.last)[:10]}"
@@ -101,7 +98,6 @@ def compared_days(report: BacktestReport) -> str:
 
 
 def weighing(report: BacktestReport) -> str:
-    """Says how the policies are weighed."""
     return f"Weighted counts a replica-hour short as {short_weight(report.scenario.quantile):g}."
 
 
@@ -154,17 +150,17 @@ def assumptions(report: BacktestReport) -> list[str]:
     weight = short_weight(scenario.quantile)
     lines = [_capacity(report), _lead(report)]
     lines.append(
-        f"Quantile: p{100 * scenario.quantile:g} of the forecast is served ({options.basis('--quantile')}). It stands "
+        f"Quantile: p{100 * scenario.quantile:g} of the forecast is served ({options.basis('quantile')}). It stands "
         f"for {weight:g} spare replica-hours per replica-hour short, and so each one short is weighed."
     )
     if scenario.headroom:
         lines.append(
-            f"Headroom: {scenario.headroom:.0%} of each replica stays free ({options.basis('--headroom')})."
+            f"Headroom: {scenario.headroom:.0%} of each replica stays free ({options.basis('headroom')})."
         )
-    lines.append(f"Rhythm: of the hours of {options.time_zone} ({options.basis('--time-zone')}).")
+    lines.append(f"Rhythm: of the hours of {options.time_zone} ({options.basis('time_zone')}).")
     lines.append(
-        f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
-        f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
+        f"Replicas: {scenario.min_replicas} ({options.basis('min_replicas')}) to {scenario.max_replicas:,} "
+        f"({options.basis('max_replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
         f"{KEEP_LEAD_TIMES:g} lead times, "
         "by Peaker, reactive scaling and the oracle. One that leaves drains and costs for "
         f"{options.drain_minutes:g} min more, and is called back if needed meanwhile. "
@@ -172,13 +168,13 @@ def assumptions(report: BacktestReport) -> list[str]:
         "at once, and the next ones when these serve; the others wait for none."
     )
     if options.replica_hour_usd is None:
-        why = options.given_by.get("--replica-hour-usd", "not given")
+        why = options.given_by.get("replica_hour_usd", "not given")
         lines.append(
             f"Price: {why}; --replica-hour-usd adds dollars, and Peaker's own bill to its weighted sum."
         )
     else:
         lines.append(
-            f"Price: ${options.replica_hour_usd:g} per replica-hour ({options.basis('--replica-hour-usd')}); "
+            f"Price: ${options.replica_hour_usd:g} per replica-hour ({options.basis('replica_hour_usd')}); "
             f"volumes and snapshots are not in it. Peaker's own bill, ${options.own_usd_a_month:g} a month, is."
         )
     lines.append(
@@ -193,7 +189,7 @@ def _capacity(report: BacktestReport) -> str:
     scenario, options = report.scenario, report.options
     text = f"Capacity: one replica serves {load_text(scenario.capacity_per_replica)} {report.load_unit}"
     if options.capacity_per_replica is not None:
-        return f"{text} ({options.basis('--capacity')})."
+        return f"{text} ({options.basis('capacity_per_replica')})."
     highest = float(np.nanmax(scenario.series.values))
     return (
         f"{text}: assumed, 1/{DEFAULT_REPLICAS_AT_PEAK} of the load's {100 * PEAK_QUANTILE:g}th percentile "
@@ -206,9 +202,9 @@ def _lead(report: BacktestReport) -> str:
     scenario, options = report.scenario, report.options
     text = f"Lead time: {scenario.lead_seconds / 60:g} min"
     if abs(scenario.lead_seconds / 60 - options.lead_minutes) < 1e-6:
-        return f"{text} ({options.basis('--lead-minutes')})."
+        return f"{text} ({options.basis('lead_minutes')})."
     return (
-        f"{text}: {options.lead_minutes:g} min ({options.basis('--lead-minutes')}), rounded up to whole steps, because "
+        f"{text}: {options.lead_minutes:g} min ({options.basis('lead_minutes')}), rounded up to whole steps, because "
         f"the load is replayed in steps of {scenario.step_seconds / 60:g} min."
     )
 
@@ -293,7 +289,6 @@ def cheapest_rule(report: BacktestReport) -> str | None:
 
 
 def settings_line(choice: Choice) -> str:
-    """Returns the line of a cluster's settings that has this choice."""
     given = f"rule: {choice.rule}, headroom: {choice.headroom:g}"
     if choice.rule == FORECAST:
         given += f", quantile: {choice.quantile:g}"

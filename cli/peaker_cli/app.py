@@ -53,7 +53,6 @@ class CommandsOnDemand(TyperGroup):
     """Imports the module of the command that is asked for: together they take more than a second."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Every command's name."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -117,11 +116,11 @@ def _explained() -> None:
     except ControlPlaneError:
         raise
     except Exception as error:
-        from peaker_cli.aws_failures import EXPECTED, one_line
+        from peaker_cli.aws_failures import EXPECTED, reason
         from peaker_contract.errors import PeakerError
 
         if isinstance(error, (PeakerError, *EXPECTED)):
-            raise ControlPlaneError(one_line(error)) from error
+            raise ControlPlaneError(reason(error)) from error
         raise
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -15,8 +18,11 @@ from botocore.exceptions import (
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
 )
+from peaker.adapters.aws_errors import error_code
 
 from peaker_contract.errors import PeakerError
+
+FoundT = TypeVar("FoundT")
 
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError)
 _NOT_RENEWED = (CredentialRetrievalError, SSOTokenLoadError, TokenRetrievalError, UnauthorizedSSOTokenError)
@@ -51,11 +57,19 @@ def is_about_access(error: BaseException) -> bool:
     return _of_aws(error) is not None
 
 
-def reason(error: PeakerError) -> str:
-    """Returns AWS's words on the credentials or the address, where they are the cause; else the error's own
-    sentence.
-    """
-    return one_line(error) if _of_aws(error) else error.sentence
+def reason(error: BaseException) -> str:
+    """Returns AWS's words on credentials or address, where they are the cause; else the error's own sentence."""
+    return error.sentence if isinstance(error, PeakerError) and not _of_aws(error) else one_line(error)
+
+
+def unless(codes: Collection[str], ask: Callable[[], FoundT]) -> FoundT | None:
+    """Returns AWS's answer, None where it refuses with a code that has one of these words: there is no such thing."""
+    try:
+        return ask()
+    except ClientError as error:
+        if any(word in error_code(error) for word in codes):
+            return None
+        raise
 
 
 def _of_aws(error: BaseException) -> BaseException | None:
@@ -101,7 +115,7 @@ def _refusal(error: BaseException) -> str:
 
 
 def _code(error: BaseException) -> str:
-    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+    return error_code(error) if isinstance(error, ClientError) else ""
 
 
 EXPECTED = (ClientError, BotoCoreError)

@@ -110,8 +110,7 @@ class Execution:
 
     @property
     def is_only_planned(self) -> bool:
-        """It showed what it would do and did nothing: in mode plan, or where its functions knew the cluster in mode
-        observe."""
+        """It did nothing: in mode plan, or where its functions knew the cluster in mode observe."""
         return isinstance(self.output, dict) and "outcome" not in self.output
 
     @property
@@ -170,18 +169,15 @@ class ControlPlane:
 
     @property
     def ledger_table(self) -> str:
-        """The name of this environment's ledger."""
         return names.ledger_table(self.environment)
 
     def not_deployed(self, missing: str) -> str:
-        """The message where something of the deployment is not there."""
         return (
             f"{missing} of environment {self.environment} in {self.region}. Deploy it (npx cdk deploy "
             f"-c env={self.environment} '**'), or give --env, --region and --profile"
         )
 
     def state_machine_arn(self, name: str) -> str:
-        """The ARN of a workflow of this environment, e.g. scale_out."""
         wanted = names.named(self.environment, name)
         pages = self.client("stepfunctions").get_paginator("list_state_machines").paginate()
         arns = {m["name"]: str(m["stateMachineArn"]) for page in pages for m in page["stateMachines"]}
@@ -206,7 +202,6 @@ class ControlPlane:
         return str(answer["executionArn"])
 
     def describe(self, execution_arn: str) -> Execution:
-        """The execution as AWS shows it now."""
         return _described(self.client("stepfunctions"), execution_arn)
 
     def wait(
@@ -267,13 +262,6 @@ class ControlPlane:
                 for page in pages
                 for item in page["Items"]
             ]
-
-    def receipt(self, run_id: str) -> dict[str, Any]:
-        """The receipt of a run. Raises ControlPlaneError when there is none."""
-        found = self.find_receipt(run_id)
-        if found is None:
-            raise ControlPlaneError(f"no receipt of run {run_id!r} in {self.ledger_table}")
-        return found
 
     def find_receipt(self, run_id: str) -> dict[str, Any] | None:
         """The receipt of a run, or None. Raises ControlPlaneError when there is no ledger."""

@@ -19,10 +19,9 @@ from peaker_contract.errors import Retryable
 
 
 def deployed_prices(client: Callable[[str], Any], settings: ClusterSettings, now: datetime) -> PriceTable:
-    """Returns prices from the settings, the stored prices and EC2's word for the image's bill; `client` gives
-    boto3 clients.
+    """Returns the cluster's prices; an instance's is unknown where EC2 does not say how its image is billed.
 
-    Where EC2 does not say that, the price of an instance alone is unknown. Raises what the stored prices' read does.
+    Raises what the stored prices' read does.
     """
     stored = ParameterPrices(client("ssm"), settings.environment).read()
     return price_table(settings, stored, now, _billed_as(client, settings))

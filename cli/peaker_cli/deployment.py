@@ -69,25 +69,12 @@ class DeploymentUnclear(Exception):
 
 
 @dataclass(frozen=True)
-class EnvironmentFile:
-    """These fields of `environments/<name>.yaml` matter here; None where it says nothing that can be read."""
-
-    name: str
-    region: str | None
-    deployable: bool
-
-    @property
-    def source(self) -> str:
-        return f"environments/{self.name}.yaml"
-
-
-@dataclass(frozen=True)
 class Surroundings:
-    """The surroundings of a command: process environment, AWS profile, and the checkout's environments by name."""
+    """The process environment, the AWS profile's region, and the regions of the checkout's environments by name."""
 
     variables: Mapping[str, str]
     profile_region: str | None = None
-    environments: Mapping[str, EnvironmentFile] = field(default_factory=dict)
+    environments: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -199,10 +186,9 @@ def _environment(options: DeploymentOptions, here: Surroundings, endpoint: str |
         return named, ""
     if is_local_cloud(endpoint):
         return LOCAL_ENVIRONMENT, f"environment {LOCAL_ENVIRONMENT} (a local cloud's)"
-    candidates = [one for one in here.environments.values() if one.deployable]
+    candidates = [one for one in here.environments if one != LOCAL_ENVIRONMENT]
     if len(candidates) == 1:
-        [only] = candidates
-        return only.name, f"environment {only.name} (the only one in environments/)"
+        return candidates[0], f"environment {candidates[0]} (the only one in environments/)"
     known = f"; this checkout has {', '.join(sorted(here.environments))}" if here.environments else ""
     raise DeploymentUnclear(f"which environment? Give --env, e.g. --env prod, or set PEAKER_ENV{known}")
 
@@ -213,8 +199,8 @@ def _region(
     """The region, what to say where nobody named it, and what contradicts it."""
     local = is_local_cloud(endpoint)
     profile = _profile_name(options, here)
-    file = here.environments.get(environment)
-    assumed = [(file.source, file.region)] if file else []
+    file = f"environments/{environment}.yaml" if environment in here.environments else ""
+    assumed = [(file, here.environments[environment])] if file else []
     if local:
         assumed.append(("a local cloud's", LOCAL_REGION))
     named = [("--region", options.region)]
@@ -226,7 +212,7 @@ def _region(
     if region is None:
         raise DeploymentUnclear(
             "which region? Give --region, set AWS_REGION, or choose a --profile that has one"
-            + (f"; {file.source} has none" if file else "")
+            + (f"; {file} has none" if file else "")
         )
     if not _REGION_NAME.fullmatch(region):
         raise DeploymentUnclear(f"{source}: {region!r} is no AWS region; give one like eu-west-1")
@@ -256,31 +242,27 @@ def surroundings_of(options: DeploymentOptions) -> Surroundings:
         named = options.profile or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
         known = ", ".join(session.available_profiles) or "none"
         raise DeploymentUnclear(f"no AWS profile {named!r} in ~/.aws/config; there are: {known}") from None
-    return Surroundings(dict(os.environ), region, environment_files(Path.cwd()))
+    return Surroundings(dict(os.environ), region, regions_of_environments(Path.cwd()))
 
 
 def checkout_of(directory: Path) -> Path | None:
-    """The checkout that `directory` lies in."""
     for folder in (directory, *directory.parents):
         if (folder / "cdk.json").is_file() and (folder / "environments" / "schema.py").is_file():
             return folder
     return None
 
 
-def environment_files(directory: Path) -> dict[str, EnvironmentFile]:
-    """The environments of the checkout that `directory` lies in, by name; none outside of one."""
+def regions_of_environments(directory: Path) -> dict[str, str | None]:
+    """The environments of the checkout that `directory` lies in, by name; None where a file names no region."""
     root = checkout_of(directory)
     files = sorted((root / "environments").glob("*.yaml")) if root else []
-    return {path.stem: _environment_file(path) for path in files}
+    return {path.stem: _region_in(path) for path in files}
 
 
-def _environment_file(path: Path) -> EnvironmentFile:
+def _region_in(path: Path) -> str | None:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        document = None
-    found = document if isinstance(document, dict) else {}
-    region = found.get("region")
-    return EnvironmentFile(
-        path.stem, region if isinstance(region, str) else None, path.stem != LOCAL_ENVIRONMENT
-    )
+        return None
+    region = document.get("region") if isinstance(document, dict) else None
+    return region if isinstance(region, str) else None

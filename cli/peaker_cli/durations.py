@@ -1,4 +1,4 @@
-"""Durations and points in time for a person."""
+"""Durations, points in time and dollars for a person."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def clock(at: datetime | str | None) -> str:
     if at is None:
         return "?"
     return in_words(from_iso(at) if isinstance(at, str) else at)
+
+
+def as_usd(amount: float | None, digits: int = 2, otherwise: str = "unknown") -> str:
+    """`$1,234.50`, or unknown."""
+    return otherwise if amount is None else f"${amount:,.{digits}f}"
 
 
 def instant_option(text: str, option: str) -> str:

@@ -1,8 +1,4 @@
-"""The command prints every line here: text of others is shown, never obeyed.
-
-Names, reasons, answers of hosts and messages of AWS come out with their control characters written out; square brackets
-in them are no markup.
-"""
+"""The command prints every line here: text of others comes out plain, and square brackets in it are no markup."""
 
 from __future__ import annotations
 
@@ -29,13 +25,16 @@ def echo(text: str, err: bool = False) -> None:
     typer.echo(plain(text), err=err)
 
 
+def progress(text: str) -> None:
+    """A line on standard error: what is being done now."""
+    echo(f"peaker: {text}", err=True)
+
+
 def echo_json(document: Any) -> None:
-    """A document as JSON on standard output."""
     echo(json.dumps(document, indent=1, default=str))
 
 
 def console(stderr: bool = False) -> Console:
-    """Returns the console for tables and panels."""
     return _PlainConsole(stderr=stderr, markup=False, emoji=False)
 
 
@@ -64,7 +63,6 @@ def table_of(
 
 
 def facts_of(lines: Iterable[tuple[str, RenderableType]]) -> Table:
-    """A line for each fact: its name and what is known."""
     return table_of(("", ""), ((Text(name, style="bold"), fact) for name, fact in lines))
 
 

@@ -69,7 +69,6 @@ def verdict(word: str, tone: str, sentence: Node, *below: Node) -> Element:
 
 
 def badge(text: str, tone: str) -> Element:
-    """A word with its tone."""
     return el("span", text, class_=f"badge {tone}".strip())
 
 
@@ -80,7 +79,6 @@ def card(title: str, value: str, lines: Iterable[tuple[str, str]] = (), kind: st
 
 
 def cards(made: Iterable[Element]) -> Element:
-    """Cards side by side."""
     return el("div", made, class_="cards")
 
 

@@ -30,7 +30,7 @@ from peaker_cli.month import bill as month_bill
 from peaker_cli.month import command as month_command
 from peaker_cli.month.stretches import parked_times, stretches_of
 from peaker_cli.printing import console
-from peaker_cli.runs.receipt_command import receipt_panel
+from peaker_cli.runs.receipt import render_receipt
 from peaker_cli.status.document import Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
 from peaker_cli.storage.iostat import parse_instance, parse_volumes
@@ -152,7 +152,7 @@ def _deployed_settings(case: str) -> Any:
 
 
 def _files_of_checkout(case: bytes) -> Any:
-    return deployment._environment_file(Path(file_with(case, "checkout.yaml")))
+    return deployment._region_in(Path(file_with(case, "checkout.yaml")))
 
 
 def _loads() -> Iterator[EntryPoint]:
@@ -277,7 +277,7 @@ def _shown() -> Iterator[EntryPoint]:
     own = (ControlPlaneError,)
     receipts = (a_receipt(), proof(), a_receipt(outcome="rolled_back", failure=FAILURE, notes=["a note"]))
     yield EntryPoint(
-        "a receipt on the terminal", DOCUMENT, lambda case: _printed(receipt_panel(case)), receipts, own, _terminal_is_safe, 0.4,
+        "a receipt on the terminal", DOCUMENT, lambda case: _printed(render_receipt(case)), receipts, own, _terminal_is_safe, 0.4,
     )  # fmt: skip
     yield EntryPoint(
         "receipts of a month", DOCUMENT, _month, (plan_month.simulated(1).receipts[:3],), own, _terminal_is_safe, 0.3,

@@ -18,7 +18,7 @@ from peaker.domain.runs.run import StoppedExecution
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds
 from peaker.usecases.undo.identify_stopped_run import identify_stopped_run
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.runs.receipt_command import receipt_panel
+from peaker_cli.runs.receipt import render_receipt
 
 from peaker_contract.errors import HostCommandFailed, InvalidRequest, LedgerInconsistent, NothingToUndo
 from sim.calm import calm_ports
@@ -113,4 +113,4 @@ def test_a_receipt_of_another_release_is_told_to_be_one() -> None:
     with pytest.raises(
         ControlPlaneError, match=r"receipt \(--json prints it as it is\) cannot be read: 'started_at'"
     ):
-        receipt_panel(damaged)
+        render_receipt(damaged)

@@ -1,8 +1,4 @@
-"""A closed loop over a past load: decisions, replicas that take their time, minutes short, replica-hours.
-
-Peaker's own decision function runs here, on the forecasts that it would have had, with one policy or with several side
-by side, and on those of an oracle, which knows the future. Its rivals are in `rivals`.
-"""
+"""A closed loop over a past load: Peaker's own decisions on forecasts, replicas that take their time, minutes short."""
 
 from __future__ import annotations
 
@@ -63,7 +59,6 @@ class Scenario:
 
     @property
     def compared_from(self) -> int:
-        """Returns the first step that is compared."""
         return self.first if self.compare_from is None else self.compare_from
 
     @property
@@ -87,7 +82,6 @@ class Scenario:
             yield max(1, math.ceil(drawn - 1e-9))
 
     def policy(self) -> ScalingPolicy:
-        """Peaker's rules with the scenario's figures."""
         return ScalingPolicy(
             min_replicas=self.min_replicas,
             max_replicas=self.max_replicas,
@@ -101,7 +95,6 @@ class Scenario:
         )
 
     def decision_steps(self) -> range:
-        """Steps at whose end a decision is made."""
         return range(self.first - 1, self.last, self.decide_every_steps)
 
     def load(self) -> Floats:
@@ -134,10 +127,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a policy's course comes to over a stretch of steps.
-
-    short_replica_hours counts each missing replica: two replicas short for half an hour are one.
-    """
+    """What a policy's course comes to over a stretch of steps; two replicas short for half an hour are one hour."""
 
     short_minutes: float
     short_share: float
@@ -147,16 +137,12 @@ class Figures:
     scale_ins: int
 
     def weighted(self, short_weight: float) -> float:
-        """Returns replica-hours, with each one short counted `short_weight` times."""
         return self.replica_hours + short_weight * self.short_replica_hours
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One policy's course: replicas serving and paid for per step, and what that comes to.
-
-    `paid` is what serves, what is being built and what drains.
-    """
+    """One policy's course per step: replicas serving and, with those being built or draining, paid for."""
 
     name: str
     serving: Ints
@@ -233,7 +219,6 @@ Decide = Callable[[int, FleetInTime], Event | None]
 def _course(
     name: str, scenario: Scenario, start_serving: int, decide_at: Decide
 ) -> Generator[None, None, Outcome]:
-    """Replays one policy step by step; its outcome is the generator's value."""
     fleet = FleetInTime(scenario, start_serving)
     fleet.births = [-np.inf] * max(0, start_serving - scenario.min_replicas)
     decisions = set(scenario.decision_steps())

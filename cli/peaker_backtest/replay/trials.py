@@ -73,7 +73,6 @@ class Trials:
 
     @property
     def now(self) -> Trial:
-        """Returns the trial of the present settings."""
         return self.every[0]
 
     @property
@@ -91,18 +90,15 @@ class Trials:
         return tuple(sorted(best, key=self.weighted))
 
     def weighted(self, trial: Trial) -> float:
-        """Returns the trial's replica-hours with each one short counted `short_weight` times."""
         return trial.figures.weighted(self.short_weight)
 
 
 def choice_of(scenario: Scenario) -> Choice:
-    """Returns the settings that the scenario is replayed with."""
     rule = REACTIVE if scenario.is_reactive else FORECAST
     return Choice(scenario.quantile, scenario.headroom, rule)
 
 
 def other_choices(scenario: Scenario) -> list[Choice]:
-    """Returns the settings to try apart from those of the scenario."""
     now = choice_of(scenario)
     every = [Choice(quantile, headroom) for quantile in QUANTILES for headroom in HEADROOMS]
     # The measured load alone decides there: the quantile has no say.
@@ -111,12 +107,10 @@ def other_choices(scenario: Scenario) -> list[Choice]:
 
 
 def reach_seconds(scenario: Scenario) -> float:
-    """Returns how far ahead the decisions of the scenario look."""
     return horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds)
 
 
 def policy_of(scenario: Scenario, choice: Choice) -> ScalingPolicy:
-    """Returns the scenario's rules with another choice."""
     capacity = Capacity(scenario.capacity_per_replica, "given")
     return replace(
         scenario.policy(),
@@ -140,7 +134,6 @@ class _Remembered(Forecast):
 
 
 def remembered(forecasts: Iterable[tuple[int, Forecast]]) -> Iterator[tuple[int, Forecast]]:
-    """Returns the forecasts, for several policies."""
     names = [one.name for one in fields(Forecast)]
     for step, forecast in forecasts:
         yield step, _Remembered(**{name: getattr(forecast, name) for name in names})
@@ -149,7 +142,6 @@ def remembered(forecasts: Iterable[tuple[int, Forecast]]) -> Iterator[tuple[int,
 def trials_of(
     scenario: Scenario, now: Figures, others: Sequence[tuple[Choice, Figures]], weight: float
 ) -> Trials:
-    """Returns the replays as trials, that of the scenario first."""
     return Trials((Trial(choice_of(scenario), now), *(Trial(*one) for one in others)), weight)
 
 
@@ -221,7 +213,6 @@ def simulate_static_peak(scenario: Scenario) -> Outcome:
 
 
 def simulate_fleet(scenario: Scenario, replicas: int) -> Outcome:
-    """Returns what the fleet of today comes to, if it stays."""
     return _constant("today's fleet", scenario, replicas)
 
 
@@ -255,7 +246,6 @@ def static_replicas(scenario: Scenario, loads: Floats) -> int:
 
 
 def _constant(name: str, scenario: Scenario, replicas: int) -> Outcome:
-    """Returns what so many replicas come to that always serve."""
     course = np.full(scenario.last - scenario.first, replicas, dtype=np.int64)
     return outcome_of(name, scenario, course, course.copy(), ())
 

@@ -1,4 +1,1 @@
-"""`peaker backtest`: a past load from a file or from CloudWatch, and what Peaker would have done over it.
-
-`live_load` reads AWS and changes nothing; `command` has the options and prints; `peaker_backtest` replays.
-"""
+"""`peaker backtest`: reads a past load from a file or CloudWatch; `peaker_backtest` replays it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,7 @@ from peaker_cli.backtest.live_load import (
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.files import writable
 from peaker_cli.printing import console
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
@@ -51,43 +51,32 @@ def replay_options(
     days: int,
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
-    configured: dict[str, float | str | None] = {}
-    settings = deployed.settings if deployed else None
-    if deployed is not None and settings is not None:
-        hour = deployed.replica_hour
-        configured = {
-            "--capacity": settings.capacity_per_replica,
-            "--min-replicas": settings.min_replicas,
-            "--max-replicas": settings.max_replicas,
-            "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
-            "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
-            "--headroom": settings.forecast.headroom,
-            "--quantile": settings.forecast.quantile,
-            "--time-zone": settings.time_zone,
-        }
-    values = {option: configured.get(option) if value is None else value for option, value in asked.items()}
-    basis = {
-        option: "from the cluster's settings" for option, value in configured.items() if value is not None
-    }
+    values: dict[str, Any] = {}
+    basis: dict[str, str] = {}
     if deployed is not None:
-        basis["--replica-hour-usd"] = (
-            hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
-        )
-    basis |= {option: "given" for option, value in asked.items() if value is not None}
-    named: dict[str, Any] = {
-        option.removeprefix("--").replace("-", "_"): value
-        for option, value in values.items()
-        if value is not None
-    }
-    if "capacity" in named:
-        named["capacity_per_replica"] = named.pop("capacity")
-    if settings is not None:
-        named["rule"] = settings.forecast.rule
-        named["schedule_minutes"] = settings.forecast.schedule_minutes
-        named["drain_minutes"] = _drain_minutes(settings)
+        settings, hour = deployed.settings, deployed.replica_hour
+        values = {
+            "capacity_per_replica": settings.capacity_per_replica,
+            "min_replicas": settings.min_replicas,
+            "max_replicas": settings.max_replicas,
+            "minimum_lifetime_minutes": settings.limits.minimum_lifetime_minutes,
+            "headroom": settings.forecast.headroom,
+            "quantile": settings.forecast.quantile,
+            "time_zone": settings.time_zone,
+        }
+        basis = dict.fromkeys(values, "from the cluster's settings")
+        values |= {
+            "rule": settings.forecast.rule,
+            "schedule_minutes": settings.forecast.schedule_minutes,
+            "drain_minutes": _drain_minutes(settings),
+        }
+        if isinstance(hour, Known):
+            values["replica_hour_usd"] = hour.value
+        basis["replica_hour_usd"] = hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
         if settings.read_endpoint.kind != "nlb":
-            named["own_usd_a_month"] = OWN_USD_A_MONTH_DNS
-    return Options(**named, days=days, given_by=basis)
+            values["own_usd_a_month"] = OWN_USD_A_MONTH_DNS
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Options(**(values | given), days=days, given_by=basis | dict.fromkeys(given, "given"))
 
 
 def _drain_minutes(settings: ClusterSettings) -> float:
@@ -97,18 +86,10 @@ def _drain_minutes(settings: ClusterSettings) -> float:
 
 
 def check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:
-    """Checks that the report can be written before it is made. Raises BadInput."""
+    """Checks that each file is another one. Raises BadInput."""
     for option, path in (("--json", json_path), ("--html", html_path)):
-        if path is None or (option == "--json" and str(path) == "-"):
-            continue
-        name = f"{option} is {shown(str(path))}"
-        try:
-            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-                raise BadInput(f"{name}, where no file can be written; give another path")
-            if source is not None and path.exists() and source.exists() and path.samefile(source):
-                raise BadInput(f"{name}, which is the input; give another path")
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{name}: {shown(str(error))}; give another path") from None
+        if path and source and path.exists() and source.exists() and path.samefile(source):
+            raise BadInput(f"{option} is {shown(str(path))}, which is the input; give another path")
     if json_path is not None and html_path is not None and json_path.absolute() == html_path.absolute():
         raise BadInput("--json and --html are the same file; give two paths")
 
@@ -188,8 +169,9 @@ def backtest_command(
         help="Zone of the load's daily rhythm, and of times that have none: Europe/Berlin or +02:00.",
         show_default="the cluster's, or UTC")] = None,
     json_path: Annotated[Path | None, typer.Option(
-        "--json", help="Write the report as JSON here; - for standard output.")] = None,
-    html_path: Annotated[Path | None, typer.Option("--html", help="Write the report as a page here.")] = None,
+        "--json", callback=writable, help="Write the report as JSON here; - for standard output.")] = None,
+    html_path: Annotated[Path | None, typer.Option(
+        "--html", callback=writable, help="Write the report as a page here.")] = None,
 ) -> None:
     # fmt: on
     """Replay the past: does Peaker pay on this load, against a fixed fleet, a cron schedule and reactive scaling?"""
@@ -199,16 +181,16 @@ def backtest_command(
     named = MetricOptions(namespace, metric, tuple(dimension or ()), statistic, period_seconds)
     live = LiveOptions(from_cloudwatch, cluster, named, history_days)
     asked: dict[str, float | str | None] = {
-        "--capacity": capacity,
-        "--lead-minutes": lead_minutes,
-        "--quantile": quantile,
-        "--min-replicas": min_replicas,
-        "--max-replicas": max_replicas,
-        "--replica-hour-usd": replica_hour_usd,
-        "--minimum-lifetime-minutes": minimum_lifetime_minutes,
-        "--headroom": headroom,
-        "--fleet-of-today": fleet_of_today,
-        "--time-zone": time_zone,
+        "capacity_per_replica": capacity,
+        "lead_minutes": lead_minutes,
+        "quantile": quantile,
+        "min_replicas": min_replicas,
+        "max_replicas": max_replicas,
+        "replica_hour_usd": replica_hour_usd,
+        "minimum_lifetime_minutes": minimum_lifetime_minutes,
+        "headroom": headroom,
+        "fleet_of_today": fleet_of_today,
+        "time_zone": time_zone,
     }
     try:
         check_outputs(source, json_path, html_path)
@@ -277,7 +259,7 @@ class LiveOptions:
 def _load(
     source: Path | None, live: LiveOptions, deployment: DeploymentOptions, choices: Choices, messages: Console
 ) -> tuple[str, PastLoad, Deployed | None]:
-    """Returns the load's name, the load of a file or of CloudWatch, and the cluster as deployed if one was named."""
+    """Returns the load's name, the load, and the cluster as deployed if one was named."""
     if source is not None:
         return "standard input" if str(source) == "-" else source.stem, read_load(source, choices), None
     control = ControlPlane.of(deployment, in_environment=live.cluster is not None)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from peaker.adapters.cloudwatch.metrics import SHORTEST_PERIOD_SECONDS, CloudWatchLoadHistory
+from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.decoding import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.issued import LoadPoints
@@ -25,8 +26,8 @@ from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask
 from peaker_cli.doctor.metrics import similar_metrics, unit_of_no_load
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import InvalidRequest, UnknownCluster
 from peaker_contract.load_settings import LoadMetricSettings
-from peaker_contract.names import cluster_parameter
 
 # CloudWatch answers no points in an hour to a request that begins 455 days ago: a day less is asked for.
 MOST_HISTORY_DAYS = 454
@@ -47,7 +48,6 @@ class MetricOptions:
 
     @property
     def given(self) -> list[str]:
-        """Returns the options that were given, as they are typed."""
         return [f"--{one.name.replace('_', '-')}" for one in fields(self) if getattr(self, one.name)]
 
     def over(self, configured: LoadMetricSettings | None) -> LoadMetricSettings:
@@ -89,7 +89,10 @@ class Deployed:
 
 def read_deployed(control: ControlPlane, cluster: str) -> Deployed:
     """Returns the cluster's settings and prices. Raises BadInput, and PeakerError where AWS does not answer."""
-    settings = _settings(control, cluster)
+    try:
+        settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
+    except (UnknownCluster, InvalidRequest) as error:
+        raise BadInput(f"{error} in {control.region}; check --cluster, --env and --region") from None
     return Deployed(settings, deployed_prices(control.client, settings, control.clock.now()))
 
 
@@ -187,18 +190,3 @@ def dimension_pairs(dimensions: tuple[str, ...], option: str) -> dict[str, str]:
             raise BadInput(f"{option} {shown(name)} is given twice: keep one")
         found[name] = value
     return found
-
-
-def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
-    ssm = control.client("ssm")
-    name = cluster_parameter(control.environment, cluster)
-    try:
-        return ClusterSettings.model_validate_json(ssm.get_parameter(Name=name)["Parameter"]["Value"])
-    except ssm.exceptions.ParameterNotFound:
-        raise BadInput(
-            f"no parameter {shown(name)} in {control.region}; check --cluster, --env and --region"
-        ) from None
-    except ValidationError as error:
-        raise BadInput(
-            f"parameter {shown(name)} is no cluster setting: {shown(misfits(error))}; deploy again"
-        ) from None

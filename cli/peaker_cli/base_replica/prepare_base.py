@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -30,14 +31,12 @@ from peaker.usecases.join.start_database import health_policy
 from rich.console import RenderableType
 from rich.text import Text
 
-from peaker_cli.aws_failures import reason
 from peaker_cli.base_replica.register_base import why_not_base
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import AsJson, console, echo, echo_json, table_of
+from peaker_cli.printing import AsJson, console, echo, echo_json, progress, table_of
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import PeakerError
 from peaker_contract.names import VOLUME_TAG, named
 
 EPILOG = (
@@ -63,16 +62,6 @@ class BaseStep:
     state: str
     detail: str
     remedy: str = ""
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """A preparation holds the owner's permissions: the administrator's option file on the host, an account
-    made there.
-    """
-
-    admin_defaults_file: str = ""
-    account_here: bool = False
 
 
 def prepare_base_command(
@@ -107,11 +96,9 @@ def prepare_base_command(
             param_hint="--admin-defaults-file",
         )
     control = ControlPlane.of(deployment)
-    wanted = Preparation(admin_defaults_file, create_account_here)
-    try:
-        steps = _prepare(control, cluster, instance_id, wanted)
-    except PeakerError as error:
-        raise ControlPlaneError(reason(error)) from error
+    settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
+    parameters = base_parameters(settings, admin_defaults_file, create_account_here)
+    steps = _prepare(control, settings, instance_id, parameters)
     refused = [step for step in steps if step.state == "refused"]
     following = f"peaker register-base {cluster} {instance_id} --env {control.environment}"
     if as_json:
@@ -133,23 +120,22 @@ def prepare_host(
     package: Callable[[], HostPackage],
     settings: ClusterSettings,
     instance_id: str,
-    wanted: Preparation,
+    parameters: Mapping[str, str],
     say: Say,
     pause: Callable[[float], None] = time.sleep,
 ) -> list[BaseStep]:
     """Install the package, run prepare_base; the steps, of which the last may be refused. Both may run twice."""
     given = package()
     say(f"installing the host package on {instance_id}")
-    parameters = {"PackageUrl": given.download_url()}
+    url = {"PackageUrl": given.download_url()}
     who = f"peaker prepare-base {settings.name}"
-    result = run_document(commands, "install_host_package", instance_id, parameters, who, pause)
+    result = run_document(commands, "install_host_package", instance_id, url, who, pause)
     if result.get("ok") is not True:
         return [BaseStep("host package", "refused", failure_text("install_host_package", result))]
     state = "done" if result.get("installed") else "already there"
     steps = [BaseStep("host package", state, f"SHA-256 {given.sha256()[:12]}")]
     say("looking at the server, making what is missing")
-    given_parameters = base_parameters(settings, wanted)
-    result = run_document(commands, "prepare_base", instance_id, given_parameters, who, pause)
+    result = run_document(commands, "prepare_base", instance_id, parameters, who, pause)
     told = base_steps(result)
     if result.get("ok") is not True and not any(step.state == "refused" for step in told):
         told.append(BaseStep("prepare_base", "refused", failure_text("prepare_base", result)))
@@ -172,9 +158,11 @@ def _base_step(step: Any) -> BaseStep:
     return BaseStep(name, state, detail, remedy)
 
 
-def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str, str]:
+def base_parameters(
+    settings: ClusterSettings, admin_defaults_file: str = "", account_here: bool = False
+) -> dict[str, str]:
     """The parameters of the document prepare_base. A run may take its whole prewarm deadline (I11)."""
-    given = {"AdminDefaultsFile": wanted.admin_defaults_file} if wanted.admin_defaults_file else {}
+    given = {"AdminDefaultsFile": admin_defaults_file} if admin_defaults_file else {}
     return {
         **given,
         "RunId": f"prepare-base-{settings.name}",
@@ -184,29 +172,23 @@ def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str,
         ),
         "LeastBinlogSeconds": str(settings.limits.prewarm_deadline_minutes * 60),
         "Health": health_policy(settings),
-        "HealthAccount": "here" if wanted.account_here else "replicated",
+        "HealthAccount": "here" if account_here else "replicated",
     }
 
 
-def agent_step(found: Sequence[Mapping[str, Any]]) -> BaseStep:
-    """Checks the agent by the host's DescribeInstanceInformation."""
-    if not found or found[0].get("PingStatus") != "Online":
-        state = found[0].get("PingStatus") if found else "not registered"
+def agent_step(agent: Agent) -> BaseStep:
+    """Checks the SSM agent of the host."""
+    if not agent.is_online:
         return BaseStep(
             "agent",
             "refused",
-            f"the SSM agent is {state}",
+            f"the SSM agent is {agent.status}",
             "start it, give the instance profile the permission set `host` (docs/permissions.md), and let it reach AWS",
         )
-    version = str(found[0].get("AgentVersion", ""))
-    if Agent(True, version).is_too_old:
-        return BaseStep(
-            "agent",
-            "refused",
-            f"SSM agent {version or 'of unknown version'}",
-            f"update it to {OLDEST_AGENT} or newer",
-        )
-    return BaseStep("agent", "already there", f"SSM agent {version}")
+    if agent.is_too_old:
+        detail = f"SSM agent {agent.version or 'of unknown version'}"
+        return BaseStep("agent", "refused", detail, f"update it to {OLDEST_AGENT} or newer")
+    return BaseStep("agent", "already there", f"SSM agent {agent.version}")
 
 
 def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequence[Volume]) -> BaseStep:
@@ -228,7 +210,6 @@ def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequenc
 
 
 def render_steps(steps: Sequence[BaseStep]) -> RenderableType:
-    """A line per step."""
     rows = ((one.name, Text(one.state, style=_MARKS[one.state]), Text(one.detail)) for one in steps)
     return table_of(("step", "state", "detail"), rows, whole=("step", "state"))
 
@@ -238,33 +219,27 @@ def remedies(steps: Sequence[BaseStep]) -> list[str]:
     return [f"\n{step.name}: {step.remedy}" for step in steps if step.remedy]
 
 
-def _prepare(control: ControlPlane, cluster: str, instance_id: str, wanted: Preparation) -> list[BaseStep]:
-    settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
+def _prepare(
+    control: ControlPlane, settings: ClusterSettings, instance_id: str, parameters: Mapping[str, str]
+) -> list[BaseStep]:
     ec2 = control.client("ec2")
     instance = Ec2Compute(ec2, settings.environment).instance(instance_id)
     if (why := why_not_base(settings, instance)) is not None:
         raise ControlPlaneError(f"{instance_id} {why}")
     ssm = control.client("ssm")
-    told = ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])
+    commands = SsmCommands(ssm, ssm, control.environment)
     volumes = Ec2Storage(ec2, ec2, settings.environment).volumes_of_instance(instance_id)
     steps = [
-        agent_step(told["InstanceInformationList"]),
+        agent_step(commands.agent(instance_id)),
         volumes_step(settings, instance, volumes),
     ]
     if any(step.state == "refused" for step in steps):
         return steps
-    commands = SsmCommands(ssm, ssm, control.environment)
-
-    def say(text: str) -> None:
-        echo(f"peaker: {text}", err=True)
-
-    return steps + prepare_host(
-        commands, lambda: deployed_package(control), settings, instance_id, wanted, say
-    )
+    package = partial(deployed_package, control)
+    return steps + prepare_host(commands, package, settings, instance_id, parameters, progress)
 
 
 def deployed_package(control: ControlPlane) -> HostPackage:
-    """The host package of this deployment, as its functions know it. Raises ControlPlaneError."""
     name = named(control.environment, "install_host_package")
     try:
         known = control.client("lambda").get_function_configuration(FunctionName=name)

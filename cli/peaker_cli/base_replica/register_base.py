@@ -11,13 +11,11 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.replicas.inventory import Instance
 from peaker.ports.endpoint import TrafficRouter
 
-from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import AsJson, echo, echo_json
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import PeakerError
 from peaker_contract.names import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
@@ -38,13 +36,9 @@ def register_base_command(
 ) -> None:
     """Put base replica INSTANCE behind CLUSTER's read endpoint, as one of the proven; once per base replica."""
     control = ControlPlane.of(deployment)
-    try:
-        settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
-        instance = Ec2Compute(control.client("ec2"), control.environment).instance(instance_id)
-        router = read_endpoints(control.client)
-        register_base(router, settings, instance)
-    except PeakerError as error:
-        raise ControlPlaneError(reason(error)) from error
+    settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
+    instance = Ec2Compute(control.client("ec2"), control.environment).instance(instance_id)
+    register_base(read_endpoints(control.client), settings, instance)
     if as_json:
         echo_json({"cluster": cluster, "instance_id": instance_id, "registered": True})
         return
@@ -60,9 +54,7 @@ def register_base(router: TrafficRouter, settings: ClusterSettings, instance: In
 
 
 def why_not_base(settings: ClusterSettings, instance: Instance) -> str | None:
-    """Returns the reason why this instance does not go behind the read endpoint, and the remedy; None for a
-    base replica.
-    """
+    """Returns why this instance does not go behind the read endpoint, and the remedy; None for a base replica."""
     tags, cluster = instance.tags, settings.name
     environment = tags.get(ENVIRONMENT_TAG)
     role, owner = tags.get(ROLE_TAG), tags.get(CLUSTER_TAG)

@@ -1,6 +1,4 @@
-"""These checks cover the account's needs of a first run: bootstrap, quotas, prices, keys, image, type,
-instance profile. Pure.
-"""
+"""Checks of the account: bootstrap, quotas, prices, keys, image, type, instance profile. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 
-from peaker_cli.doctor.finding import Area, Finding, Verdict
+from peaker_cli.doctor.finding import Area, Finding, Raw, Verdict
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.field_types import DEFAULT_BOOTSTRAP_QUALIFIER
 
@@ -43,14 +41,6 @@ class Image:
     state: str
     architecture: str
     devices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Profile:
-    """An instance profile; `role_arn` is None where it holds no role."""
-
-    name: str
-    role_arn: str | None
 
 
 # Of an account that never chose another one; its policy lets in whoever may use EBS.
@@ -81,7 +71,7 @@ class AccountFacts:
     prices: PriceTable | Unknown
     keys: Mapping[str, str | Unknown | None]
     default_key: DefaultKey | Unknown | None
-    profile: Profile | Unknown | None
+    profile: Raw | Unknown | None
     passes: Sequence[str] | Unknown
     fallback_types: Mapping[str, InstanceType | Unknown | None] = field(default_factory=dict)
 
@@ -182,9 +172,7 @@ def _fallback_types(settings: ClusterSettings, facts: AccountFacts) -> Iterable[
 def _quotas(
     settings: ClusterSettings, facts: AccountFacts, room: int, like: Mapping[str, Volume]
 ) -> Iterable[Finding]:
-    """Checks the quotas for all replicas that may still be built, as their plan does; a fallback that cannot
-    serve is none.
-    """
+    """Checks the quotas for all replicas that may still be built; a fallback that cannot serve is none."""
     sound = [one.check for one in _fallback_types(settings, facts) if one.verdict is Verdict.PASS]
     fallbacks = [one for one in settings.fallback_instance_types if f"fallback {one}" in sound]
     yield ACCOUNT.of_check(
@@ -276,15 +264,16 @@ def _profile(settings: ClusterSettings, facts: AccountFacts) -> Iterable[Finding
     if isinstance(profile, Unknown):
         yield ACCOUNT.unknown(check, profile)
         return
-    if profile is None or profile.role_arn is None:
+    if profile is None or not profile["Roles"]:
         what = f"there is no instance profile {name}" if profile is None else f"{name} holds no role"
         remedy = (
             "make it, with a role that has AmazonSSMManagedInstanceCore: aws iam create-instance-profile, "
         )
         yield ACCOUNT.refuses(check, what, f"{remedy}aws iam add-role-to-instance-profile")
         return
-    yield ACCOUNT.passes(check, f"{name} holds {profile.role_arn}")
-    yield _pass_role(profile.role_arn, facts.passes)
+    role_arn = str(profile["Roles"][0]["Arn"])
+    yield ACCOUNT.passes(check, f"{name} holds {role_arn}")
+    yield _pass_role(role_arn, facts.passes)
 
 
 def _pass_role(role_arn: str, passed: Sequence[str] | Unknown) -> Finding:

@@ -21,11 +21,11 @@ from peaker_cli.doctor.deployed import look_at_deployed
 from peaker_cli.doctor.endpoint import look_at_endpoint
 from peaker_cli.doctor.finding import Finding, Verdict
 from peaker_cli.doctor.gather import Inquiry
-from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_host, look_at_hosts
+from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_host, look_at_hosts, sources_of
 from peaker_cli.doctor.metrics import look_at_metrics
 from peaker_cli.doctor.network import look_at_network
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, table_of
+from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, progress, table_of
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import ROLE_TAG
@@ -47,16 +47,13 @@ class Diagnosis:
 
     @property
     def refused(self) -> list[Finding]:
-        """Returns the findings that would end the first run."""
         return [one for one in self.findings if one.verdict is Verdict.REFUSE]
 
     @property
     def counts(self) -> Counter[str]:
-        """Returns how many findings have each verdict."""
         return Counter(one.verdict.value for one in self.findings)
 
     def document(self) -> dict[str, Any]:
-        """Returns the document of --json."""
         counts = self.counts
         return {
             "cluster": self.cluster,
@@ -100,19 +97,20 @@ def doctor_command(
 def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
     """Ask AWS and the hosts, and judge. Raises ControlPlaneError and AWS's errors about credentials."""
     inquiry = Inquiry(control.client, settings, control.clock.now())
-    _say("looking at the hosts")
+    progress("looking at the hosts")
     instances = inquiry.instances()
     known = [] if isinstance(instances, Unknown) else instances
     looks = _look_at_hosts(control, inquiry, settings, known)
     like = _volumes_of_a_donor(settings, looks)
     running = [look.replica.instance_id for look in looks]
+    source = next((one.instance_id for one in sources_of(known)), None)
     room = max(0, settings.max_replicas - _counted(known))
-    _say("looking at the account")
+    progress("looking at the account")
     account = look_at_account(settings, inquiry.account(list(like.values())), room, like)
-    _say("looking at read endpoint and network")
+    progress("looking at read endpoint and network")
     endpoint = inquiry.endpoint()
-    network = look_at_network(settings, inquiry.network(running, _source_of(known), endpoint), room)
-    _say("looking at metrics, alarms and schedules")
+    network = look_at_network(settings, inquiry.network(running, source, endpoint), room)
+    progress("looking at metrics, alarms and schedules")
     findings = (
         *account,
         *network,
@@ -125,7 +123,6 @@ def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
 
 
 def render(diagnosis: Diagnosis) -> RenderableType:
-    """A line per finding."""
     rows = (
         (Text(one.verdict.value, style=_STYLES[one.verdict]), Text(f"{one.area}: {one.check}: {one.detail}"))
         for one in diagnosis.findings
@@ -161,7 +158,7 @@ def _look_at_hosts(
     for one in base_replicas(instances):
         if one.state == "running":
             name = one.instance_id
-            _say(f"looking at {name}")
+            progress(f"looking at {name}")
             looks.append(look_at_host(commands, settings, one, inquiry.volumes(name), inquiry.agent(name)))
     return looks
 
@@ -174,12 +171,3 @@ def _volumes_of_a_donor(settings: ClusterSettings, looks: Sequence[HostLook]) ->
 
 def _counted(instances: Sequence[Instance]) -> int:
     return sum(one.tags.get(ROLE_TAG) == "replica" and one.state in _COUNTED for one in instances)
-
-
-def _source_of(instances: Sequence[Instance]) -> str | None:
-    found = [one.instance_id for one in instances if one.tags.get(ROLE_TAG) == "source"]
-    return found[0] if found else None
-
-
-def _say(text: str) -> None:
-    echo(f"peaker: {text}", err=True)

@@ -1,6 +1,4 @@
-"""These checks find whether the parts that watch and start the workflows are deployed, on, and heard by
-somebody. Pure.
-"""
+"""Checks of what watches and starts the workflows: deployed, on, and heard by somebody. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.reading import Unknown
 
-from peaker_cli.doctor.finding import Area, Finding
+from peaker_cli.doctor.finding import Area, Finding, Raw
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import named, of_cluster
@@ -66,13 +64,13 @@ def services_let_in(policy: str) -> set[str]:
 
 def _let_in(policy: Mapping[str, Any]) -> set[str]:
     allowed: dict[str, set[str]] = {}
-    for statement in _listed(policy.get("Statement")):
+    for statement in listed(policy.get("Statement")):
         if statement.get("Effect") != "Allow" or not isinstance(statement.get("Principal"), Mapping):
             continue
-        patterns = [str(one) for one in _listed(statement.get("Action"))]
+        patterns = [str(one) for one in listed(statement.get("Action"))]
         actions = {one for one in NEEDED_ACTIONS if any(fnmatchcase(one, pattern) for pattern in patterns)}
         names_source = "aws:source" in str(statement.get("Condition")).lower()
-        for service in _listed(statement["Principal"].get("Service")):
+        for service in listed(statement["Principal"].get("Service")):
             if names_source and service == EVENTBRIDGE:
                 continue
             allowed.setdefault(str(service), set()).update(actions)
@@ -82,7 +80,6 @@ def _let_in(policy: Mapping[str, Any]) -> set[str]:
 def look_at_data_key(
     area: Area, settings: ClusterSettings, key: DataKey | Unknown | None
 ) -> Iterable[Finding]:
-    """One line where there is such a key."""
     if key is None:
         return
     if isinstance(key, Unknown):
@@ -105,7 +102,7 @@ def look_at_data_key(
     yield area.passes(CHECK, f"{key.arn} is enabled and lets {', '.join(needed)} in")
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     """IAM writes a list of one as the thing itself."""
     return list(value) if isinstance(value, list) else [] if value is None else [value]
 
@@ -135,29 +132,17 @@ ENVIRONMENT_RULES = (
 
 
 @dataclass(frozen=True)
-class DeployedAlarm:
-    """An alarm; `actions` are the ARNs that it tells."""
-
-    name: str
-    state: str
-    reason: str
-    actions_enabled: bool
-    actions: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class DeployedFacts:
-    """These answers are by name. `subscribers` are the confirmed ones of the operators' topic."""
+    """Answers by name. `subscribers` are the confirmed ones of the operators' topic."""
 
     workflows: Sequence[str] | Unknown
-    alarms: Mapping[str, DeployedAlarm] | Unknown
+    alarms: Mapping[str, Raw] | Unknown
     rules: Mapping[str, bool] | Unknown
     subscribers: int | Unknown | None
     data_key: DataKey | Unknown | None
 
 
 def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Finding]:
-    """Workflows, alarms, who hears them, rules and schedules, and the key of what is kept."""
     return [
         _workflows(settings, facts),
         *_alarms(settings, facts),
@@ -167,7 +152,6 @@ def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Fi
 
 
 def names_of(settings: ClusterSettings, wanted: Sequence[str]) -> list[str]:
-    """Full names of what is the cluster's own."""
     return [of_cluster(settings.environment, settings.name, one) for one in wanted]
 
 
@@ -196,18 +180,19 @@ def _alarms(settings: ClusterSettings, facts: DeployedFacts) -> Iterable[Finding
         yield DEPLOYED.passes("alarms", f"{len(wanted)} of the cluster", alarms=len(wanted))
     told = [facts.alarms[name] for name in names_of(settings, OPERATOR_ALARMS) if name in facts.alarms]
     yield _heard(told, facts.subscribers)
-    for alarm in sorted(facts.alarms.values(), key=lambda one: one.name):
-        if alarm.state == "ALARM" and alarm.name in names_of(settings, OPERATOR_ALARMS):
-            runbook = alarm.name.removeprefix(of_cluster(settings.environment, settings.name, ""))
-            yield DEPLOYED.warns(alarm.name, f"is in alarm: {alarm.reason}", f"docs/runbooks/{runbook}.md")
+    for alarm in sorted(told, key=lambda one: str(one["AlarmName"])):
+        if alarm["StateValue"] == "ALARM":
+            name, why = alarm["AlarmName"], alarm.get("StateReason", "")
+            runbook = name.removeprefix(of_cluster(settings.environment, settings.name, ""))
+            yield DEPLOYED.warns(name, f"is in alarm: {why}", f"docs/runbooks/{runbook}.md")
 
 
-def _heard(alarms: Sequence[DeployedAlarm], subscribers: int | Unknown | None) -> Finding:
+def _heard(alarms: Sequence[Raw], subscribers: int | Unknown | None) -> Finding:
     check = "who is paged"
-    if muted := [one.name for one in alarms if not one.actions_enabled]:
+    if muted := [one["AlarmName"] for one in alarms if not one.get("ActionsEnabled", True)]:
         remedy = f"aws cloudwatch enable-alarm-actions --alarm-names {' '.join(muted)}"
         return DEPLOYED.warns(check, f"the actions of {', '.join(muted)} are off", remedy)
-    if not alarms or any(not one.actions for one in alarms):
+    if not alarms or any(not one.get("AlarmActions") for one in alarms):
         return DEPLOYED.warns(check, "nobody: the alarms have no action", "set alarm_email, and deploy")
     if isinstance(subscribers, Unknown):
         return DEPLOYED.unknown(check, subscribers)

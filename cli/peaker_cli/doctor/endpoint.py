@@ -9,7 +9,7 @@ from typing import assert_never
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 
-from peaker_cli.doctor.finding import Area, Finding
+from peaker_cli.doctor.finding import Area, Finding, Raw
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 
@@ -29,43 +29,13 @@ _DEPLOY = "deploy the stack again: npx cdk deploy -c env={environment} '**'"
 
 
 @dataclass(frozen=True)
-class TargetGroup:
-    """A target group as it is; `health_port` is `traffic-port` or a number."""
-
-    arn: str
-    port: int | None
-    vpc_id: str
-    health_protocol: str
-    health_port: str
-    health_path: str
-    balancers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Listener:
-    """A listener, and the groups that it forwards to."""
-
-    port: int
-    groups: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class HostedZone:
-    """A hosted zone of Route 53; its name without the final dot."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class EndpointFacts:
-    """These answers describe the endpoint; None is AWS's `there is none`. `health` is that of the serving
-    group, by instance id.
-    """
+    """Answers about the endpoint; None is AWS's `there is none`. `health` is of the serving group, by instance id."""
 
     health: Mapping[str, TargetHealth] | Unknown
-    groups: Mapping[str, TargetGroup] | Unknown | None = None
-    listener: Listener | Unknown | None = None
-    zone: HostedZone | Unknown | None = None
+    groups: Mapping[str, Raw] | Unknown | None = None
+    listener: Raw | Unknown | None = None
+    zone: str | Unknown | None = None
     record_ttls: Sequence[int] | Unknown = ()
 
 
@@ -98,24 +68,26 @@ def _target_groups(
             continue
         wrong = list(_differences(endpoint, group))
         if wrong:
-            remedy = deploy if group.port == endpoint.port else _FIXED.format(port=group.port)
+            port = group.get("Port")
+            remedy = deploy if port == endpoint.port else _FIXED.format(port=port)
             yield ENDPOINT.refuses(check, "; ".join(wrong), remedy)
         else:
-            asked = f"HTTP {group.health_port}{group.health_path}"
-            yield ENDPOINT.passes(check, f"targets at port {group.port}, health asked at {asked}")
+            asked = f"HTTP {group['HealthCheckPort']}{group['HealthCheckPath']}"
+            yield ENDPOINT.passes(check, f"targets at port {group['Port']}, health asked at {asked}")
 
 
-def _differences(endpoint: NlbEndpointSettings, group: TargetGroup) -> Iterable[str]:
-    if group.port != endpoint.port:
-        yield f"its targets are at port {group.port}, the settings say {endpoint.port}"
-    port = str(group.port) if group.health_port == "traffic-port" else group.health_port
-    if port != str(endpoint.health_port):
-        yield f"it asks for health at port {group.health_port}, the settings say {endpoint.health_port}"
-    if group.health_protocol != "HTTP":
-        yield f"it asks for health by {group.health_protocol}, the responder speaks HTTP"
-    elif group.health_path != HEALTH_PATH:
-        yield f"it asks for health at {group.health_path}, the responder answers at {HEALTH_PATH}"
-    if not group.balancers:
+def _differences(endpoint: NlbEndpointSettings, group: Raw) -> Iterable[str]:
+    port, health_port = group.get("Port"), str(group.get("HealthCheckPort", ""))
+    protocol, path = group.get("HealthCheckProtocol", ""), group.get("HealthCheckPath", "")
+    if port != endpoint.port:
+        yield f"its targets are at port {port}, the settings say {endpoint.port}"
+    if (str(port) if health_port == "traffic-port" else health_port) != str(endpoint.health_port):
+        yield f"it asks for health at port {health_port}, the settings say {endpoint.health_port}"
+    if protocol != "HTTP":
+        yield f"it asks for health by {protocol}, the responder speaks HTTP"
+    elif path != HEALTH_PATH:
+        yield f"it asks for health at {path}, the responder answers at {HEALTH_PATH}"
+    if not group.get("LoadBalancerArns"):
         yield "no load balancer forwards to it"
 
 
@@ -125,13 +97,20 @@ def _listener(settings: ClusterSettings, endpoint: NlbEndpointSettings, facts: E
         return ENDPOINT.unknown("listener", listener)
     if listener is None:
         return ENDPOINT.refuses("listener", f"there is no listener {endpoint.listener_arn}", deploy)
-    if listener.port != endpoint.listener_port:
-        detail = f"it listens at port {listener.port}, the settings say {endpoint.listener_port}"
+    port = listener["Port"]
+    if port != endpoint.listener_port:
+        detail = f"it listens at port {port}, the settings say {endpoint.listener_port}"
         return ENDPOINT.refuses("listener", detail, deploy)
-    wanted = {endpoint.target_group_arn, endpoint.warming_target_group_arn}
-    if missing := sorted(str(arn) for arn in wanted - set(listener.groups)):
+    actions = listener.get("DefaultActions", [])
+    targets = [group for one in actions for group in one.get("ForwardConfig", {}).get("TargetGroups", [])]
+    forwarded = {one.get("TargetGroupArn") for one in (*actions, *targets)}
+    if missing := sorted(
+        str(arn)
+        for arn in (endpoint.target_group_arn, endpoint.warming_target_group_arn)
+        if arn not in forwarded
+    ):
         return ENDPOINT.refuses("listener", f"it does not forward to {', '.join(missing)}", deploy)
-    return ENDPOINT.passes("listener", f"port {listener.port} forwards to both target groups")
+    return ENDPOINT.passes("listener", f"port {port} forwards to both target groups")
 
 
 def _zone(endpoint: Route53EndpointSettings, facts: EndpointFacts) -> Finding:
@@ -141,11 +120,10 @@ def _zone(endpoint: Route53EndpointSettings, facts: EndpointFacts) -> Finding:
     remedy = "set hosted_zone_id and record_name of one zone, and deploy"
     if zone is None:
         return ENDPOINT.refuses("hosted zone", f"there is no hosted zone {endpoint.hosted_zone_id}", remedy)
-    if name != zone.name and not name.endswith(f".{zone.name}"):
-        return ENDPOINT.refuses(
-            "hosted zone", f"{name} is not in {zone.name} ({endpoint.hosted_zone_id})", remedy
-        )
-    return ENDPOINT.passes("hosted zone", f"{name} is in {zone.name}")
+    if name != zone and not name.endswith(f".{zone}"):
+        detail = f"{name} is not in {zone} ({endpoint.hosted_zone_id})"
+        return ENDPOINT.refuses("hosted zone", detail, remedy)
+    return ENDPOINT.passes("hosted zone", f"{name} is in {zone}")
 
 
 def _ttl(

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
+from peaker.adapters.aws_errors import error_code
 from peaker.domain.document.plan import Check
 from peaker.domain.reading import Unknown
 
@@ -16,6 +17,8 @@ from peaker_cli.aws_failures import is_about_access, one_line
 from peaker_contract.errors import PeakerError
 
 FoundT = TypeVar("FoundT")
+# As AWS describes a thing.
+Raw = Mapping[str, Any]
 _DENIED = frozenset(
     {
         "AccessDenied",
@@ -103,20 +106,10 @@ def ask(permission: str, read: Callable[[], FoundT]) -> FoundT | NotTold:
         return NotTold(f"{permission}: {one_line(error)}", named[1] if named else permission)
 
 
-def absent(codes: Sequence[str], read: Callable[[], FoundT]) -> FoundT | None:
-    """Returns AWS's answer, or None where it is one of these codes: there is no such thing."""
-    try:
-        return read()
-    except ClientError as error:
-        if _code(error) in codes:
-            return None
-        raise
-
-
 def _code(error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ClientError):
-            return str(cause.response.get("Error", {}).get("Code", ""))
+            return error_code(cause)
         cause = cause.__cause__
     return ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, assert_never
 
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, query_period_seconds
@@ -12,22 +13,29 @@ from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
+from peaker.adapters.ssm.commands import SsmCommands
+from peaker.domain.host_results import Agent
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
-from peaker.ports.endpoint import TrafficRouter
 
+from peaker_cli.aws_failures import unless
 from peaker_cli.doctor.account import AccountFacts
-from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of, read_data_key
-from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup
-from peaker_cli.doctor.finding import absent, ask
+from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedFacts, names_of, read_data_key
+from peaker_cli.doctor.endpoint import EndpointFacts
+from peaker_cli.doctor.finding import Raw, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
 from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts, similar_metrics, unit_of_no_load
-from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet
+from peaker_cli.doctor.network import NetworkFacts
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 from peaker_contract.names import named, of_cluster
 
 _HISTORY_DAYS = 28
+# By the kind as EC2 names it: the call, its filter and the id in its answer.
+_DESCRIBED = {
+    "Subnet": ("describe_subnets", "subnet-id", "SubnetId"),
+    "SecurityGroup": ("describe_security_groups", "group-id", "GroupId"),
+}
 
 Client = Callable[[str], Any]
 
@@ -41,24 +49,17 @@ class Inquiry:
         self._now = now
 
     def instances(self) -> list[Instance] | Unknown:
-        """All with the cluster's tags."""
         compute = Ec2Compute(self._client("ec2"), self._settings.environment)
         return ask("ec2:DescribeInstances", lambda: compute.instances_of_cluster(self._settings.name))
 
     def volumes(self, instance_id: str) -> list[Volume] | Unknown:
-        """Those that are attached to it."""
         storage = Ec2Storage(self._client("ec2"), self._client("ec2"), self._settings.environment)
         return ask("ec2:DescribeVolumes", lambda: storage.volumes_of_instance(instance_id))
 
-    def agent(self, instance_id: str) -> Sequence[Mapping[str, Any]] | Unknown:
-        """Returns the instance's DescribeInstanceInformation."""
-        wanted = [{"Key": "InstanceIds", "Values": [instance_id]}]
-        return ask(
-            "ssm:DescribeInstanceInformation",
-            lambda: list(
-                self._client("ssm").describe_instance_information(Filters=wanted)["InstanceInformationList"]
-            ),
-        )
+    def agent(self, instance_id: str) -> Agent | Unknown:
+        ssm = self._client("ssm")
+        commands = SsmCommands(ssm, ssm, self._settings.environment)
+        return ask("ssm:DescribeInstanceInformation", lambda: commands.agent(instance_id))
 
     def account(self, volumes: Sequence[Volume]) -> AccountFacts:
         """`volumes` are a base replica's data volumes."""
@@ -68,152 +69,101 @@ class Inquiry:
 
     def network(self, base: Sequence[str], source: str | None, endpoint: EndpointFacts) -> NetworkFacts:
         """`base` and `source` are instance ids."""
-        groups_of = ask(
-            "ec2:DescribeInstances", lambda: self._groups_of([*base, *([source] if source else [])])
-        )
+        hosts = [*base, *([source] if source else [])]
+        groups_of = ask("ec2:DescribeInstances", lambda: self._groups_of(hosts))
         known = {} if isinstance(groups_of, Unknown) else groups_of
-        balancer = self._balancer(endpoint)
-        balancer_subnets = balancer if balancer is None or isinstance(balancer, Unknown) else balancer[0]
-        asked = {*self._settings.subnets.values()}
-        asked |= (
-            set()
-            if balancer_subnets is None or isinstance(balancer_subnets, Unknown)
-            else {*balancer_subnets}
-        )
-        groups = {*self._settings.security_group_ids, *(one for named in known.values() for one in named)}
-        return NetworkFacts(
-            subnets=ask("ec2:DescribeSubnets", lambda: self._subnets(sorted(asked))),
-            groups=ask("ec2:DescribeSecurityGroups", lambda: self._groups(sorted(groups))),
+        found = NetworkFacts(
+            subnets={},
+            groups={},
             base_groups={name: known[name] for name in base if name in known},
             source_groups=known.get(source or "", ()),
-            balancer_subnets=balancer_subnets,
-            balancer_groups=balancer if balancer is None or isinstance(balancer, Unknown) else balancer[1],
+            balancers=self._balancers(endpoint),
             target_vpc=_vpc_of(endpoint),
+        )
+        subnets = {*self._settings.subnets.values(), *found.balancer_subnets}
+        groups = {*self._settings.security_group_ids, *(one for named in known.values() for one in named)}
+        return replace(
+            found,
+            subnets=ask("ec2:DescribeSubnets", lambda: self._by_id("Subnet", subnets)),
+            groups=ask("ec2:DescribeSecurityGroups", lambda: self._by_id("SecurityGroup", groups)),
         )
 
     def _groups_of(self, instance_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if not instance_ids:
             return {}
-        described = self._described([{"Name": "instance-id", "Values": list(instance_ids)}])
+        filters = [{"Name": "instance-id", "Values": list(instance_ids)}]
+        pages = self._client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+        described = [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
         return {
             one["InstanceId"]: tuple(group["GroupId"] for group in one.get("SecurityGroups", []))
             for one in described
         }
 
-    def _described(self, filters: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
-        for page in self._client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
-            for group in page["Reservations"]:
-                yield from group["Instances"]
+    def _by_id(self, kind: str, wanted: Iterable[str]) -> dict[str, Raw]:
+        """Returns EC2's descriptions of subnets or security groups."""
+        call, option, key = _DESCRIBED[kind]
+        pages = self._client("ec2").get_paginator(call)
+        filters = [{"Name": option, "Values": sorted(wanted)}]
+        return {one[key]: one for page in pages.paginate(Filters=filters) for one in page[f"{kind}s"]}
 
-    def _subnets(self, wanted: Sequence[str]) -> dict[str, Subnet]:
-        pages = self._client("ec2").get_paginator("describe_subnets")
-        return {
-            one["SubnetId"]: Subnet(
-                one["SubnetId"],
-                one["AvailabilityZone"],
-                one["VpcId"],
-                one["CidrBlock"],
-                one["AvailableIpAddressCount"],
-            )
-            for page in pages.paginate(Filters=[{"Name": "subnet-id", "Values": list(wanted)}])
-            for one in page["Subnets"]
-        }
-
-    def _groups(self, wanted: Sequence[str]) -> dict[str, Group]:
-        pages = self._client("ec2").get_paginator("describe_security_groups")
-        return {
-            one["GroupId"]: Group(
-                one["GroupId"],
-                one.get("VpcId", ""),
-                tuple(_rule(raw) for raw in one.get("IpPermissions", [])),
-                tuple(_rule(raw) for raw in one.get("IpPermissionsEgress", [])),
-            )
-            for page in pages.paginate(Filters=[{"Name": "group-id", "Values": list(wanted)}])
-            for one in page["SecurityGroups"]
-        }
-
-    def _balancer(self, endpoint: EndpointFacts) -> tuple[list[str], list[str]] | Unknown | None:
-        """(subnets, security groups) of the load balancers before the target groups."""
+    def _balancers(self, endpoint: EndpointFacts) -> list[Raw] | Unknown | None:
+        """Those before the target groups."""
         if endpoint.groups is None or isinstance(endpoint.groups, Unknown):
             return endpoint.groups
-        arns = sorted({arn for group in endpoint.groups.values() for arn in group.balancers})
+        arns = sorted(
+            {arn for group in endpoint.groups.values() for arn in group.get("LoadBalancerArns", [])}
+        )
         if not arns:
             return None
-
-        def read() -> tuple[list[str], list[str]]:
-            found = self._client("elbv2").describe_load_balancers(LoadBalancerArns=arns)["LoadBalancers"]
-            subnets = [zone["SubnetId"] for one in found for zone in one["AvailabilityZones"]]
-            return subnets, [group for one in found for group in one.get("SecurityGroups", [])]
-
-        return ask("elasticloadbalancing:DescribeLoadBalancers", read)
+        elbv2 = self._client("elbv2")
+        return ask(
+            "elasticloadbalancing:DescribeLoadBalancers",
+            lambda: list(elbv2.describe_load_balancers(LoadBalancerArns=arns)["LoadBalancers"]),
+        )
 
     # -- read endpoint -------------------------------------------------------------------------------------
 
     def endpoint(self) -> EndpointFacts:
-        """The read endpoint by its kind."""
         router = read_endpoints(self._client)
         match self._settings.read_endpoint:
-            case NlbEndpointSettings() as endpoint:
-                return self._balanced(endpoint, router)
+            case NlbEndpointSettings() as balanced:
+                health, groups = "DescribeTargetHealth", "DescribeTargetGroups"
+                return EndpointFacts(
+                    health=ask(f"elasticloadbalancing:{health}", lambda: router.health(self._settings)),
+                    groups=ask(f"elasticloadbalancing:{groups}", lambda: self._target_groups(balanced)),
+                    listener=ask("elasticloadbalancing:DescribeListeners", lambda: self._listener(balanced)),
+                )
             case Route53EndpointSettings() as endpoint:
-                return self._by_name(endpoint, router)
+                return EndpointFacts(
+                    health=ask("route53:ListResourceRecordSets", lambda: router.health(self._settings)),
+                    zone=ask("route53:GetHostedZone", lambda: self._zone(endpoint)),
+                    record_ttls=ask("route53:ListResourceRecordSets", lambda: self._ttls(endpoint)),
+                )
             case other:
                 assert_never(other)
 
-    def _balanced(self, endpoint: NlbEndpointSettings, router: TrafficRouter) -> EndpointFacts:
-        return EndpointFacts(
-            health=ask("elasticloadbalancing:DescribeTargetHealth", lambda: router.health(self._settings)),
-            groups=ask("elasticloadbalancing:DescribeTargetGroups", lambda: self._target_groups(endpoint)),
-            listener=ask("elasticloadbalancing:DescribeListeners", lambda: self._listener(endpoint)),
-        )
-
-    def _by_name(self, endpoint: Route53EndpointSettings, router: TrafficRouter) -> EndpointFacts:
-        return EndpointFacts(
-            health=ask("route53:ListResourceRecordSets", lambda: router.health(self._settings)),
-            zone=ask("route53:GetHostedZone", lambda: self._zone(endpoint)),
-            record_ttls=ask("route53:ListResourceRecordSets", lambda: self._ttls(endpoint)),
-        )
-
-    def _target_groups(self, endpoint: NlbEndpointSettings) -> dict[str, TargetGroup]:
-        found = {}
+    def _target_groups(self, endpoint: NlbEndpointSettings) -> dict[str, Raw]:
+        describe = self._client("elbv2").describe_target_groups
+        found: dict[str, Raw] = {}
         for arn in (endpoint.target_group_arn, endpoint.warming_target_group_arn):
-            answer = absent(["TargetGroupNotFound"], lambda a=arn: self._target_group(a)) if arn else None  # type: ignore[misc]
-            if answer is not None:
-                found[answer.arn] = answer
+            answer = (
+                unless(["TargetGroupNotFound"], partial(describe, TargetGroupArns=[arn])) if arn else None
+            )
+            found |= {one["TargetGroupArn"]: one for one in (answer["TargetGroups"] if answer else ())}
         return found
 
-    def _target_group(self, arn: str) -> TargetGroup:
-        [one] = self._client("elbv2").describe_target_groups(TargetGroupArns=[arn])["TargetGroups"]
-        return TargetGroup(
-            arn=one["TargetGroupArn"],
-            port=one.get("Port"),
-            vpc_id=one.get("VpcId", ""),
-            health_protocol=one.get("HealthCheckProtocol", ""),
-            health_port=one.get("HealthCheckPort", ""),
-            health_path=one.get("HealthCheckPath", ""),
-            balancers=tuple(one.get("LoadBalancerArns", [])),
-        )
-
-    def _listener(self, endpoint: NlbEndpointSettings) -> Listener | None:
+    def _listener(self, endpoint: NlbEndpointSettings) -> Raw | None:
         elbv2, arn = self._client("elbv2"), endpoint.listener_arn
         if not arn:
             return None
-        answer = absent(["ListenerNotFound"], lambda: elbv2.describe_listeners(ListenerArns=[arn]))
-        if not answer or not answer["Listeners"]:
-            return None
-        [one] = answer["Listeners"]
-        groups = [
-            str(group["TargetGroupArn"])
-            for action in one.get("DefaultActions", [])
-            for group in (*action.get("ForwardConfig", {}).get("TargetGroups", []), action)
-            if "TargetGroupArn" in group
-        ]
-        return Listener(one["Port"], tuple(dict.fromkeys(groups)))
+        answer = unless(["ListenerNotFound"], lambda: elbv2.describe_listeners(ListenerArns=[arn]))
+        return next(iter(answer["Listeners"]), None) if answer else None
 
-    def _zone(self, endpoint: Route53EndpointSettings) -> HostedZone | None:
+    def _zone(self, endpoint: Route53EndpointSettings) -> str | None:
+        """The name of the hosted zone, without its last dot."""
         route53, zone = self._client("route53"), endpoint.hosted_zone_id
-        answer = absent(["NoSuchHostedZone"], lambda: route53.get_hosted_zone(Id=zone))
-        return None if answer is None else HostedZone(answer["HostedZone"]["Name"].rstrip(".").lower())
+        answer = unless(["NoSuchHostedZone"], lambda: route53.get_hosted_zone(Id=zone))
+        return None if answer is None else str(answer["HostedZone"]["Name"]).rstrip(".").lower()
 
     def _ttls(self, endpoint: Route53EndpointSettings) -> list[int]:
         answer = self._client("route53").list_resource_record_sets(
@@ -229,7 +179,6 @@ class Inquiry:
     # -- metrics -------------------------------------------------------------------------------------------
 
     def metrics(self) -> MetricFacts:
-        """The load metric as a forecast reads it."""
         cloudwatch, metric = self._client("cloudwatch"), self._settings.load_metric
         start = self._now - timedelta(days=_HISTORY_DAYS)
         recently = timedelta(seconds=metric.period_seconds * STALE_AFTER_PERIODS)
@@ -258,7 +207,6 @@ class Inquiry:
     # -- deployed ------------------------------------------------------------------------------------------
 
     def deployed(self) -> DeployedFacts:
-        """Workflows, alarms and rules of the environment."""
         alarms = ask("cloudwatch:DescribeAlarms", self._alarms)
         topics = [] if isinstance(alarms, Unknown) else self._topics(alarms)
         return DeployedFacts(
@@ -275,29 +223,19 @@ class Inquiry:
         pages = self._client("stepfunctions").get_paginator("list_state_machines").paginate()
         return [one["name"] for page in pages for one in page["stateMachines"]]
 
-    def _alarms(self) -> dict[str, DeployedAlarm]:
+    def _alarms(self) -> dict[str, Raw]:
         prefix = of_cluster(self._settings.environment, self._settings.name, "")
         pages = self._client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=prefix)
-        return {
-            one["AlarmName"]: DeployedAlarm(
-                one["AlarmName"],
-                one.get("StateValue", ""),
-                one.get("StateReason", ""),
-                bool(one.get("ActionsEnabled", True)),
-                tuple(one.get("AlarmActions", [])),
-            )
-            for page in pages
-            for one in page["MetricAlarms"]
-        }
+        return {one["AlarmName"]: one for page in pages for one in page["MetricAlarms"]}
 
     def _rules(self) -> dict[str, bool]:
         prefix = named(self._settings.environment, "")
         pages = self._client("events").get_paginator("list_rules").paginate(NamePrefix=prefix)
         return {one["Name"]: one["State"] != "DISABLED" for page in pages for one in page["Rules"]}
 
-    def _topics(self, alarms: Mapping[str, DeployedAlarm]) -> list[str]:
+    def _topics(self, alarms: Mapping[str, Raw]) -> list[str]:
         operators = [alarms[name] for name in names_of(self._settings, OPERATOR_ALARMS) if name in alarms]
-        return sorted({arn for one in operators for arn in one.actions if ":sns:" in arn})
+        return sorted({arn for one in operators for arn in one.get("AlarmActions", ()) if ":sns:" in arn})
 
     def _subscribers(self, topics: Sequence[str]) -> int | Unknown | None:
         if not topics:
@@ -316,18 +254,7 @@ class Inquiry:
         return ask("sns:ListSubscriptionsByTopic", read)
 
 
-def _rule(raw: Mapping[str, Any]) -> Rule:
-    """Reads a rule from EC2's IpPermission; -1 as a port is all of them."""
-    first, last = raw.get("FromPort"), raw.get("ToPort")
-    ports = None if first is None or last is None or first == -1 else (int(first), int(last))
-    ranges = [one.get("CidrIp") for one in raw.get("IpRanges", [])]
-    ranges += [one.get("CidrIpv6") for one in raw.get("Ipv6Ranges", [])]
-    ranges += [one.get("GroupId") for one in raw.get("UserIdGroupPairs", [])]
-    ranges += [one.get("PrefixListId") for one in raw.get("PrefixListIds", [])]
-    return Rule(str(raw.get("IpProtocol", "")), ports, tuple(str(one) for one in ranges if one))
-
-
 def _vpc_of(endpoint: EndpointFacts) -> str | Unknown | None:
     if endpoint.groups is None or isinstance(endpoint.groups, Unknown):
         return endpoint.groups
-    return next((group.vpc_id for group in endpoint.groups.values()), None)
+    return next((str(group.get("VpcId", "")) for group in endpoint.groups.values()), None)

@@ -17,16 +17,11 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 from peaker.usecases.plan.account_use import Sources, ask_account
 
+from peaker_cli.aws_failures import unless
 from peaker_cli.deployed_prices import deployed_prices
-from peaker_cli.doctor.account import (
-    AWS_DEFAULT_KEY,
-    AccountFacts,
-    DefaultKey,
-    Image,
-    InstanceType,
-    Profile,
-)
-from peaker_cli.doctor.finding import NotTold, absent, ask
+from peaker_cli.doctor.account import AWS_DEFAULT_KEY, AccountFacts, DefaultKey, Image, InstanceType
+from peaker_cli.doctor.deployed import listed
+from peaker_cli.doctor.finding import NotTold, Raw, ask
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import named
@@ -42,7 +37,6 @@ class AccountInquiry:
 
     def facts(self, volumes: Sequence[Volume]) -> AccountFacts:
         """`volumes` are a base replica's data volumes."""
-        profile = ask("iam:GetInstanceProfile", self._profile)
         return AccountFacts(
             bootstrap_version=ask("ssm:GetParameter", self._bootstrap),
             image=ask("ec2:DescribeImages", self._image),
@@ -51,7 +45,7 @@ class AccountInquiry:
             prices=ask("ssm:GetParameter", lambda: deployed_prices(self._client, self._settings, self._now)),
             keys=self._keys(volumes),
             default_key=ask("ec2:GetEbsEncryptionByDefault", self._default_key),
-            profile=profile,
+            profile=ask("iam:GetInstanceProfile", self._profile),
             passes=ask("iam:GetRolePolicy", self._passes),
             fallback_types={
                 name: ask("ec2:DescribeInstanceTypes", lambda n=name: self._type(n))  # type: ignore[misc]
@@ -61,13 +55,13 @@ class AccountInquiry:
 
     def _bootstrap(self) -> int | None:
         ssm, name = self._client("ssm"), f"/cdk-bootstrap/{self._settings.bootstrap_qualifier}/version"
-        found = absent(["ParameterNotFound"], lambda: ssm.get_parameter(Name=name))
+        found = unless(["ParameterNotFound"], lambda: ssm.get_parameter(Name=name))
         return None if found is None else int(found["Parameter"]["Value"])
 
     def _image(self) -> Image | None:
         ec2, wanted = self._client("ec2"), self._settings.image_id
         missing = ["InvalidAMIID.NotFound", "InvalidAMIID.Unavailable", "InvalidAMIID.Malformed"]
-        answer = absent(missing, lambda: ec2.describe_images(ImageIds=[wanted]))
+        answer = unless(missing, lambda: ec2.describe_images(ImageIds=[wanted]))
         found = answer["Images"] if answer else []
         if not found:
             return None
@@ -76,7 +70,7 @@ class AccountInquiry:
 
     def _type(self, wanted: str) -> InstanceType | None:
         ec2 = self._client("ec2")
-        answer = absent(["InvalidInstanceType"], lambda: ec2.describe_instance_types(InstanceTypes=[wanted]))
+        answer = unless(["InvalidInstanceType"], lambda: ec2.describe_instance_types(InstanceTypes=[wanted]))
         if not answer or not answer["InstanceTypes"]:
             return None
         filters = [{"Name": "instance-type", "Values": [wanted]}]
@@ -131,22 +125,17 @@ class AccountInquiry:
         return DefaultKey(key_id, _unless_denied(asked))
 
     def _image_keys(self) -> Sequence[str]:
-        """Returns the keys of the image's snapshots; none where the image is missing or its snapshots are
-        another account's.
-        """
+        """Returns the keys of the image's snapshots; none where the image is missing or another account owns them."""
         compute = Ec2Compute(self._client("ec2"), self._settings.environment)
         found = ask("ec2:DescribeImages", lambda: compute.image_keys(self._settings.image_id))
         return () if isinstance(found, Unknown) else found
 
-    def _profile(self) -> Profile | None:
+    def _profile(self) -> Raw | None:
         iam, name = self._client("iam"), self._settings.instance_profile
         if name is None:
             return None
-        answer = absent(["NoSuchEntity"], lambda: iam.get_instance_profile(InstanceProfileName=name))
-        if answer is None:
-            return None
-        roles = answer["InstanceProfile"]["Roles"]
-        return Profile(name, roles[0]["Arn"] if roles else None)
+        answer = unless(["NoSuchEntity"], lambda: iam.get_instance_profile(InstanceProfileName=name))
+        return answer["InstanceProfile"] if answer else None
 
     def _passes(self) -> list[str]:
         """The roles that the deployed function launch_replica may pass, by the policies of its own role."""
@@ -171,14 +160,9 @@ def _passed(document: Mapping[str, Any] | str) -> Iterator[str]:
 
 def _resources(document: Mapping[str, Any] | str) -> Iterator[str]:
     whole = parsed_json(unquote(document)) if isinstance(document, str) else document
-    statements = whole["Statement"] if isinstance(whole["Statement"], list) else [whole["Statement"]]
-    for one in statements:
-        actions = one.get("Action", [])
-        if one.get("Effect") == "Allow" and "iam:PassRole" in (
-            [actions] if isinstance(actions, str) else actions
-        ):
-            resources = one.get("Resource", [])
-            yield from [resources] if isinstance(resources, str) else resources
+    for one in listed(whole["Statement"]):
+        if one.get("Effect") == "Allow" and "iam:PassRole" in listed(one.get("Action")):
+            yield from listed(one.get("Resource"))
 
 
 def _unless_denied(why: str | Unknown | None) -> str | Unknown | None:

@@ -1,8 +1,4 @@
-"""These checks tell whether the cluster's own hosts can begin: one source, base replicas that can be donors.
-Pure.
-
-The steps of a host are those of `peaker prepare-base`, looked at and not made.
-"""
+"""Checks of the cluster's own hosts: one source, base replicas by the steps of `peaker prepare-base`. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from peaker.domain.host_results import failure_text
+from peaker.domain.host_results import Agent, failure_text
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import Instance, Volume
@@ -20,14 +16,13 @@ from peaker.ports.hosts import CommandRunner
 
 from peaker_cli.base_replica.prepare_base import (
     BaseStep,
-    Preparation,
     agent_step,
     base_parameters,
     base_steps,
     run_document,
     volumes_step,
 )
-from peaker_cli.doctor.finding import PERMISSION_REMEDY, Area, Finding, NotTold, Verdict, ask
+from peaker_cli.doctor.finding import Area, Finding, Verdict, ask
 from peaker_cli.failures import ControlPlaneError
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import (
@@ -74,12 +69,12 @@ def look_at_hosts(
     """`instances` are all with the cluster's tags, in any state but terminated."""
     if isinstance(instances, Unknown):
         return [HOSTS.unknown("source", instances), HOSTS.unknown("base replicas", instances)]
-    source = _source_of(instances)
+    sources = sources_of(instances)
     return [
-        _source(settings, instances),
+        _source(settings, sources),
         _base(settings, instances),
         *(finding for look in looks for finding in _steps(settings, look)),
-        *_compared(looks, source),
+        *_compared(looks, sources[0] if len(sources) == 1 else None),
     ]
 
 
@@ -88,9 +83,9 @@ def base_replicas(instances: Iterable[Instance]) -> list[Instance]:
     return [one for one in instances if one.tags.get(ROLE_TAG) == "replica" and OWNER_TAG not in one.tags]
 
 
-def _source_of(instances: Iterable[Instance]) -> Instance | None:
-    found = [one for one in instances if one.tags.get(ROLE_TAG) == "source"]
-    return found[0] if len(found) == 1 else None
+def sources_of(instances: Iterable[Instance]) -> list[Instance]:
+    """Returns the instances that are tagged as the source; a sound cluster has one."""
+    return [one for one in instances if one.tags.get(ROLE_TAG) == "source"]
 
 
 def _tagging(settings: ClusterSettings, role: str) -> str:
@@ -101,18 +96,15 @@ def _tagging(settings: ClusterSettings, role: str) -> str:
     )
 
 
-def _source(settings: ClusterSettings, instances: Sequence[Instance]) -> Finding:
-    found = [one for one in instances if one.tags.get(ROLE_TAG) == "source"]
+def _source(settings: ClusterSettings, found: Sequence[Instance]) -> Finding:
     if not found:
-        return HOSTS.refuses(
-            "source", "no instance is tagged as the source", _tagging(settings, "source"), found=0
-        )
+        tagging = _tagging(settings, "source")
+        return HOSTS.refuses("source", "no instance is tagged as the source", tagging, found=0)
     if len(found) > 1:
         named = ", ".join(one.instance_id for one in found)
+        detail = f"{len(found)} instances are tagged as the source: {named}"
         remedy = f"leave {ROLE_TAG}=source on the one that takes the writes"
-        return HOSTS.refuses(
-            "source", f"{len(found)} instances are tagged as the source: {named}", remedy, found=2
-        )
+        return HOSTS.refuses("source", detail, remedy, found=2)
     [one] = found
     if one.state != "running":
         return HOSTS.refuses("source", f"{one.instance_id} is {one.state}", "start it", found=1)
@@ -149,16 +141,13 @@ def _steps(settings: ClusterSettings, look: HostLook) -> Iterable[Finding]:
     for step in look.steps:
         check = f"{look.replica.instance_id}: {step.name}"
         if isinstance(step, NamedUnknown):
-            permission = step.why.permission if isinstance(step.why, NotTold) else ""
-            remedy = PERMISSION_REMEDY.format(permission=permission) if permission else ""
-            yield Finding(HOSTS.name, check, Verdict.UNKNOWN, step.why.why, remedy)
+            yield HOSTS.unknown(check, step.why)
         else:
             remedy = step.remedy.replace("run peaker prepare-base for this instance", prepare)
             yield Finding(HOSTS.name, check, _VERDICTS[step.state], step.detail, remedy)
 
 
 def _compared(looks: Sequence[HostLook], source: Instance | None) -> Iterable[Finding]:
-    """Compares all servers with one another."""
     by_id: dict[int, list[str]] = {}
     for look in looks:
         if look.server_id is not None:
@@ -211,7 +200,7 @@ def look_at_host(
     settings: ClusterSettings,
     instance: Instance,
     volumes: Sequence[Volume] | Unknown,
-    agent: Sequence[Mapping[str, Any]] | Unknown,
+    agent: Agent | Unknown,
     pause: Callable[[float], None] = time.sleep,
 ) -> HostLook:
     """The host is asked only where its agent would answer."""
@@ -227,7 +216,7 @@ def look_at_host(
     if isinstance(steps[0], BaseStep) and steps[0].state == "refused":
         return HostLook(replica, steps)
     parameters = {
-        **base_parameters(settings, Preparation()),
+        **base_parameters(settings),
         "RunId": f"doctor-{settings.name}",
         "Mode": "check",
     }
@@ -247,7 +236,6 @@ def look_at_host(
 
 
 def _told(result: Mapping[str, Any], name: str, kind: type[ToldT]) -> ToldT | None:
-    """Returns the host's value under this name; None where it is of another kind."""
     value = result.get(name)
     return value if isinstance(value, kind) else None
 

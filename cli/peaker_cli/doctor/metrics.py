@@ -102,7 +102,6 @@ class MetricFacts:
 
 
 def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Finding]:
-    """One finding for each thing that the forecast needs."""
     if isinstance(facts.history, Unknown):
         return [METRICS.unknown("load metric", facts.history)]
     if not facts.history:
@@ -220,9 +219,7 @@ def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datet
 def _time_zone(
     settings: ClusterSettings, facts: MetricFacts, history: Sequence[datetime]
 ) -> Iterable[Finding]:
-    """Warns where the load followed another clock than the settings' at the last clock change; silent where
-    none was.
-    """
+    """Warns where the load followed another clock than the settings' at the last clock change."""
     try:
         series = series_from_points(
             [one.timestamp() for one in history],

@@ -46,7 +46,6 @@ class Answers:
 
 
 def tags_of(described: Raw) -> dict[str, str]:
-    """Returns the tags of what EC2 describes."""
     return {one["Key"]: one["Value"] for one in described.get("Tags", ())}
 
 

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions, checkout_of
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.files import write_whole
 from peaker_cli.init import surroundings
 from peaker_cli.init.answers import LINES, answers_in, ask_for, chosen, tags_of, the_source
 from peaker_cli.init.draft import Given, Seen, Setting, cluster_name, draft, region_of
 from peaker_cli.init.file import known, new_file, with_cluster
 from peaker_cli.init.host import describe_host
 from peaker_cli.printing import echo
-from peaker_cli.whole_file import write_whole
 from peaker_contract.cluster import ClusterBlock
 from peaker_contract.field_types import PATTERN_WORDS, BrokenRules
 from peaker_contract.metrics import namespace

@@ -82,7 +82,6 @@ def needed(settings: Sequence[Setting], defaults: Mapping[str, Any]) -> list[Set
 
 
 def region_of(zone: str) -> str:
-    """Returns the region that a zone lies in."""
     found = re.match(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+", zone)
     if found is None:
         raise ControlPlaneError(f"{zone[:60]!r} is no zone of AWS")

@@ -56,11 +56,8 @@ def describe_host(
 ) -> Mapping[str, Any] | Unknown:
     """Returns what `describe_base` says on the replica; Unknown where nobody answers. It changes nothing there."""
     ssm = control.client("ssm")
-    wanted = [{"Key": "InstanceIds", "Values": [instance_id]}]
-    agent = ask(
-        "ssm:DescribeInstanceInformation",
-        lambda: ssm.describe_instance_information(Filters=wanted)["InstanceInformationList"],
-    )
+    shell = _Shell(ssm, ssm, "")
+    agent = ask("ssm:DescribeInstanceInformation", lambda: shell.agent(instance_id))
     if isinstance(agent, Unknown):
         return agent
     step = agent_step(agent)
@@ -70,7 +67,7 @@ def describe_host(
     try:
         said = ask(
             "ssm:SendCommand of AWS-RunShellScript",
-            lambda: run_document(_Shell(ssm, ssm, ""), "describe_base", instance_id, given, "peaker init"),
+            lambda: run_document(shell, "describe_base", instance_id, given, "peaker init"),
         )
     except ControlPlaneError as error:
         return Unknown(str(error))

@@ -55,7 +55,6 @@ class Month:
 
     @property
     def load_from(self) -> datetime | None:
-        """Returns the first point of the load within the month."""
         return next((at for at, _ in self.load if self.start <= at < self.until), None)
 
     def has_load_since(self, at: datetime) -> bool:
@@ -171,9 +170,7 @@ def _idle(month: Month) -> dict[str, Any]:
 
 
 def _why_not_idle(month: Month) -> str | None:
-    """Returns the reason why idle hours are unknown; None where the load is known for all of the peak
-    replicas' hours.
-    """
+    """Returns why idle hours are unknown; None where the load is known for all hours of peak replicas."""
     if month.capacity <= 0:
         return "capacity_per_replica is 0"
     first = month.load_from
@@ -186,9 +183,7 @@ def _why_not_idle(month: Month) -> str | None:
 
 
 def _always_on(month: Month, served: Sequence[Stretch]) -> dict[str, Any]:
-    """Returns the bill of as many replicas as the highest peak had, from Peaker's first look on, at their mean
-    price; rates and snapshots left out.
-    """
+    """Returns the bill of the highest peak's replicas from Peaker's first look on, at their mean hourly price."""
     marks = sorted({max(one.since, month.start) for one in served})
     most = max((len(month.running(at)) for at in marks), default=0)
     prices = [one.hourly for one in served if one.hourly is not None]

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.files import HtmlFile, write_page
 from peaker_cli.month.bill import bill
 from peaker_cli.month.gather import read_month
 from peaker_cli.month.page import render_page
 from peaker_cli.month.rows import PEAK_HEAD, SUMMARY_HEAD, headline, peak_rows, summary_rows, unknown_rows
-from peaker_cli.page_file import HtmlFile, write_page
 from peaker_cli.printing import AsJson, OneOrAll, console, echo_json, table_of
 from peaker_cli.status.gather import StatusReader
 
@@ -63,7 +63,6 @@ def month_command(
 
 
 def render(document: dict[str, Any]) -> RenderableType:
-    """Returns the month for a person."""
     sums = table_of(SUMMARY_HEAD, summary_rows(document), right=SUMMARY_HEAD[1:])
     rows = peak_rows(document)
     peaks = (

@@ -98,16 +98,13 @@ def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings
 
 
 def _billed_as(one: Instance) -> str | Unknown:
-    """Returns the bill's product by EC2's word of the instance: its image, which its owner chose, need not be
-    that of peak replicas.
-    """
+    """Returns EC2's word of the instance itself: its image need not be that of peak replicas."""
     if one.billed_as == LINUX:
         return LINUX
     return Unknown(f"{one.instance_id} is billed as {one.billed_as or 'nothing that EC2 names'}")
 
 
 def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable) -> tuple[float | None, str | None]:
-    """USD, or None and why."""
     standing = volumes_hourly(storage.volumes_of_instance(one.instance_id), prices)
     hourly = total((prices.instance_hour(one.instance_type), standing))
     return usd(hourly, 6), hourly.why if isinstance(hourly, Unknown) else None

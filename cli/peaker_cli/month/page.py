@@ -10,12 +10,11 @@ from xml.etree.ElementTree import Element
 from peaker_pages.charts import Segment, Series, TimeAxis, bars, line_chart, thinned
 from peaker_pages.elements import card, cards, note, page, section, table, verdict
 
-from peaker_cli.durations import clock
+from peaker_cli.durations import as_usd, clock
 from peaker_cli.month.bill import Month
 from peaker_cli.month.rows import (
     PEAK_HEAD,
     SUMMARY_HEAD,
-    as_usd,
     peak_rows,
     savings,
     summary_rows,
@@ -32,12 +31,11 @@ _NOTE = (
 
 def render_page(month: Month, document: Mapping[str, Any]) -> str:
     """Returns one file without anything to fetch."""
-    saved = savings(document)
     cheaper = [(one["setting"], as_usd(one["usd"]), one["why"]) for one in document["cheaper"]]
     return page(
         f"{month.cluster}, {month.start:%B %Y}",
         note(f"{clock(document['from'])} to {clock(document['until'])}"),
-        verdict("", saved.tone, saved.sentence),
+        verdict("", *savings(document)),
         cards(_cards(document)),
         [note(one) for one in unknown_rows(document)],
         section("Load and what carried it", _load(month)),

@@ -3,51 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from peaker_cli.durations import clock
+from peaker_cli.durations import as_usd, clock
 
 _HOUR_SECONDS = 3600
 SUMMARY_HEAD = ("part", "replica-hours", "USD")
 PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD/1,000", "how")
 
 
-@dataclass(frozen=True)
-class Savings:
-    """What the month saved, and against what; `tone` is good, bad or empty where nothing was compared."""
-
-    tone: str
-    sentence: str
-
-
-def savings(document: Mapping[str, Any]) -> Savings:
-    """Compares the month's dollars with those of replicas that are always on, from Peaker's first look on."""
+def savings(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the tone, good, bad or empty where nothing was compared, and what was saved against what."""
     paid, always, base = document["total_usd"], document["always_on"], document["base"]["usd"]
     if paid is None or always["usd"] is None or base is None:
-        return Savings("", "A price is unknown, so what was saved is unknown")
+        return ("", "A price is unknown, so what was saved is unknown")
     if not always["peak_replicas"]:
-        return Savings("", f"{as_usd(paid)} in all; no peak replica served, so nothing is compared")
+        return ("", f"{as_usd(paid)} in all; no peak replica served, so nothing is compared")
     other = base + always["usd"]
     saved, percent = other - paid, (other - paid) / other if other else 0.0
     ran = (
         f"{always['peak_replicas']} peak replica{'s' if always['peak_replicas'] > 1 else ''} always on since"
     )
     against = f"{'saved against' if saved >= 0 else 'more than with'} {ran} {clock(always['from'])}"
-    return Savings(
+    return (
         "good" if saved >= 0 else "bad",
         f"{as_usd(abs(saved))} ({abs(percent):.0%}) {against}: {as_usd(paid)} instead of {as_usd(other)}",
     )
 
 
 def headline(document: Mapping[str, Any]) -> str:
-    """Returns whose month it is, and what it saved against what."""
     span = f"{clock(document['from'])} to {clock(document['until'])}"
-    return f"{document['cluster']}, {span}: {savings(document).sentence}"
+    return f"{document['cluster']}, {span}: {savings(document)[1]}"
 
 
 def summary_rows(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Returns name, replica-hours, dollars."""
     peak, idle, always = document["peak"], document["idle"], document["always_on"]
     rows = [
         ("base", _hours(document["base"]["replica_hours"]), as_usd(document["base"]["usd"])),
@@ -76,7 +65,6 @@ def unknown_rows(document: Mapping[str, Any]) -> list[str]:
 
 
 def peak_rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Returns each stretch of each peak replica, under PEAK_HEAD."""
     return [
         (
             one["replica"],
@@ -93,8 +81,3 @@ def peak_rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _hours(hours: float | None) -> str:
     return "unknown" if hours is None else f"{hours:,.2f}"
-
-
-def as_usd(amount: float | None, digits: int = 2) -> str:
-    """`$1,234.50`, or unknown."""
-    return "unknown" if amount is None else f"${amount:,.{digits}f}"

@@ -43,7 +43,6 @@ class Stretch:
     default_rate_saves_usd: float | None = None
 
     def hours(self, start: datetime, end: datetime) -> float:
-        """Hours between these two, within the stretch."""
         first, last = max(self.since, start), min(self.until or end, end)
         return max(0.0, seconds_between(first, last) / 3600)
 
@@ -66,7 +65,6 @@ class ParkedTime:
     hourly: float | None
 
     def hours(self, start: datetime, end: datetime) -> float:
-        """Hours between these two, within the time."""
         return max(0.0, seconds_between(max(self.since, start), min(self.until or end, end)) / 3600)
 
 
@@ -84,9 +82,7 @@ def stretches_of(receipts: Iterable[Mapping[str, Any]]) -> list[Stretch]:
 
 
 def _did_its_work(receipt: Mapping[str, Any]) -> bool:
-    """Tells whether the receipt's own replica serves, or has gone, as intended; the batch may have ended
-    otherwise.
-    """
+    """Tells whether the receipt's own replica serves, or has gone, as intended, whatever became of its batch."""
     of_batch = {one["run_id"]: one["state"] for one in receipt.get("members") or ()}
     own = of_batch.get(receipt["run_id"])
     if own is None:

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from peaker_cli import printing
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.files import write_whole
 from peaker_cli.rehearse.probes import Row
 from peaker_cli.rehearse.resources import Resources
-from peaker_cli.whole_file import write_whole
 
 _COLUMNS = ("probe", "assumed", "measured", "verdict")
 
@@ -30,7 +30,6 @@ def table_of(rows: list[Row]) -> Table:
 
 
 def markdown_of(document: dict[str, Any], rows: list[Row]) -> str:
-    """Returns the figures as a page."""
     title = f"# Rehearsal {document['rehearsal']} in {document['region']}"
     facts = f"{document['instance_type']} of {document['image_id']}, {document['gib']} GiB."
     lines = [_COLUMNS, ("---",) * len(_COLUMNS), *(_cells(one) for one in rows)]
@@ -65,7 +64,6 @@ def write_figures(file: Path, resources: Resources, rows: list[Row]) -> None:
 
 
 def write_removed(file: Path, resources: Resources, spent: Reading | None) -> None:
-    """Notes that nothing is left, and what it cost."""
     figures = read_figures(file)
     if figures.get("rehearsal") == resources.rehearsal:
         cost = round(float(spent.value), 2) if isinstance(spent, Known) else None

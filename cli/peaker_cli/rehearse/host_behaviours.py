@@ -31,46 +31,24 @@ _PYTHON = """#!/usr/bin/env python3
 print(6 * 7)"""
 _SLEEP = "sleep 600"
 
-_LITERAL, _EMPTY, _PASTED = (
-    "an ENV_VAR parameter",
-    "an empty ENV_VAR parameter",
-    "an ENV_VAR parameter in {{ }}",
-)
-_OTHER = "another parameter in {{ }}"
-_PATTERN, _NEWLINE, _UNKNOWN = (
-    "a parameter against its pattern",
-    "a line break at its end",
-    "an unknown parameter",
-)
-_OUTPUT, _STATUS, _FIRST_LINE = (
-    "output and error output kept",
-    "a script that exits with 3",
-    "a first line #!python3",
-)
-_CANCELLED, _TIMED_OUT, _FILTER = (
-    "a cancelled command",
-    "a script past its time-out",
-    "ListCommands, unknown filter",
-)
-_STANDARD, _ADVANCED = "a standard parameter of 4,097 bytes", "an advanced parameter of 8,193 bytes"
 PARAMETERS: Mapping[str, str] = {
-    _LITERAL: "as given",
-    _EMPTY: "not set",
-    _PASTED: "not pasted",
-    _OTHER: "pasted",
-    _PATTERN: "InvalidParameters",
-    _NEWLINE: "InvalidParameters",
-    _UNKNOWN: "InvalidParameters",
+    "an ENV_VAR parameter": "as given",
+    "an empty ENV_VAR parameter": "not set",
+    "an ENV_VAR parameter in {{ }}": "not pasted",
+    "another parameter in {{ }}": "pasted",
+    "a parameter against its pattern": "InvalidParameters",
+    "a line break at its end": "InvalidParameters",
+    "an unknown parameter": "InvalidParameters",
 }
 COMMANDS: Mapping[str, str] = {
-    _OUTPUT: "24000 and 8000 characters",
-    _STATUS: "Failed, 3",
-    _FIRST_LINE: "42",
-    _CANCELLED: "Cancelled",
-    _TIMED_OUT: "TimedOut, ExecutionTimedOut",
-    _FILTER: "InvalidFilterKey",
-    _STANDARD: "ValidationException",
-    _ADVANCED: "ValidationException",
+    "output and error output kept": "24000 and 8000 characters",
+    "a script that exits with 3": "Failed, 3",
+    "a first line #!python3": "42",
+    "a cancelled command": "Cancelled",
+    "a script past its time-out": "TimedOut, ExecutionTimedOut",
+    "ListCommands, unknown filter": "InvalidFilterKey",
+    "a standard parameter of 4,097 bytes": "ValidationException",
+    "an advanced parameter of 8,193 bytes": "ValidationException",
 }
 
 
@@ -78,9 +56,9 @@ def ask_commands(resources: Resources) -> dict[str, str]:
     """Sends the host scripts that print, and one that sleeps until it is cancelled."""
     return {
         **_of_the_output(resources),
-        _FIRST_LINE: str(_shell(resources, _PYTHON)["StandardOutputContent"]).strip(),
-        _CANCELLED: _cancelled(resources),
-        _TIMED_OUT: _both(_shell(resources, _SLEEP, "5"), "Status", "StatusDetails"),
+        "a first line #!python3": str(_shell(resources, _PYTHON)["StandardOutputContent"]).strip(),
+        "a cancelled command": _cancelled(resources),
+        "a script past its time-out": _both(_shell(resources, _SLEEP, "5"), "Status", "StatusDetails"),
         **_refusals(resources),
     }
 
@@ -97,13 +75,13 @@ def ask_document(resources: Resources) -> dict[str, str]:
         return answer_of(lambda: ssm.send_command(**asked))
 
     return {
-        _LITERAL: "as given" if literal == _AWKWARD else literal,
-        _EMPTY: empty or "set, empty",
-        _PASTED: "pasted" if _AWKWARD in pasted else "not pasted",
-        _OTHER: "pasted" if other == "used" else other,
-        _PATTERN: sent(Narrow="a b; c"),
-        _NEWLINE: sent(Narrow="used\n"),
-        _UNKNOWN: sent(Elsewhere="x"),
+        "an ENV_VAR parameter": "as given" if literal == _AWKWARD else literal,
+        "an empty ENV_VAR parameter": empty or "set, empty",
+        "an ENV_VAR parameter in {{ }}": "pasted" if _AWKWARD in pasted else "not pasted",
+        "another parameter in {{ }}": "pasted" if other == "used" else other,
+        "a parameter against its pattern": sent(Narrow="a b; c"),
+        "a line break at its end": sent(Narrow="used\n"),
+        "an unknown parameter": sent(Elsewhere="x"),
     }
 
 
@@ -111,8 +89,8 @@ def _of_the_output(resources: Resources) -> dict[str, str]:
     ended = _shell(resources, _LONG)
     out, err = len(ended["StandardOutputContent"]), len(ended["StandardErrorContent"])
     return {
-        _OUTPUT: f"{out} and {err} characters",
-        _STATUS: _both(ended, "Status", "ResponseCode"),
+        "output and error output kept": f"{out} and {err} characters",
+        "a script that exits with 3": _both(ended, "Status", "ResponseCode"),
     }
 
 
@@ -131,9 +109,13 @@ def _refusals(resources: Resources) -> dict[str, str]:
     unknown = [{"key": "Colour", "value": "red"}]
     value = {"Name": name, "Type": "String"}
     return {
-        _FILTER: answer_of(lambda: ssm.list_commands(Filters=unknown)),
-        _STANDARD: answer_of(lambda: ssm.put_parameter(**value, Value="x" * 4097)),
-        _ADVANCED: answer_of(lambda: ssm.put_parameter(**value, Value="x" * 8193, Tier="Advanced")),
+        "ListCommands, unknown filter": answer_of(lambda: ssm.list_commands(Filters=unknown)),
+        "a standard parameter of 4,097 bytes": answer_of(
+            lambda: ssm.put_parameter(**value, Value="x" * 4097)
+        ),
+        "an advanced parameter of 8,193 bytes": answer_of(
+            lambda: ssm.put_parameter(**value, Value="x" * 8193, Tier="Advanced")
+        ),
     }
 
 

@@ -13,18 +13,15 @@ _KEPT = ((60, 15), (300, 63), (3600, 455))
 # Minutes before now, values and how often each.
 _LATE = ((12, (5.0,), (1.0,)), (10, (7.0,), (1.0,)), (7, (1.0, 1000.0), (98.0, 2.0)))
 
-_MISSING, _ORDER = "a period without points", "GetMetricData's order"
-_P90, _LATE_POINT = "p90 of 98 ones and 2 thousands", "a point that came late"
-_AHEAD, _OLD = "a point of 3 hours ahead", "a point of 15 days ago"
 METRICS: Mapping[str, str] = {
-    _LATE_POINT: "in its own period",
-    _MISSING: "left out",
-    _ORDER: "newest first",
-    _P90: "1",
+    "a point that came late": "in its own period",
+    "a period without points": "left out",
+    "GetMetricData's order": "newest first",
+    "p90 of 98 ones and 2 thousands": "1",
     **{f"{period} s periods, start {days - 1} days ago": "points" for period, days in _KEPT},
     **{f"{period} s periods, start {days + 1} days ago": "none" for period, days in _KEPT},
-    _AHEAD: "InvalidParameterValue",
-    _OLD: "InvalidParameterValue",
+    "a point of 3 hours ahead": "InvalidParameterValue",
+    "a point of 15 days ago": "InvalidParameterValue",
 }
 
 
@@ -43,12 +40,16 @@ def ask_cloudwatch(resources: Resources) -> dict[str, str]:
     moments = [moment for moment, _ in points]
     percentile = dict(_points(resources, name, young, stat="p90"))
     found = {
-        _LATE_POINT: "in its own period" if sorted(moments) == sorted(wanted) else "elsewhere",
-        _MISSING: "left out" if len(points) == len(_LATE) else f"{len(points)} points",
-        _ORDER: "newest first" if moments == wanted else "otherwise",
-        _P90: f"{percentile[wanted[0]]:g}" if wanted[0] in percentile else "none",
-        _AHEAD: answer_of(lambda: _put(resources, name, minute + timedelta(hours=3), Value=1.0)),
-        _OLD: answer_of(lambda: _put(resources, name, minute - timedelta(days=15), Value=1.0)),
+        "a point that came late": "in its own period" if sorted(moments) == sorted(wanted) else "elsewhere",
+        "a period without points": "left out" if len(points) == len(_LATE) else f"{len(points)} points",
+        "GetMetricData's order": "newest first" if moments == wanted else "otherwise",
+        "p90 of 98 ones and 2 thousands": f"{percentile[wanted[0]]:g}" if wanted[0] in percentile else "none",
+        "a point of 3 hours ahead": answer_of(
+            lambda: _put(resources, name, minute + timedelta(hours=3), Value=1.0)
+        ),
+        "a point of 15 days ago": answer_of(
+            lambda: _put(resources, name, minute - timedelta(days=15), Value=1.0)
+        ),
     }
     for period, kept in _KEPT:
         for days in (kept - 1, kept + 1):
@@ -69,7 +70,6 @@ def _put(resources: Resources, name: str, at: datetime, **values: Any) -> None:
 def _points(
     resources: Resources, name: str, start: datetime, period: int = 60, stat: str = "Sum"
 ) -> list[tuple[datetime, float]]:
-    """Returns the points as they are answered."""
     metric = {"Namespace": METRIC_NAMESPACE, **_metric(resources, name)}
     query = {"Id": "probe", "MetricStat": {"Metric": metric, "Period": period, "Stat": stat}}
     answer = resources.client("cloudwatch").get_metric_data(

@@ -45,7 +45,6 @@ def rule(resources: Resources, name: str, pattern: Mapping[str, Any], **target: 
 
 
 def own_events(resources: Resources, kind: str, detail: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Returns the pattern of the rehearsal's own events of a kind."""
     found: dict[str, Any] = {"source": [EVENT_SOURCE], "detail-type": [detail_type(resources, kind)]}
     return {**found, "detail": dict(detail)} if detail else found
 

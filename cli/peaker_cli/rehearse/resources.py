@@ -108,7 +108,6 @@ class Resources:
 
     @property
     def launch_request(self) -> dict[str, Any]:
-        """Returns the request of the instance: the cluster's image, type, subnet and groups."""
         settings = self.settings
         request: dict[str, Any] = {
             "ImageId": settings.image_id,
@@ -135,7 +134,6 @@ class Resources:
         return str(self.client("ec2").run_instances(**self.launch_request)["Instances"][0]["InstanceId"])
 
     def volume_request(self, name: str) -> dict[str, Any]:
-        """Returns the request of an empty volume of that name."""
         return {
             "AvailabilityZone": self.zone,
             "Size": self.gib,
@@ -227,7 +225,6 @@ class Resources:
     # -- asking --------------------------------------------------------------------------------------------
 
     def send(self, document: str, parameters: Mapping[str, list[str]]) -> str:
-        """Returns the id of a command that was sent to the host."""
         sent = self.client("ssm").send_command(
             DocumentName=document, InstanceIds=[self.instance()], Parameters=dict(parameters)
         )
@@ -241,7 +238,6 @@ class Resources:
         return {}
 
     def ended(self, command: str) -> dict[str, Any]:
-        """Returns the command once it has ended."""
         found: dict[str, Any] = {}
 
         def has_ended() -> bool:
@@ -252,7 +248,6 @@ class Resources:
         return found
 
     def command(self, document: str, parameters: Mapping[str, list[str]]) -> dict[str, Any]:
-        """Sends a command to the host and returns it once it has ended."""
         return self.ended(self.send(document, parameters))
 
     def run(self, script: str) -> str:
@@ -286,7 +281,6 @@ class Resources:
 
     @property
     def targets(self) -> list[dict[str, Any]]:
-        """Returns the instance as a target of the group."""
         return [{"Id": self.instance(), "Port": self.health_port}]
 
     def target_state(self, group: str) -> str:
@@ -302,7 +296,6 @@ class Resources:
         return [{"Name": name, "Values": value.split(",")} for name, value in wanted.items()]
 
     def instances(self) -> list[str]:
-        """Returns the ids of its instances that have not ended."""
         return [str(one["InstanceId"]) for one in self._described()]
 
     def _described(self) -> list[dict[str, Any]]:

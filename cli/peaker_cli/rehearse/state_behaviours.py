@@ -59,31 +59,22 @@ _LONG: Mapping[str, Any] = {
     **{f"Step{one}": {"Type": "Pass", "Next": f"Step{one + 1}"} for one in range(59)},
     "Step59": {"Type": "Pass", "End": True},
 }
-_AGAIN, _OTHER = "StartExecution: same name and input", "StartExecution: same name, other input"
-_AFTER = "StartExecution: same name, after its end"
-_STOPPED, _REDRIVEN, _REDRIVE_OK = (
-    "StopExecution",
-    "RedriveExecution",
-    "RedriveExecution of one that succeeded",
-)
-_PATH, _ORDER = "the states of a redrive", "ListExecutions' order"
-_UNDEFINED, _PAGE, _TOO_MANY = "an undefined result", "a page of history", "a page of 1,001 events"
 EXECUTIONS: Mapping[str, str] = {
-    _AGAIN: "the same one",
-    _OTHER: "ExecutionAlreadyExists",
-    _STOPPED: "ABORTED, Cancelled",
-    _REDRIVEN: "RUNNING, same name",
-    _PATH: "Keep Pause Pause Give",
+    "StartExecution: same name and input": "the same one",
+    "StartExecution: same name, other input": "ExecutionAlreadyExists",
+    "StopExecution": "ABORTED, Cancelled",
+    "RedriveExecution": "RUNNING, same name",
+    "the states of a redrive": "Keep Pause Pause Give",
     "variables after a redrive": "kept",
-    _AFTER: "ExecutionAlreadyExists",
-    _REDRIVE_OK: "ExecutionNotRedrivable",
-    _ORDER: "a b d c",
+    "StartExecution: same name, after its end": "ExecutionAlreadyExists",
+    "RedriveExecution of one that succeeded": "ExecutionNotRedrivable",
+    "ListExecutions' order": "a b d c",
 }
 EXPRESSIONS: Mapping[str, str] = {
     **dict.fromkeys(_EXPRESSIONS, "as expected"),
-    _UNDEFINED: "FAILED, States.QueryEvaluationError",
-    _PAGE: "100 events",
-    _TOO_MANY: "ValidationException",
+    "an undefined result": "FAILED, States.QueryEvaluationError",
+    "a page of history": "100 events",
+    "a page of 1,001 events": "ValidationException",
 }
 
 
@@ -94,11 +85,10 @@ def role_seconds(resources: Resources) -> float:
 
 def ask_executions(resources: Resources) -> dict[str, str]:
     """Starts, stops and redrives executions of machines that wait."""
-    return {**_of_names_and_redrives(resources), _ORDER: _order(resources)}
+    return {**_of_names_and_redrives(resources), "ListExecutions' order": _order(resources)}
 
 
 def ask_expressions(resources: Resources) -> dict[str, str]:
-    """Runs machines that only pass."""
     return {**_of_expressions(resources), **_of_history(resources)}
 
 
@@ -141,24 +131,32 @@ def _of_names_and_redrives(resources: Resources) -> dict[str, str]:
     execution = _start(resources, pause, {"text": "a"}, name=name)
     resources.seconds_until("the wait", lambda: "Pause" in _entered(resources, execution))
     found = {
-        _AGAIN: _same(execution, _start(resources, pause, {"text": "a"}, name=name)),
-        _OTHER: answer_of(lambda: _start(resources, pause, {"text": "b"}, name=name)),
+        "StartExecution: same name and input": _same(
+            execution, _start(resources, pause, {"text": "a"}, name=name)
+        ),
+        "StartExecution: same name, other input": answer_of(
+            lambda: _start(resources, pause, {"text": "b"}, name=name)
+        ),
     }
     states.stop_execution(executionArn=execution, error="Cancelled", cause="a rehearsal")
     stopped = _ended(resources, execution)
-    found[_STOPPED] = f"{stopped['status']}, {stopped.get('error')}"
+    found["StopExecution"] = f"{stopped['status']}, {stopped.get('error')}"
     states.redrive_execution(executionArn=execution)
     redriven = states.describe_execution(executionArn=execution)
     same = "same name" if redriven["name"] == name else str(redriven["name"])
-    found[_REDRIVEN] = f"{redriven['status']}, {same}"
+    found["RedriveExecution"] = f"{redriven['status']}, {same}"
     ended = _ended(resources, execution)
     kept = json.loads(ended.get("output", "{}")).get("kept") == "a"
     return {
         **found,
-        _PATH: " ".join(_entered(resources, execution)),
+        "the states of a redrive": " ".join(_entered(resources, execution)),
         "variables after a redrive": "kept" if kept else "lost",
-        _AFTER: answer_of(lambda: _start(resources, pause, {"text": "a"}, name=name)),
-        _REDRIVE_OK: answer_of(lambda: states.redrive_execution(executionArn=execution)),
+        "StartExecution: same name, after its end": answer_of(
+            lambda: _start(resources, pause, {"text": "a"}, name=name)
+        ),
+        "RedriveExecution of one that succeeded": answer_of(
+            lambda: states.redrive_execution(executionArn=execution)
+        ),
     }
 
 
@@ -194,7 +192,7 @@ def _of_expressions(resources: Resources) -> dict[str, str]:
         value = values.get(str(index), ended["status"])
         found[name] = "as expected" if value == expected else json.dumps(value)
     undefined = _ended(resources, _start(resources, _machine(resources, "undefined", _UNDEFINED_STATE), {}))
-    return {**found, _UNDEFINED: f"{undefined['status']}, {undefined.get('error')}"}
+    return {**found, "an undefined result": f"{undefined['status']}, {undefined.get('error')}"}
 
 
 def _of_history(resources: Resources) -> dict[str, str]:
@@ -205,28 +203,21 @@ def _of_history(resources: Resources) -> dict[str, str]:
     page = states.get_execution_history(executionArn=execution)["events"]
     many = {"executionArn": execution, "maxResults": 1001}
     return {
-        _PAGE: f"{len(page)} events",
-        _TOO_MANY: answer_of(lambda: states.get_execution_history(**many)),
+        "a page of history": f"{len(page)} events",
+        "a page of 1,001 events": answer_of(lambda: states.get_execution_history(**many)),
     }
 
 
-_REFUSED, _NOTHING, _TWICE = (
-    "a transaction with a failed check",
-    "what it wrote",
-    "a transaction that names an item twice",
-)
-_EXPIRED, _SORTED = "an item past its time to live", "a query's order"
 TABLE: Mapping[str, str] = {
-    _REFUSED: "None None ConditionalCheckFailed",
-    _NOTHING: "nothing",
-    _TWICE: "ValidationException",
-    _EXPIRED: "still read",
-    _SORTED: "by the sort key",
+    "a transaction with a failed check": "None None ConditionalCheckFailed",
+    "what it wrote": "nothing",
+    "a transaction that names an item twice": "ValidationException",
+    "an item past its time to live": "still read",
+    "a query's order": "by the sort key",
 }
 
 
 def ask_dynamodb(resources: Resources) -> dict[str, str]:
-    """Writes to a table of the rehearsal's own."""
     dynamodb, name = resources.client("dynamodb"), table(resources)
     past = str(int((resources.now() - timedelta(days=1)).timestamp()))
 
@@ -253,16 +244,15 @@ def ask_dynamodb(resources: Resources) -> dict[str, str]:
     )["Items"]
     keys, values = [one["sk"]["S"] for one in items], {one["value"]["S"] for one in items if "value" in one}
     return {
-        _REFUSED: refused,
-        _NOTHING: "nothing" if "new" not in keys and values <= {"1"} else "something",
-        _TWICE: twice,
-        _EXPIRED: "still read" if "a" in keys else "gone",
-        _SORTED: "by the sort key" if keys == sorted(keys) else " ".join(keys),
+        "a transaction with a failed check": refused,
+        "what it wrote": "nothing" if "new" not in keys and values <= {"1"} else "something",
+        "a transaction that names an item twice": twice,
+        "an item past its time to live": "still read" if "a" in keys else "gone",
+        "a query's order": "by the sort key" if keys == sorted(keys) else " ".join(keys),
     }
 
 
 def _reasons(write: Any) -> str:
-    """Returns the codes of a cancelled transaction's items."""
     try:
         write()
     except ClientError as error:

@@ -25,29 +25,22 @@ _OF_A_SNAPSHOT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "CreateVolume: a rate of 99 MiB/s": ({"VolumeInitializationRate": 99}, "InvalidParameterValue"),
     "CreateVolume: a rate of 301 MiB/s": ({"VolumeInitializationRate": 301}, "InvalidParameterValue"),
 }
-_SAME_INSTANCE = "RunInstances again with its token"
-_OTHER_TYPE = "RunInstances, its token, another type"
-_SAME_VOLUME = "CreateVolume again with its token"
-_OTHER_SIZE = "CreateVolume, its token, another size"
-_DRY = "CreateVolume as a dry run"
-_DEVICE_TAKEN = "AttachVolume at a device in use"
-_ATTACHED = "AttachVolume of a volume in use"
-_DELETED = "DeleteVolume of a volume in use"
-_SET = "CreateSnapshots of one volume"
-_SET_TAGS = "tags of the volume and of the call"
 
 EC2: Mapping[str, str] = {
-    _SAME_INSTANCE: "the same one",
-    _OTHER_TYPE: "IdempotentParameterMismatch",
-    _SAME_VOLUME: "the same one",
-    _OTHER_SIZE: "IdempotentParameterMismatch",
-    _DRY: "DryRunOperation",
+    "RunInstances again with its token": "the same one",
+    "RunInstances, its token, another type": "IdempotentParameterMismatch",
+    "CreateVolume again with its token": "the same one",
+    "CreateVolume, its token, another size": "IdempotentParameterMismatch",
+    "CreateVolume as a dry run": "DryRunOperation",
     **{name: code for name, (_, code) in (*_VOLUMES.items(), *_OF_A_SNAPSHOT.items())},
-    _DEVICE_TAKEN: "InvalidParameterValue",
-    _ATTACHED: "VolumeInUse",
-    _DELETED: "VolumeInUse",
+    "AttachVolume at a device in use": "InvalidParameterValue",
+    "AttachVolume of a volume in use": "VolumeInUse",
+    "DeleteVolume of a volume in use": "VolumeInUse",
 }
-SNAPSHOTS: Mapping[str, str] = {_SET: "of that volume", _SET_TAGS: "both"}
+SNAPSHOTS: Mapping[str, str] = {
+    "CreateSnapshots of one volume": "of that volume",
+    "tags of the volume and of the call": "both",
+}
 
 
 def ask_ec2(resources: Resources) -> dict[str, str]:
@@ -59,24 +52,28 @@ def ask_ec2(resources: Resources) -> dict[str, str]:
     free = ec2.create_volume(**again)["VolumeId"]
     resources.seconds_until("the free volume", lambda: resources.volume_state("free") == "available")
     found = {
-        _SAME_INSTANCE: _same(
+        "RunInstances again with its token": _same(
             ec2.run_instances(**launch)["Instances"][0]["InstanceId"], resources.instance()
         ),
-        _OTHER_TYPE: answer_of(lambda: ec2.run_instances(**{**launch, "InstanceType": _other(launch)})),
-        _SAME_VOLUME: _same(ec2.create_volume(**again)["VolumeId"], free),
-        _OTHER_SIZE: answer_of(lambda: ec2.create_volume(**{**again, "Size": 2})),
-        _DRY: answer_of(lambda: ec2.create_volume(**resources.volume_request("dry"), DryRun=True)),
-        _DEVICE_TAKEN: answer_of(
+        "RunInstances, its token, another type": answer_of(
+            lambda: ec2.run_instances(**{**launch, "InstanceType": _other(launch)})
+        ),
+        "CreateVolume again with its token": _same(ec2.create_volume(**again)["VolumeId"], free),
+        "CreateVolume, its token, another size": answer_of(lambda: ec2.create_volume(**{**again, "Size": 2})),
+        "CreateVolume as a dry run": answer_of(
+            lambda: ec2.create_volume(**resources.volume_request("dry"), DryRun=True)
+        ),
+        "AttachVolume at a device in use": answer_of(
             lambda: ec2.attach_volume(
                 VolumeId=free, InstanceId=resources.instance(), Device=DEVICES["filled"]
             )
         ),
-        _ATTACHED: answer_of(
+        "AttachVolume of a volume in use": answer_of(
             lambda: ec2.attach_volume(
                 VolumeId=cold["VolumeId"], InstanceId=resources.instance(), Device="/dev/sdp"
             )
         ),
-        _DELETED: answer_of(lambda: ec2.delete_volume(VolumeId=filled["VolumeId"])),
+        "DeleteVolume of a volume in use": answer_of(lambda: ec2.delete_volume(VolumeId=filled["VolumeId"])),
     }
     of_snapshot = {"SnapshotId": resources.snapshot()}
     refused = [(name, _refused(resources, changes)) for name, (changes, _) in _VOLUMES.items()]
@@ -92,7 +89,6 @@ def _same(first: str, second: str) -> str:
 
 
 def _other(launch: Mapping[str, Any]) -> str:
-    """Returns another type of the same family."""
     family = str(launch["InstanceType"]).split(".")[0]
     return f"{family}.xlarge" if str(launch["InstanceType"]).endswith(".large") else f"{family}.large"
 
@@ -131,16 +127,16 @@ def ask_snapshots(resources: Resources) -> dict[str, str]:
     resources.seconds_until("the snapshot", tags)
     both = tags().get("Name") == resources.name_tag("filled") and len(tags()) == len(given) + 1
     return {
-        _SET: "of that volume" if made["VolumeId"] == volume else str(made["VolumeId"]),
-        _SET_TAGS: "both" if both else ", ".join(sorted(tags())),
+        "CreateSnapshots of one volume": "of that volume"
+        if made["VolumeId"] == volume
+        else str(made["VolumeId"]),
+        "tags of the volume and of the call": "both" if both else ", ".join(sorted(tags())),
     }
 
 
-_DRAINING = "a target that was just deregistered"
-_BACK = "a target registered while it drains"
 TARGETS: Mapping[str, str] = {
-    _DRAINING: "draining, Target.DeregistrationInProgress",
-    _BACK: "initial, Elb.RegistrationInProgress",
+    "a target that was just deregistered": "draining, Target.DeregistrationInProgress",
+    "a target registered while it drains": "initial, Elb.RegistrationInProgress",
 }
 
 
@@ -149,9 +145,9 @@ def ask_target_group(resources: Resources) -> dict[str, str]:
     elb, group = resources.client("elbv2"), resources.target_group()
     asked = {"TargetGroupArn": group, "Targets": resources.targets}
     elb.deregister_targets(**asked)
-    found = {_DRAINING: _state(resources, group)}
+    found = {"a target that was just deregistered": _state(resources, group)}
     elb.register_targets(**asked)
-    found[_BACK] = _state(resources, group)
+    found["a target registered while it drains"] = _state(resources, group)
     resources.seconds_until("the target", lambda: resources.target_state(group) == "healthy", at_most=1800)
     return found
 

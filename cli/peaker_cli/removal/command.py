@@ -27,9 +27,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class RemovalSight:
-    """The sight holds the cluster's state in ledger, EC2 and EventBridge. `lease` None: no run is at work;
-    `starting_rules`: the enabled rules that start runs.
-    """
+    """`lease` is None where no run is at work; `starting_rules` are the enabled rules that start runs."""
 
     cluster: str
     rows: Mapping[str, ReplicaRow]
@@ -98,7 +96,6 @@ def allow_removal_command(cluster: str, deployment: DeploymentOptions, as_json: 
 
 
 def require_stack(control: ControlPlane, cloudformation: Any, stack: str) -> None:
-    """Raises ControlPlaneError where the cluster is not deployed."""
     try:
         cloudformation.describe_stacks(StackName=stack)
     except ClientError as error:

@@ -35,7 +35,6 @@ _NAMED = 5
 
 
 def is_whole(text: str) -> bool:
-    """Tells whether it is a run's whole id."""
     return text.startswith("scale-")
 
 
@@ -160,7 +159,6 @@ def _line(
 
 
 def ended_line(run: RunRow, receipt: dict[str, Any]) -> RunLine:
-    """The line of a run that has its receipt."""
     failure = receipt.get("failure")
     return RunLine(
         run_id=run.run_id,

@@ -38,7 +38,6 @@ def render_options(choice: Mapping[str, Any], planned_at: str) -> RenderableType
 
 
 def option_name(option: Mapping[str, Any]) -> str:
-    """The option in a few words."""
     if option["action"] == "return":
         return f"return {option['replica']}"
     rate = option["rate_mib_per_s"]
@@ -46,7 +45,6 @@ def option_name(option: Mapping[str, Any]) -> str:
 
 
 def deadline_line(choice: Mapping[str, Any]) -> str:
-    """Whether the deadline is met, and why by this option."""
     made = "is met" if choice["in_time"] else "is NOT met"
     return f"{from_iso(choice['ready_by']):%d %b %Y %H:%M} UTC {made}: {choice['reason']}"
 
@@ -65,6 +63,8 @@ def render_checks(checks: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 PLAN_LIMIT_SECONDS = 180
+# Raises ControlPlaneError for a plan that this release cannot read.
+READABLE = understood(ControlPlaneError, "the plan (--json prints it as it is)")
 
 
 def planned(control: ControlPlane, operation: str, request: Mapping[str, Any]) -> Any:
@@ -77,20 +77,15 @@ def planned(control: ControlPlane, operation: str, request: Mapping[str, Any]) -
     return execution.output
 
 
+@READABLE
 def refused_text(plan: Mapping[str, Any]) -> str:
     """Why a run by this plan would change nothing; empty where it would."""
-    with understood(ControlPlaneError, "the plan (--json prints it as it is)"):
-        if "refusals" in plan:
-            return "; ".join(f"{one['code']}: {one['reason']}" for one in plan["refusals"])
-        return "" if plan["replicas"] else str(plan["text"])
+    if "refusals" in plan:
+        return "; ".join(f"{one['code']}: {one['reason']}" for one in plan["refusals"])
+    return "" if plan["replicas"] else str(plan["text"])
 
 
-def plan_panel(plan: Any) -> RenderableType:
-    """The plan for a person. Raises ControlPlaneError for one that this release cannot read."""
-    with understood(ControlPlaneError, "the plan (--json prints it as it is)"):
-        return render_plan(plan)
-
-
+@READABLE
 def render_plan(plan: Mapping[str, Any]) -> RenderableType:
     """The output of a plan-mode execution for a person: refused or not, then what and why."""
     choice = plan.get("choice")
@@ -113,7 +108,6 @@ def plan_members(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def plan_facts(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lists what would be made, from what, when and at what price."""
     lines: list[tuple[str, str]] = []
     price, lead = plan["price"], plan["lead_time"]
     members = plan_members(plan)
@@ -174,7 +168,6 @@ def _ready(member: Mapping[str, Any], members: list[dict[str, Any]]) -> str:
 
 
 def _batch(plan: Mapping[str, Any]) -> str:
-    """Returns the cost of the whole batch."""
     price = plan["batch_price"]
     if price["hourly"] is None or price["once"] is None:
         return f"{len(plan['members'])} replicas at an unknown price"
@@ -185,7 +178,6 @@ def _batch(plan: Mapping[str, Any]) -> str:
 
 
 def _returns(plan: Mapping[str, Any]) -> bool:
-    """Tells whether a parked replica comes back."""
     return _action(plan) != "build"
 
 
@@ -194,12 +186,10 @@ def _action(member: Mapping[str, Any]) -> str:
 
 
 def _back(member: Mapping[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
-    """The line of a parked replica that comes back."""
     return "return", f"{member['method']['replica']}, parked{_ready(member, members)}"
 
 
 def plan_verdict(plan: Mapping[str, Any]) -> str:
-    """Says whether replicas would be built or returned."""
     told = {"return": "returned", "build": "built"}
     actions = [_action(member) for member in plan_members(plan)]
     return f"would be {' and '.join(word for action, word in told.items() if action in actions)}"

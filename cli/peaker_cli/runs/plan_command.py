@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from peaker.domain.decoding import understood
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import instant_option
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.page_file import HtmlFile, write_page
+from peaker_cli.files import HtmlFile, write_page
 from peaker_cli.printing import AsJson, console, echo_json
-from peaker_cli.runs.plan import plan_panel, planned, refused_text
+from peaker_cli.runs.plan import planned, refused_text, render_plan
 from peaker_cli.runs.plan_page import render_page
 
 EPILOG = (
@@ -45,11 +44,10 @@ def plan_command(
     control = ControlPlane.of(deployment)
     plan = planned(control, "scale_out", {"cluster": cluster, **wanted})
     if html_path is not None:
-        with understood(ControlPlaneError, "the plan (--json prints it as it is)"):
-            write_page(html_path, render_page(plan))
+        write_page(html_path, render_page(plan))
     if as_json:
         echo_json(plan)
     else:
-        console().print(plan_panel(plan))
+        console().print(render_plan(plan))
     if refused := refused_text(plan):
         raise ControlPlaneError(f"refused: {refused}")

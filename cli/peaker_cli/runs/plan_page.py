@@ -11,15 +11,16 @@ from peaker.domain.instants import from_iso, seconds_between
 from peaker_pages.charts import Segment, TimeAxis, bars
 from peaker_pages.elements import Node, badge, card, cards, el, facts, note, page, section, table, verdict
 
-from peaker_cli.durations import clock, duration
-from peaker_cli.runs.plan import deadline_line, option_name, plan_facts, plan_verdict
+from peaker_cli.durations import as_usd, clock, duration
+from peaker_cli.runs.plan import READABLE, deadline_line, option_name, plan_facts, plan_verdict
 
 _TONES = {"pass": "good", "warn": "warn", "refuse": "bad", "unknown": "warn"}
 _PARTS = ("part", "median", "9 of 10 cases")
 
 
+@READABLE
 def render_page(plan: Mapping[str, Any]) -> str:
-    """Returns one file without anything to fetch. Raises what a plan of another release raises (MISFITS)."""
+    """Returns one file without anything to fetch."""
     choice, checks, lead = plan.get("choice"), plan.get("checks") or (), plan["lead_time"]
     return page(
         f"Plan for {plan['cluster']}",
@@ -69,7 +70,7 @@ def _options(choice: Mapping[str, Any], planned_at: str) -> list[Node]:
 
 
 def _option(one: Mapping[str, Any], taken: bool, start: Any) -> Element:
-    usd = "unknown" if one["usd"] is None else f"${one['usd']:.2f}"
+    usd = as_usd(one["usd"])
     ready = clock(start + timedelta(seconds=one["p90_seconds"]))
     lines = [
         ("", f"in 9 of 10 cases {duration(one['p90_seconds'])}, by {ready}"),

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from peaker.domain.decoding import understood
 from peaker.domain.report.event import started_by
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.failure import STOPPED_BY_HAND
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.durations import clock, duration
-from peaker_cli.runs.plan_outcome import outcome_tables
+from peaker_cli.durations import as_usd, clock, duration
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import table_of
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 from peaker_contract.catalogue import serving_state
 
@@ -22,6 +25,11 @@ _UNDONE = ("rolled_back", "undo_incomplete")
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
 
+# Raises ControlPlaneError for a receipt that this release cannot read.
+READABLE = understood(ControlPlaneError, "the receipt (--json prints it as it is)")
+
+
+@READABLE
 def render_receipt(
     receipt: Mapping[str, Any], real_seconds_per_cloud_second: float | None = None
 ) -> RenderableType:
@@ -36,7 +44,8 @@ def render_receipt(
         f"from {clock(receipt['started_at'])} to {clock(receipt['finished_at'])}, ",
         _both(receipt["seconds"], real_seconds_per_cloud_second),
     )  # fmt: skip
-    parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
+    parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second)]
+    parts.append(Text(f"resources: {_made(receipt)}"))
     told = (_way(receipt), _cost(receipt), _other_costs(receipt), _parking(receipt), _standing(receipt),
             _spent(receipt), _lead(receipt))  # fmt: skip
     parts += [Text(line) for line in told if line]
@@ -87,10 +96,6 @@ def _steps(receipt: Mapping[str, Any], real: float | None) -> RenderableType:
     return Group(*parts)
 
 
-def _resources(receipt: Mapping[str, Any]) -> Text:
-    return Text(f"resources: {_made(receipt)}")
-
-
 def _made(receipt: Mapping[str, Any]) -> str:
     made = [
         f"{r['kind'].replace('_', ' ')} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]
@@ -99,7 +104,6 @@ def _made(receipt: Mapping[str, Any]) -> str:
 
 
 def _members(receipt: Mapping[str, Any]) -> list[str]:
-    """A line for each replica of a batch, where there are several."""
     return [
         f"member {one['number']}: {_how(one)}"
         + (f", {one['instance_id']}" if one["instance_id"] else "")
@@ -124,8 +128,8 @@ def _cost(receipt: Mapping[str, Any]) -> str:
         return ""
     kept = cost["per_month_if_kept"]
     hourly = "unknown price" if cost["hourly"] is None else f"${cost['hourly']:.4f}/h"
-    once = "an unknown price" if cost["once"] is None else f"${cost['once']:.4f}"
-    so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
+    once = as_usd(cost["once"], 4, "an unknown price")
+    so_far = as_usd(cost["so_far"], 4)
     line = (
         f"cost{_priced_member(receipt)}: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly}"
     )
@@ -147,13 +151,11 @@ def _priced_member(receipt: Mapping[str, Any]) -> str:
 
 
 def _several(receipt: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The members of a batch of more than one."""
     members = list(receipt.get("members") or ())
     return members if len(members) > 1 else []
 
 
 def _other_costs(receipt: Mapping[str, Any]) -> str:
-    """Says where the costs of the others are."""
     told = [
         f"of member {one['number']}: peaker receipt {one['run_id']}"
         for one in _several(receipt)
@@ -163,17 +165,11 @@ def _other_costs(receipt: Mapping[str, Any]) -> str:
 
 
 def _way(receipt: Mapping[str, Any]) -> str:
-    """Built anew or returned, and why."""
     method = (receipt.get("plan") or {}).get("method")
     return f"way: {method['action']}, {method['reason']}" if method else ""
 
 
-def _usd(amount: float | None) -> str:
-    return "" if amount is None else f" for ${amount:.4f}"
-
-
 def _parking(receipt: Mapping[str, Any]) -> str:
-    """Compares the replica's cost parked with its cost in service."""
     parking = receipt.get("parking")
     if not parking:
         return ""
@@ -267,3 +263,37 @@ def _both(seconds: float | None, real: float | None) -> str:
     if real is None or seconds is None:
         return duration(seconds)
     return f"{duration(seconds)} ({seconds * real:.1f} s)"
+
+
+OUTCOME_COLUMNS = ("part", "planned", "in 9 of 10 cases", "took", "plan off by")
+
+
+def outcome_tables(receipt: Mapping[str, Any]) -> Iterator[Table]:
+    """Yields a table for each member, in their order; none for receipts of before plans were compared."""
+    for named, rows in outcome_rows(receipt):
+        title = f"lead time{' of ' * bool(named)}{named}: plan against outcome"
+        yield table_of(OUTCOME_COLUMNS, rows, right=OUTCOME_COLUMNS[1:], title=title)
+
+
+def outcome_rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Yields the rows of each member that was compared, under its name where there are several."""
+    members = receipt.get("members") or ()
+    for member in members:
+        if outcome := member.get("outcome"):
+            parts = [(str(one["part"]).replace("_", " "), one) for one in outcome["parts"]]
+            between = {"planned_seconds": None, "took_seconds": outcome["between_steps_seconds"]}
+            rows = [*parts, ("between steps", between), ("plan to serving", outcome)]
+            yield "" if len(members) == 1 else f"member {member['number']}", [_compared(*row) for row in rows]
+
+
+def _compared(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
+    planned, took = figures["planned_seconds"], figures["took_seconds"]
+    slow = figures.get("planned_p90_seconds")
+    return name, duration(planned), duration(slow), duration(took), _off(planned, took)
+
+
+def _off(planned: float | None, took: float | None) -> str:
+    """Returns the error in percent of the real time; a dash where either is unknown or nothing passed."""
+    if planned is None or not took:
+        return "-"
+    return f"{(planned - took) / took:+.0%}"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from peaker.domain.decoding import understood
 from peaker.domain.runs.ledger import RunRow
-from rich.console import RenderableType
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import clock
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.page_file import HtmlFile, write_page
+from peaker_cli.files import HtmlFile, write_page
 from peaker_cli.printing import AsJson, console, echo, echo_json
 from peaker_cli.runs.command import LEFT, RunLine, is_whole, named_run, open_line
 from peaker_cli.runs.receipt import render_receipt
@@ -38,12 +36,11 @@ def receipt_command(
     receipt = control.find_receipt(run_id)
     if receipt is not None:
         if html_path is not None:
-            with understood(ControlPlaneError, "the receipt (--json prints it as it is)"):
-                write_page(html_path, render_page(receipt))
+            write_page(html_path, render_page(receipt))
         if as_json:
             echo_json(receipt)
         else:
-            console().print(receipt_panel(receipt))
+            console().print(render_receipt(receipt))
         return
     row = _run(reader, control, run_id)
     at_work, settings = reader.at_work(row.cluster), reader.settings(row.cluster)
@@ -56,14 +53,7 @@ def receipt_command(
         echo(unfinished_text(line))
 
 
-def receipt_panel(receipt: dict[str, Any]) -> RenderableType:
-    """The receipt for a person. Raises ControlPlaneError for one that this release cannot read."""
-    with understood(ControlPlaneError, "the receipt (--json prints it as it is)"):
-        return render_receipt(receipt)
-
-
 def unfinished_text(run: RunLine) -> str:
-    """Answers a person who asks for the receipt too early."""
     head = f"{run.run_id} has no receipt yet: {run.state} since {clock(run.started_at)}"
     left = "; nobody works on it, sweep_orphans ends it" if run.state == LEFT else ""
     return f"{head}, in {run.step or 'no step yet'}{left}"

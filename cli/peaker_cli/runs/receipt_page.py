@@ -10,9 +10,15 @@ from peaker.domain.instants import from_iso
 from peaker_pages.charts import Segment, TimeAxis, bars
 from peaker_pages.elements import Node, card, cards, el, facts, note, page, section, table, verdict
 
-from peaker_cli.durations import clock, duration
-from peaker_cli.runs.plan_outcome import OUTCOME_COLUMNS, outcome_rows
-from peaker_cli.runs.receipt import numbers_of, receipt_sentences, why_of
+from peaker_cli.durations import as_usd, clock, duration
+from peaker_cli.runs.receipt import (
+    OUTCOME_COLUMNS,
+    READABLE,
+    numbers_of,
+    outcome_rows,
+    receipt_sentences,
+    why_of,
+)
 from peaker_cli.storage.storage_proof import PROOF_STEP, proof_lines
 from peaker_contract.catalogue import serving_state
 
@@ -22,8 +28,9 @@ _AWAITS = (("cold", "await_cold_ms", "short"), ("after the prewarm", "await_firs
 _WINDOWS = ("comparison", "share asked for", "reads of a peer's", "mean, peers'", "what followed")
 
 
+@READABLE
 def render_page(receipt: Mapping[str, Any]) -> str:
-    """Returns one file without anything to fetch. Raises what a receipt of another release raises (MISFITS)."""
+    """Returns one file without anything to fetch."""
     steps, failure = receipt["steps"], receipt.get("failure")
     outcomes = [
         el("div", el("h3", title) if title else None, table(OUTCOME_COLUMNS, rows, OUTCOME_COLUMNS[1:]))
@@ -67,7 +74,7 @@ def _cards(receipt: Mapping[str, Any]) -> Iterator[Any]:
     cost = receipt.get("cost") or {}
     so_far = cost.get("so_far")
     hours = f"{cost['replica_hours']:.2f} replica-hours" if cost else "it has no price"
-    yield card("cost", "unknown" if so_far is None else f"${so_far:.2f}", [("", hours)])
+    yield card("cost", as_usd(so_far), [("", hours)])
     lead = receipt.get("forecast_lead") or {}
     if lead.get("seconds_alarm_to_serving") is not None:
         crossed = lead.get("load_crossed_at")
@@ -182,20 +189,17 @@ def _dollars(receipt: Mapping[str, Any]) -> list[Node]:
     if any(hourly is None for _, hourly in parts):
         parts = [("replica", cost["hourly"])]
     rows = [
-        (name, f"{hours:.2f} h", _usd(hourly), _usd(None if hourly is None else hourly * hours))
+        (name, f"{hours:.2f} h", as_usd(hourly, 4), as_usd(None if hourly is None else hourly * hours, 4))
         for name, hourly in parts
     ]
-    rows.append(("initialization and other one-time costs", "once", "", _usd(cost["once"])))
-    rows.append(("in all", "", "", _usd(cost["so_far"])))
+    rows.append(("initialization and other one-time costs", "once", "", as_usd(cost["once"], 4)))
+    rows.append(("in all", "", "", as_usd(cost["so_far"], 4)))
     lines = [note(f"by {cost['source']}")] if cost.get("source") else []
     if cost["per_month_if_kept"] is not None:
         lines.append(note(f"keeping the replica on costs ${cost['per_month_if_kept']:.2f} a month"))
     if cost.get("snapshots_gib"):
-        lines.append(
-            note(
-                f"kept snapshots of at most {cost['snapshots_gib']:g} GiB: {_usd(cost['snapshots_hourly'])} an hour"
-            )
-        )
+        hourly = as_usd(cost["snapshots_hourly"], 4)
+        lines.append(note(f"kept snapshots of at most {cost['snapshots_gib']:g} GiB: {hourly} an hour"))
     columns = ("item", "time", "USD an hour", "USD")
     return [table(columns, rows, columns[1:]), *lines]
 
@@ -211,7 +215,3 @@ def _members(receipt: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
             f"member {one['number']}",
             [", ".join(words), None if own else [", ", el("code", f"peaker receipt {one['run_id']}")]],
         )
-
-
-def _usd(amount: float | None) -> str:
-    return "unknown" if amount is None else f"${amount:.4f}"

@@ -6,7 +6,7 @@ import typer
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
-from peaker_cli.page_file import HtmlFile, write_page
+from peaker_cli.files import HtmlFile, write_page
 from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json
 from peaker_cli.status.document import ClusterStatus, cluster_status
 from peaker_cli.status.gather import StatusReader
@@ -52,7 +52,4 @@ def status_command(
 
 
 def read_statuses(reader: StatusReader, cluster: str | None) -> list[ClusterStatus]:
-    """Reads the status of one cluster, or of all. Raises ControlPlaneError where none is deployed,
-    UnknownCluster for a wrong name.
-    """
     return [cluster_status(reader.read(name)) for name in reader.deployed(cluster)]

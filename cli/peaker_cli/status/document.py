@@ -173,7 +173,6 @@ class ClusterStatus:
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
-    """The document of what was gathered."""
     return ClusterStatus(
         cluster=facts.settings.name,
         environment=facts.environment,
@@ -341,7 +340,6 @@ def _addition(facts: Facts) -> AdditionWaiting | None:
 
 
 def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:
-    """One of the numbers of the newest check's decision."""
     if isinstance(report, Unknown):
         return report
     value = report["numbers"].get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -80,7 +80,7 @@ class StatusReader:
         """All about one cluster. Raises UnknownCluster; what else cannot be read is Unknown."""
         settings = self.settings(cluster)
         at_work = _known(lambda: self.at_work(cluster))
-        fleet = self.fleet(settings)
+        fleet = _known(lambda: self._fleet(settings))
         now = self._control.clock.now()
         return Facts(
             environment=self._control.environment,
@@ -90,7 +90,7 @@ class StatusReader:
             read_shares=_known(lambda: self._endpoint.read_shares(settings)),
             lags=self._lags(settings, fleet),
             at_work=at_work,
-            report=_known(lambda: self.newest_report(cluster)),
+            report=_known(lambda: self.records.report(cluster)),
             load=self.load(settings, now),
             alarms=_known(lambda: self._alarms(cluster)),
             last_run=_known(lambda: self._last_run(cluster)),
@@ -99,20 +99,13 @@ class StatusReader:
             prices=self.prices(settings),
         )
 
-    def newest_report(self, cluster: str) -> dict[str, Any] | None:
-        """Returns the report of the newest check, None before the first one. Raises PeakerError."""
-        return self._records.report(cluster)
-
     def published(self, settings: ClusterSettings, metric: Metric, at: datetime) -> Reading:
-        """Returns the newest figure of the checks before that time."""
-        return _reading(lambda: self._readings.published(settings, metric, at))
+        return _known(lambda: self._readings.published(settings, metric, at))
 
     def load(self, settings: ClusterSettings, at: datetime) -> Reading:
-        """Returns the load as it was measured at that time."""
-        return _reading(lambda: self._readings.load(settings, at))
+        return _known(lambda: self._readings.load(settings, at))
 
     def week(self, settings: ClusterSettings, until: datetime) -> Week:
-        """Returns the seven days before that time."""
         start, period = until - WEEK, WEEK_PERIOD_SECONDS
 
         def load() -> list[tuple[datetime, float]]:
@@ -129,20 +122,16 @@ class StatusReader:
 
     def first_check(self, cluster: str) -> datetime | None:
         """Returns the time of the cluster's first check, None before it. Raises PeakerError."""
-        seconds = self._records.check_state(cluster).first_check_seconds
+        seconds = self.records.check_state(cluster).first_check_seconds
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
-    def fleet(self, settings: ClusterSettings) -> FleetState | Unknown:
-        """The cluster's replicas, without their volumes."""
-        return _known(lambda: self._fleet(settings))
-
     def prices(self, settings: ClusterSettings) -> PriceTable | Unknown:
-        """The prices that hold for the cluster now, of what is made from its image."""
         return _known(lambda: deployed_prices(self._client, settings, self._control.clock.now()))
 
     def stored_prices(self) -> FetchedPrices | Unknown:
         """Returns the environment's stored prices of the Price List, which are Linux's."""
-        return _known(lambda: self._stored_prices.read())
+        stored = ParameterPrices(self._client("ssm"), self._control.environment)
+        return _known(stored.read)
 
     def at_work(self, cluster: str) -> RunAtWork | None:
         """The run that holds the lease, or None."""
@@ -191,7 +180,8 @@ class StatusReader:
         return StepFunctionsExecutions(self._client("stepfunctions"), prefix).that_began(lease)
 
     def _fleet(self, settings: ClusterSettings) -> FleetState:
-        instances = self._compute.instances_of_cluster(settings.name)
+        compute = Ec2Compute(self._client("ec2"), self._control.environment)
+        instances = compute.instances_of_cluster(settings.name)
         rows = self.ledger.replicas(settings.name)
         health = _known(lambda: self._endpoint.health(settings))
         return fleet_of(settings.name, self._control.clock.now(), instances, health, rows)
@@ -201,10 +191,8 @@ class StatusReader:
             return {}
         now = self._control.clock.now()
         running = [one.instance_id for one in fleet.replicas if one.instance.state == "running"]
-        return {name: self._lag(settings, name, now) for name in running}
-
-    def _lag(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
-        return _reading(lambda: self._readings.lag_seconds(settings, instance_id, now))
+        read = self._readings.lag_seconds
+        return {name: _known(partial(read, settings, name, now)) for name in running}
 
     def _alarms(self, cluster: str) -> tuple[Alarm, ...]:
         """Those in ALARM of the cluster, and those of the environment that concern every cluster."""
@@ -274,10 +262,6 @@ class StatusReader:
         return ParameterClusters(self._client("ssm"), self._control.environment)
 
     @cached_property
-    def _compute(self) -> Ec2Compute:
-        return Ec2Compute(self._client("ec2"), self._control.environment)
-
-    @cached_property
     def _endpoint(self) -> TrafficRouter:
         return read_endpoints(self._client)
 
@@ -295,15 +279,10 @@ class StatusReader:
 
     @cached_property
     def ledger(self) -> DynamoDbLedger:
-        """The environment's ledger, for reading."""
         return DynamoDbLedger(self._table)
 
     @cached_property
-    def _stored_prices(self) -> ParameterPrices:
-        return ParameterPrices(self._client("ssm"), self._control.environment)
-
-    @cached_property
-    def _records(self) -> DynamoForecastRecords:
+    def records(self) -> DynamoForecastRecords:
         return DynamoForecastRecords(self._client("dynamodb"), self._control.ledger_table, self.ledger)
 
 
@@ -326,7 +305,3 @@ def _known(read: Callable[[], FoundT]) -> FoundT | Unknown:
         return read()
     except (PeakerError, ControlPlaneError, *EXPECTED) as error:
         return Unknown(one_line(error))
-
-
-def _reading(read: Callable[[], Reading]) -> Reading:
-    return _known(read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from peaker.domain.instants import seconds_between
@@ -15,13 +15,20 @@ from rich.text import Text
 from peaker_cli.durations import clock, duration
 from peaker_cli.printing import facts_of, table_of
 from peaker_cli.status.document import ClusterStatus, DecisionStatus, ReplicaStatus
-from peaker_cli.status.run_at_work import MemberStatus, RunStatus
-from peaker_cli.status.run_lines import describe_as, ended_line, progress_line, run_line
+from peaker_cli.status.run_at_work import (
+    MemberStatus,
+    describe_as,
+    ended_line,
+    progress_line,
+    run_line,
+)
 from peaker_cli.status.verdict import last_run_line, verdict, worst_first
+
+# A name, what is known, and its colour on a terminal.
+Fact = tuple[str, str, str]
 
 
 def render_status(status: ClusterStatus) -> RenderableType:
-    """One cluster: the verdict, then what it rests on."""
     found = verdict(status)
     first = Text(found.first_line, style="bold red" if found.exit_status > 1 else "bold")
     return Group(first, render_facts(status))
@@ -29,23 +36,46 @@ def render_status(status: ClusterStatus) -> RenderableType:
 
 def render_facts(status: ClusterStatus) -> RenderableType:
     """What stands below the first line: further troubles, replicas, the run at work, capacity, decision, alarms."""
-    source = f"unknown ({status.source.why})" if isinstance(status.source, Unknown) else status.source
-    lines: list[tuple[str, RenderableType]] = [
-        ("source", source),
-        ("last run", last_run_line(status.last_run, status.at).removeprefix("last run ")),
-        *_run_lines(status),
-    ]
-    if status.addition is not None:
-        waiting = (
-            f"an addition, since {clock(status.addition.since)}, for the lease of {status.addition.lease_of}"
-        )
-        lines.append(("waits", Text(waiting, style="yellow")))
-    lines += [*_capacity_lines(status), ("last check", decision_line(status.decision, status.at))]
-    lines += [*_snapshot_lines(status), *_alarm_lines(status)]
-    table = facts_of(lines)
+    facts = [
+        *source_facts(status), *run_facts(status), *_waits(status), *_capacity_lines(status), *check_facts(status)
+    ]  # fmt: skip
+    table = facts_of((name, Text(told, style=style)) for name, told, style in facts)
     also = [Text(one.text, style="yellow") for one in verdict(status).troubles[1:]]
     title = f"\n{status.cluster} in {status.environment} at {clock(status.at)}"
     return Group(*also, Text(title, style="bold"), _replica_table(status), Text(), table)
+
+
+def source_facts(status: ClusterStatus) -> Iterator[Fact]:
+    source = f"unknown ({status.source.why})" if isinstance(status.source, Unknown) else status.source
+    yield "source", source, ""
+    yield "last run", last_run_line(status.last_run, status.at).removeprefix("last run "), ""
+
+
+def check_facts(status: ClusterStatus) -> Iterator[Fact]:
+    """The newest check, kept snapshots, alarms."""
+    yield "last check", decision_line(status.decision, status.at), ""
+    if isinstance(status.kept_snapshots, Unknown):
+        yield "snapshots", f"unknown ({status.kept_snapshots.why})", ""
+    else:
+        for kept in status.kept_snapshots:
+            size, price = (
+                describe(kept.gib, "GiB"),
+                describe_as(kept.usd_per_hour, lambda usd: f"${usd:.4f}/h"),
+            )
+            since = f"{len(kept.snapshots)} of {kept.donor} kept since {clock(kept.kept_at)}"
+            yield "snapshots", f"{since}, {size}, {price}", ""
+    if isinstance(status.alarms, Unknown):
+        yield "alarms", f"unknown ({status.alarms.why})", ""
+    elif not status.alarms:
+        yield "alarms", "none", ""
+    else:
+        for one in status.alarms:
+            yield "alarm", f"{one.name} since {clock(one.since)}: {one.reason}", "red"
+
+
+def _waits(status: ClusterStatus) -> Iterator[Fact]:
+    if (waits := status.addition) is not None:
+        yield "waits", f"an addition, since {clock(waits.since)}, for the lease of {waits.lease_of}", "yellow"
 
 
 def render_overview(statuses: Sequence[ClusterStatus]) -> RenderableType:
@@ -53,8 +83,8 @@ def render_overview(statuses: Sequence[ClusterStatus]) -> RenderableType:
     rows = (
         (
             one.cluster,
-            _short(one.capacity.load, plain_number),
-            _short(one.capacity.capacity, plain_number),
+            short(one.capacity.load),
+            short(one.capacity.capacity),
             verdict(one).first_line,
         )
         for one in worst_first(statuses)
@@ -68,7 +98,6 @@ def status_line(status: ClusterStatus) -> str:
 
 
 def decision_line(decision: DecisionStatus | Unknown, now: datetime) -> str:
-    """Describes the newest check's decision, its reason and its age."""
     if isinstance(decision, Unknown):
         return f"unknown ({decision.why})"
     age = duration(max(0.0, seconds_between(decision.at, now)))
@@ -84,7 +113,7 @@ def _replica_table(status: ClusterStatus) -> RenderableType:
     if not status.replicas:
         return Text("replicas: none")
     columns = ("replica", "role", "zone", "state", "endpoint", "lag", "reads")
-    table = table_of(columns, map(_replica_row, status.replicas), whole=("replica",))
+    table = table_of(columns, map(replica_row, status.replicas), whole=("replica",))
     lines = [*unknown_lines(status.replicas), *few_reads_lines(status.replicas)]
     return Group(table, *(Text(line, style="yellow") for line in lines))
 
@@ -109,36 +138,39 @@ def unknown_lines(replicas: Sequence[ReplicaStatus]) -> list[str]:
     return [f"{reason} ({', '.join(ids)})" for reason, ids in named.items()]
 
 
-def _replica_row(one: ReplicaStatus) -> tuple[str, ...]:
+def replica_row(one: ReplicaStatus) -> tuple[str, ...]:
     return (
         one.instance_id,
         one.role,
         one.zone,
         one.state.replace("_", " "),
         one.endpoint,
-        _short(one.lag_seconds, lambda value: f"{value:g} s"),
-        _short(one.share_of_reads, lambda value: f"{value:.1%}"),
+        short(one.lag_seconds, lambda value: f"{value:g} s"),
+        short(one.share_of_reads, lambda value: f"{value:.1%}"),
     )
 
 
-def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
-    run = status.run
+def run_facts(status: ClusterStatus) -> Iterator[Fact]:
+    """The run at work: since when and why, its step, its deadline, its members, and when it is ready by its plan."""
+    run, now = status.run, status.at
     if run is None or isinstance(run, Unknown):
-        return [("at work", Text(run_line(run, status.at)))]
+        yield "at work", run_line(run, now), ""
+        return
     started = f" since {clock(run.started_at)}" if run.started_at else ""
-    head = f"{run.operation} {run.run_id}{started}, {run.reason or 'started by hand'}"
-    lines: list[tuple[str, RenderableType]] = [
-        ("at work", Text(head)),
-        _step_line(run, status.at),
-    ]
+    yield "at work", f"{run.operation} {run.run_id}{started}, {run.reason or 'started by hand'}", ""
+    if run.ended:
+        yield "ended", ended_line(run, run.ended), "red"
+    else:
+        unknown = f"; execution unknown ({run.execution.why})" if isinstance(run.execution, Unknown) else ""
+        yield "step", progress_line(run.progress, now).removeprefix("step ") + unknown, ""
     prewarm = run.progress.prewarm if isinstance(run.progress, RunProgress) else None
     if prewarm is not None and prewarm.deadline is not None:
-        left = duration(max(0.0, seconds_between(status.at, prewarm.deadline)))
-        lines.append(("deadline", Text(f"{clock(prewarm.deadline)} (in {left}); then it fails")))
-    lines += [(f"member {one.number}", Text(member_line(one, status.at))) for one in run.members]
+        left = duration(max(0.0, seconds_between(now, prewarm.deadline)))
+        yield "deadline", f"{clock(prewarm.deadline)} (in {left}; then it fails)", ""
+    for one in run.members:
+        yield f"member {one.number}", member_line(one, now), ""
     if run.ready_at_by_plan is not None and not run.ended and not run.is_later_than_planned:
-        lines.append(("ready by plan", Text(clock(run.ready_at_by_plan))))
-    return lines
+        yield "ready by plan", clock(run.ready_at_by_plan), ""
 
 
 def member_line(member: MemberStatus, now: datetime) -> str:
@@ -148,15 +180,7 @@ def member_line(member: MemberStatus, now: datetime) -> str:
     return f"{member.method}, {member.state.replace('_', ' ')}"
 
 
-def _step_line(run: RunStatus, now: datetime) -> tuple[str, RenderableType]:
-    if run.ended:
-        return ("ended", Text(ended_line(run, run.ended), style="red"))
-    unknown = f"; execution unknown ({run.execution.why})" if isinstance(run.execution, Unknown) else ""
-    return ("step", Text(progress_line(run.progress, now).removeprefix("step ") + unknown))
-
-
 def _load(status: ClusterStatus) -> str:
-    """The load with its source and its age."""
     load, source = status.capacity.load, status.capacity.load_source
     if isinstance(load, Unknown) or load.measured_at is None:
         return f"{describe_as(load, plain_number)} ({source})"
@@ -165,48 +189,23 @@ def _load(status: ClusterStatus) -> str:
     )
 
 
-def _capacity_lines(status: ClusterStatus) -> list[tuple[str, str]]:
+def _capacity_lines(status: ClusterStatus) -> Iterator[Fact]:
     capacity = status.capacity
     required = describe_as(capacity.required, plain_number)
     forecast = describe_as(capacity.forecast, plain_number)
     if isinstance(capacity.forecast, Known) and isinstance(capacity.forecast_for_seconds, Known):
         forecast += f" in {duration(capacity.forecast_for_seconds.value)}"
-    return [
-        ("load", f"{_load(status)}; forecast {forecast}"),
-        (
-            "capacity",
-            f"{describe_as(capacity.capacity, plain_number)} ({describe_as(capacity.serving, plain_number)} serving, "
-            f"{capacity.capacity_per_replica:g} each, {capacity.capacity_basis})",
-        ),
-        ("required", f"{required} (at least {capacity.min_replicas}, at most {capacity.max_replicas})"),
-    ]
-
-
-def _snapshot_lines(status: ClusterStatus) -> list[tuple[str, str]]:
-    if isinstance(status.kept_snapshots, Unknown):
-        return [("snapshots", f"unknown ({status.kept_snapshots.why})")]
-    return [
-        (
-            "snapshots",
-            f"{len(one.snapshots)} of {one.donor} kept since {clock(one.kept_at)}, {describe(one.gib, 'GiB')}, "
-            + (describe(one.usd_per_hour) if isinstance(one.usd_per_hour, Unknown)
-               else f"${one.usd_per_hour.value:.4f}/h"),
-        )
-        for one in status.kept_snapshots
-    ]  # fmt: skip
-
-
-def _alarm_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
-    if isinstance(status.alarms, Unknown):
-        return [("alarms", Text(f"unknown ({status.alarms.why})"))]
-    told = (Text(f"{one.name} since {clock(one.since)}: {one.reason}", style="red") for one in status.alarms)
-    return [("alarm", one) for one in told] or [("alarms", Text("none"))]
-
-
-def _short(reading: Reading, shown: Callable[[float], str]) -> str:
-    """Shortens an unknown reading whose reason stands elsewhere."""
-    return "unknown" if isinstance(reading, Unknown) else shown(reading.value)
+    yield "load", f"{_load(status)}; forecast {forecast}", ""
+    each = f"{capacity.capacity_per_replica:g} each, {capacity.capacity_basis}"
+    serving = describe_as(capacity.serving, plain_number)
+    yield "capacity", f"{describe_as(capacity.capacity, plain_number)} ({serving} serving, {each})", ""
+    yield "required", f"{required} (at least {capacity.min_replicas}, at most {capacity.max_replicas})", ""
 
 
 def plain_number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
+
+
+def short(reading: Reading, shown: Callable[[float], str] = plain_number) -> str:
+    """Shortens an unknown reading whose reason stands elsewhere."""
+    return "unknown" if isinstance(reading, Unknown) else shown(reading.value)

@@ -21,8 +21,7 @@ from peaker_cli.status.document import (
     ReplicaStatus,
     as_document,
 )
-from peaker_cli.status.run_at_work import RunStatus
-from peaker_cli.status.run_lines import run_line
+from peaker_cli.status.run_at_work import RunStatus, run_line
 from peaker_contract.names import failed_invocations, of_cluster, operator_topic, undelivered
 
 # The outcomes of a run that a person should hear of, until a later run ends well, or for a day.
@@ -68,7 +67,6 @@ class Trouble:
 
     @property
     def text(self) -> str:
-        """The finding in one line."""
         return f"{self.word}: {self.sentence}. Runbook {self.runbook}; type: {self.line}"
 
 
@@ -110,7 +108,6 @@ def worst_first(statuses: Sequence[ClusterStatus]) -> list[ClusterStatus]:
 
 
 def last_run_line(run: EndedRun | Unknown | None, now: datetime) -> str:
-    """Describes the newest run that has ended."""
     if run is None:
         return "no run has ended yet"
     if isinstance(run, Unknown):

@@ -51,7 +51,7 @@ def why_command(
     if wanted is not None and wanted > control.clock.now() + timedelta(seconds=5):
         raise typer.BadParameter(f"{at} has not come yet", param_hint="--at")
     if wanted is None:
-        report = reader.newest_report(cluster)
+        report = reader.records.report(cluster)
     else:
         report = logged_report(control, settings, wanted) or published_report(reader, settings, wanted)
     if report is None:

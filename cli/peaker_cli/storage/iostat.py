@@ -105,7 +105,7 @@ def iostat_command(
     try:
         found = read_iostat(_read(source))
     except IostatFormatError as error:
-        raise _failure(f"{_called(source)}:{error.line}: {error.message}") from error
+        raise failure(f"{_called(source)}:{error.line}: {error.message}") from error
     reports = found.reports
     kept = reports if keep_first else since_boot_left_out(reports)
     _refuse_unknown_devices(source, kept, device or (), limits)
@@ -131,19 +131,19 @@ def _refuse_unknown_devices(
     named += [("--volume", name) for name in limits.volumes if name != ANY_DEVICE]
     unknown = [f"{option} {name}" for option, name in named if name not in known]
     if unknown:
-        raise _failure(f"{_called(source)}: no such device: {', '.join(unknown)}; it has {', '.join(known)}")
+        raise failure(f"{_called(source)}: no such device: {', '.join(unknown)}; it has {', '.join(known)}")
 
 
 def _read(source: str) -> str:
     if source == "-" and sys.stdin is None:
-        raise _failure("standard input is closed; give a file, or pipe iostat -x into the command")
+        raise failure("standard input is closed; give a file, or pipe iostat -x into the command")
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except (OSError, ValueError) as error:
-        raise _failure(f"{_called(source)}: {getattr(error, 'strerror', None) or error}") from error
+        raise failure(f"{_called(source)}: {getattr(error, 'strerror', None) or error}") from error
     for magic, tool in _COMPRESSED.items():
         if data.startswith(magic):
-            raise _failure(f"{_called(source)}: is compressed; unpack it first ({tool} {source})")
+            raise failure(f"{_called(source)}: is compressed; unpack it first ({tool} {source})")
     return data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig", errors="replace")
 
 
@@ -151,7 +151,7 @@ def _called(source: str) -> str:
     return "standard input" if source == "-" else source
 
 
-def _failure(message: str) -> typer.Exit:
+def failure(message: str) -> typer.Exit:
     say(message)
     return typer.Exit(1)
 
@@ -195,7 +195,6 @@ def _show(diagnoses: list[DeviceDiagnosis], left_out: int, kept: int) -> None:
 
 
 def style_of(verdict: Verdict) -> str:
-    """Returns the colour of a verdict."""
     return _STYLE.get(verdict, "bold yellow")
 
 

@@ -33,9 +33,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.failures import say
+from peaker_cli.files import writable
 from peaker_cli.printing import AsJson, console, echo_json, table_of
-from peaker_cli.storage.iostat import parse_instance, parse_volumes, style_of
+from peaker_cli.storage.iostat import failure, parse_instance, parse_volumes, style_of
 
 _AWAIT_COLOUR = "#b33a3a"
 _RATE_COLOUR = "#2f6f9f"
@@ -157,7 +157,9 @@ def knee_command(
     instance: Annotated[
         str | None, typer.Option("--instance", help="The instance type's EBS baseline: IOPS:MIB_PER_S.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture: .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", callback=writable, help="Write a picture: .png or .svg.")
+    ] = None,
     even_if_busy: Annotated[
         bool, typer.Option("--even-if-busy", help="Measure although others use the device.")
     ] = False,
@@ -172,7 +174,7 @@ def knee_command(
     _check_plot(plot)
     why = why_not_measurable(device)
     if why is not None:
-        raise _failure(why)
+        raise failure(why)
     limits = Limits(volumes=parse_volumes(volume or ()), instance=parse_instance(instance))
     settings = KneeSettings(
         max_concurrency=max_concurrency,
@@ -180,17 +182,16 @@ def knee_command(
         window_seconds=window,
         time_limit_seconds=time_limit,
     )
-    progress = _Progress()
     try:
-        result = find_knee(device, settings, Processes(), progress.show, even_if_busy)
+        result = find_knee(device, settings, Processes(), _show_step, even_if_busy)
     except DeviceInUse as error:
-        raise _failure(
+        raise failure(
             f"{error}. Measure when it is idle, or take --even-if-busy and slow the others down"
         ) from error
     except HostError as error:
-        raise _failure(str(error)) from error
+        raise failure(str(error)) from error
     except OSError as error:
-        raise _failure(f"{device}: {error.strerror or error}") from error
+        raise failure(f"{device}: {error.strerror or error}") from error
     diagnosis = diagnose_steps(result, limits)
     findings = findings_at_the_top(result, limits, diagnosis)
     comparison = _comparison(result, limits)
@@ -211,9 +212,7 @@ def diagnose_steps(result: dict[str, Any], limits: Limits) -> DeviceDiagnosis:
 def findings_at_the_top(
     result: dict[str, Any], limits: Limits, diagnosis: DeviceDiagnosis
 ) -> tuple[Finding, ...]:
-    """Returns the limits of the step with most concurrency; the volume's NVMe statistics decide where there
-    are any.
-    """
+    """Returns the limits at the highest concurrency; the volume's NVMe statistics decide where there are any."""
     step = result["steps"][-1]
     exceeded = exceeded_during(step["nvme"], step["seconds"])
     if exceeded is None:
@@ -264,42 +263,29 @@ def _judged(findings: tuple[Finding, ...], comparison: tuple[PlanComparison, ...
     }
 
 
-def _failure(message: str) -> typer.Exit:
-    say(message)
-    return typer.Exit(1)
-
-
 def _check_plot(plot: Path | None) -> None:
     if plot is None:
         return
     if plot.suffix.lower() not in _PLOT_ENDINGS:
         raise typer.BadParameter(f"{plot} ends neither in .png nor in .svg", param_hint="--plot")
-    if plot.is_dir() or not os.access(plot.parent, os.W_OK):
-        raise typer.BadParameter(f"no file can be written at {plot}", param_hint="--plot")
     if importlib.util.find_spec("matplotlib") is None:
-        raise _failure("--plot needs matplotlib, which is not installed: pip install 'peaker[plot]'")
+        raise failure("--plot needs matplotlib, which is not installed: pip install 'peaker[plot]'")
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
     try:
         plot_knee(result, path)
     except OSError as error:
-        raise _failure(f"{path}: {error.strerror}") from error
+        raise failure(f"{path}: {error.strerror}") from error
 
 
-class _Progress:
-    """One line per step on standard error, as the search goes on."""
-
-    def __init__(self) -> None:
-        self._console = console(stderr=True)
-
-    def show(self, step: Step) -> None:
-        """Say what one step measured."""
-        self._console.print(
-            f"concurrency {step.concurrency:>4}: {step.requests_per_s:>9,.1f} requests/s, await {step.await_ms:.2f} ms",
-            style="dim",
-            highlight=False,
-        )
+def _show_step(step: Step) -> None:
+    """Says what a step measured, as the search goes on."""
+    console(stderr=True).print(
+        f"concurrency {step.concurrency:>4}: {step.requests_per_s:>9,.1f} requests/s, await {step.await_ms:.2f} ms",
+        style="dim",
+        highlight=False,
+    )
 
 
 def _show(

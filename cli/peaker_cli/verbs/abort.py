@@ -15,8 +15,7 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import AsJson, echo, echo_json
 from peaker_cli.runs.command import named_run
 from peaker_cli.status.gather import StatusReader
-from peaker_cli.status.run_at_work import run_status
-from peaker_cli.status.run_lines import run_line
+from peaker_cli.status.run_at_work import run_line, run_status
 from peaker_cli.verbs.following import follow_undo
 from peaker_cli.verbs.start import Follow, checked
 

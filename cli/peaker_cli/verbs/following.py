@@ -15,8 +15,7 @@ from peaker_cli.durations import clock, duration
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
 from peaker_cli.status.gather import StatusReader
-from peaker_cli.status.run_at_work import RunStatus, run_status
-from peaker_cli.status.run_lines import run_line
+from peaker_cli.status.run_at_work import RunStatus, run_line, run_status
 from peaker_contract.errors import PeakerError
 
 _EVERY_SECONDS = 5.0

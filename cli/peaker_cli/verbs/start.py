@@ -17,7 +17,7 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import AsJson, console, echo, echo_json
-from peaker_cli.runs.plan import plan_panel, planned, refused_text
+from peaker_cli.runs.plan import planned, refused_text, render_plan
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.verbs.following import end_of_run, follow
 
@@ -148,7 +148,7 @@ def _begun_already(reader: StatusReader, operation: Operation, request: Mapping[
 
 def _show(operation: Operation, plan: Mapping[str, Any], err: bool) -> None:
     if operation == "scale_out":
-        console(stderr=err).print(plan_panel(plan))
+        console(stderr=err).print(render_plan(plan))
         return
     echo(str(plan["text"]), err=err)
     for one in plan.get("planned", ()):

@@ -217,10 +217,11 @@ _NOT_SET = re.compile(r"\bSSM_[A-Za-z0-9]+: .*")
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent as Systems Manager knows it; `version` is empty where it knows none."""
+    """An agent as Systems Manager knows it, with its word for `status`; `version` is empty where it knows none."""
 
     is_online: bool
     version: str = ""
+    status: str = "not registered"
 
     @property
     def is_too_old(self) -> bool:

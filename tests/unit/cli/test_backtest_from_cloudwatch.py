@@ -13,6 +13,7 @@ from peaker_backtest.errors import BadInput
 from peaker_backtest.load_input import PastLoad
 from peaker_cli.app import app
 from peaker_cli.backtest.live_load import MetricOptions, read_live_load
+from peaker_cli.control_plane import ControlPlane
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -23,6 +24,7 @@ from tests.support.kept_metrics import KeptMetrics
 DAY = 86_400
 NOW = KeptMetrics().now
 READS = MetricOptions("Shop", "Reads", ("Cluster=orders",))
+TYPED = ["backtest", "--from-cloudwatch", "--namespace", "Shop", "--metric", "Reads", "--region", "eu-west-1"]
 
 
 def every(seconds: int, days: float, until_days_ago: float = 0.0) -> list[tuple[float, float]]:
@@ -135,56 +137,32 @@ def test_what_is_given_wins_over_the_cluster_s_settings() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "give a file, --cluster, or --from-cloudwatch with a metric"),
-        (["--from-cloudwatch"], "--from-cloudwatch needs --namespace, or --cluster"),
-        (["--from-cloudwatch", "--namespace", "Shop"], "--from-cloudwatch needs --metric, or --cluster"),
-        (["load.csv", "--from-cloudwatch"], "--from-cloudwatch is for CloudWatch: leave it out, or the file"),
-        (["load.csv", "--cluster", "orders"], "--cluster is for CloudWatch"),
-        (["load.csv", "--metric", "Reads"], "--metric is for CloudWatch"),
-        (["--cluster", "orders", "--load-column", "2"], "--load-column is for a file: leave it out"),
-        (
-            ["--cluster", "orders", "--history-days", "455"],
-            "--history-days is 455; give a value from 5 to 454",
-        ),
-        (["--cluster", "orders", "--history-days", "0"], "--history-days is 0; give a value from 5 to 454"),
-        (["--namespace", "Shop", "--metric", "Reads", "--dimension", "orders"], "give it as NAME=VALUE"),
-        (
-            ["--namespace", "Shop", "--metric", "R", "--dimension", "a=1", "--dimension", "a=2"],
-            "is given twice",
-        ),
-        (["--namespace", ":Shop", "--metric", "R"], "namespace: String should match"),
-        (
-            ["--namespace", "Shop", "--metric", "R", "--statistic", "p99"],
-            "statistic: Input should be 'Average'",
-        ),
-        (
-            ["--namespace", "Shop", "--metric", "R", "--period-seconds", "90"],
-            "period_seconds: Input should be",
-        ),
+        ("", "give a file, --cluster, or --from-cloudwatch with a metric"),
+        ("--from-cloudwatch", "--from-cloudwatch needs --namespace, or --cluster"),
+        ("--from-cloudwatch --namespace Shop", "--from-cloudwatch needs --metric, or --cluster"),
+        ("load.csv --from-cloudwatch", "--from-cloudwatch is for CloudWatch: leave it out, or the file"),
+        ("load.csv --cluster orders", "--cluster is for CloudWatch"),
+        ("load.csv --metric Reads", "--metric is for CloudWatch"),
+        ("--cluster orders --load-column 2", "--load-column is for a file: leave it out"),
+        ("--cluster orders --history-days 455", "--history-days is 455; give a value from 5 to 454"),
+        ("--cluster orders --history-days 0", "--history-days is 0; give a value from 5 to 454"),
+        ("--namespace Shop --metric Reads --dimension orders", "give it as NAME=VALUE"),
+        ("--namespace Shop --metric R --dimension a=1 --dimension a=2", "is given twice"),
+        ("--namespace :Shop --metric R", "namespace: String should match"),
+        ("--namespace Shop --metric R --statistic p99", "statistic: Input should be 'Average'"),
+        ("--namespace Shop --metric R --period-seconds 90", "period_seconds: Input should be"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_named_before_aws_is_asked(options: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, ["backtest", *options])
+def test_an_option_that_cannot_be_used_is_named_before_aws_is_asked(options: str, says: str) -> None:
+    done = CliRunner().invoke(app, ["backtest", *options.split()])
     assert done.exit_code == 2
     assert says in " ".join(done.output.split())
 
 
 def test_half_an_answer_of_cloudwatch_makes_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    from peaker_cli.control_plane import ControlPlane
-
     partial = KeptMetrics(every(300, 30), ends_with="PartialData")
     monkeypatch.setattr(ControlPlane, "client", lambda *_: partial)
-    arguments = [
-        "backtest",
-        "--from-cloudwatch",
-        "--namespace",
-        "Shop",
-        "--metric",
-        "Reads",
-        "--region",
-        "eu-west-1",
-    ]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(app, TYPED)
     assert (
         "the load of Reads could not be read: cloudwatch:GetMetricData: the answer ends with PartialData"
         in str(done.exception)
@@ -192,8 +170,6 @@ def test_half_an_answer_of_cloudwatch_makes_no_report(monkeypatch: pytest.Monkey
 
 
 def test_a_metric_of_no_cluster_needs_no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    from peaker_cli.control_plane import ControlPlane
-
     monkeypatch.chdir(tmp_path)
     seen: list[ControlPlane] = []
 
@@ -202,17 +178,7 @@ def test_a_metric_of_no_cluster_needs_no_environment(monkeypatch: pytest.MonkeyP
         return KeptMetrics(every(1800, 6, until_days_ago=(NOW - control.clock.now()) / timedelta(days=1)))
 
     monkeypatch.setattr(ControlPlane, "client", client)
-    arguments = [
-        "backtest",
-        "--from-cloudwatch",
-        "--namespace",
-        "Shop",
-        "--metric",
-        "Reads",
-        "--region",
-        "eu-west-1",
-    ]
-    done = CliRunner().invoke(app, [*arguments, "--days", "1"])
+    done = CliRunner().invoke(app, [*TYPED, "--days", "1"])
     assert {(one.environment, one.region) for one in seen} == {("", "eu-west-1")}
     assert done.exit_code == 0, done.output
     assert "Average of Shop Reads with no dimension in CloudWatch as load" in " ".join(done.output.split())

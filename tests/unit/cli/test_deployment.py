@@ -11,23 +11,20 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import (
     DeploymentOptions,
     DeploymentUnclear,
-    EnvironmentFile,
     Surroundings,
-    environment_files,
     is_local_cloud,
+    regions_of_environments,
     resolve_deployment,
     takes_deployment,
 )
 from typer.testing import CliRunner
 
 CLOUD = "http://127.0.0.1:4566"
-PROD = EnvironmentFile("prod", "eu-west-1", deployable=True)
-DEV = EnvironmentFile("dev", "us-east-1", deployable=True)
-LOCAL = EnvironmentFile("local", "us-east-1", deployable=False)
+PROD, DEV, LOCAL = ("prod", "eu-west-1"), ("dev", "us-east-1"), ("local", "us-east-1")
 
 
-def around(*files: EnvironmentFile, profile_region: str | None = None, **variables: str) -> Surroundings:
-    return Surroundings(variables, profile_region, {one.name: one for one in files})
+def around(*files: tuple[str, str], profile_region: str | None = None, **variables: str) -> Surroundings:
+    return Surroundings(variables, profile_region, dict(files))
 
 
 def found(options: DeploymentOptions, here: Surroundings) -> tuple[str, str, tuple[str, ...]]:
@@ -35,32 +32,32 @@ def found(options: DeploymentOptions, here: Surroundings) -> tuple[str, str, tup
     return deployment.environment, deployment.region, deployment.notes
 
 
-def test_what_is_given_is_taken_and_nothing_is_said() -> None:
-    here = around(PEAKER_ENV="dev", AWS_REGION="us-west-2")
-    assert found(DeploymentOptions("prod", "eu-west-1"), here) == ("prod", "eu-west-1", ())
+GIVEN = DeploymentOptions("prod", "eu-west-1")
+PROD_ONLY = "environment prod (the only one in environments/), region eu-west-1 (environments/prod.yaml)"
 
 
-def test_the_variables_of_the_shell_come_next() -> None:
-    here = around(
-        PEAKER_ENV="prod", AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-west-2", profile_region="us-west-1"
-    )
-    assert found(DeploymentOptions(), here) == ("prod", "eu-west-1", ())
-    assert (
-        found(DeploymentOptions(), around(PEAKER_ENV="prod", AWS_DEFAULT_REGION="us-west-2"))[1]
-        == "us-west-2"
-    )
-
-
-def test_then_the_region_of_the_profile() -> None:
-    assert found(DeploymentOptions("prod"), around(profile_region="eu-west-1")) == ("prod", "eu-west-1", ())
-
-
-def test_then_the_file_of_the_environment_in_the_checkout_which_is_said() -> None:
-    assert found(DeploymentOptions("prod"), around(PROD, DEV)) == (
-        "prod",
-        "eu-west-1",
-        ("region eu-west-1 (environments/prod.yaml)",),
-    )
+@pytest.mark.parametrize(
+    ("options", "here", "notes"),
+    [
+        (GIVEN, around(PEAKER_ENV="dev", AWS_REGION="us-west-2"), ()),
+        (
+            DeploymentOptions(),
+            around(
+                PEAKER_ENV="prod", AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-west-2", profile_region="x"
+            ),
+            (),
+        ),
+        (DeploymentOptions(), around(PEAKER_ENV="prod", AWS_DEFAULT_REGION="eu-west-1"), ()),
+        (DeploymentOptions("prod"), around(profile_region="eu-west-1"), ()),
+        (DeploymentOptions("prod"), around(PROD, DEV), ("region eu-west-1 (environments/prod.yaml)",)),
+        (DeploymentOptions(), around(PROD, LOCAL), (PROD_ONLY,)),
+    ],
+    ids=["options", "variables", "the default region", "the profile", "the file", "the only environment"],
+)
+def test_what_is_left_out_is_found_in_this_order_and_what_nobody_named_is_said(
+    options: DeploymentOptions, here: Surroundings, notes: tuple[str, ...]
+) -> None:
+    assert found(options, here) == ("prod", "eu-west-1", notes)
 
 
 @pytest.mark.parametrize("here", [around(), around(PROD, DEV, LOCAL), around(LOCAL)])
@@ -72,14 +69,6 @@ def test_no_environment_is_ever_assumed_where_there_is_a_choice_or_none(here: Su
 def test_the_environments_to_choose_from_are_named() -> None:
     with pytest.raises(DeploymentUnclear, match="this checkout has dev, local, prod"):
         resolve_deployment(DeploymentOptions(), around(PROD, DEV, LOCAL))
-
-
-def test_the_only_deployable_environment_of_a_checkout_is_meant_and_said() -> None:
-    assert found(DeploymentOptions(), around(PROD, LOCAL)) == (
-        "prod",
-        "eu-west-1",
-        ("environment prod (the only one in environments/), region eu-west-1 (environments/prod.yaml)",),
-    )
 
 
 PARTITIONS = Session().get_available_partitions()
@@ -209,12 +198,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_checkout_is_found_from_any_folder_in_it_and_nowhere_else(checkout: Path) -> None:
     (checkout / "docs").mkdir()
     (checkout / "environments" / "half.yaml").write_text("region: [")
-    assert environment_files(checkout / "docs") == {
-        "half": EnvironmentFile("half", None, deployable=True),
-        "local": LOCAL,
-        "prod": PROD,
-    }
-    assert environment_files(checkout.parent) == {}
+    assert regions_of_environments(checkout / "docs") == {"half": None, **dict((LOCAL, PROD))}
+    assert regions_of_environments(checkout.parent) == {}
 
 
 def command_app() -> typer.Typer:

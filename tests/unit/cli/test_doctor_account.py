@@ -12,14 +12,7 @@ from peaker.domain.prices.fetched_prices import price_table
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.inventory import Volume
-from peaker_cli.doctor.account import (
-    AccountFacts,
-    DefaultKey,
-    Image,
-    InstanceType,
-    Profile,
-    look_at_account,
-)
+from peaker_cli.doctor.account import AccountFacts, DefaultKey, Image, InstanceType, look_at_account
 from peaker_cli.doctor.finding import Finding, NotTold, ask
 
 from peaker_contract.cluster import ClusterSettings
@@ -43,7 +36,7 @@ GOOD = AccountFacts(
     prices=US_EAST_1,
     keys={},
     default_key=None,
-    profile=Profile("peaker-replica", ROLE),
+    profile={"Roles": [{"Arn": ROLE}]},
     passes=[ROLE],
 )
 
@@ -129,7 +122,7 @@ def test_a_bootstrap_is_made_under_the_qualifier_that_the_deployment_looks_for(
             "not offered",
         ),
         ({"profile": None}, "instance profile", "refuse", "there is no instance profile"),
-        ({"profile": Profile("peaker-replica", None)}, "instance profile", "refuse", "holds no role"),
+        ({"profile": {"Roles": []}}, "instance profile", "refuse", "holds no role"),
         ({"passes": []}, "PassRole", "refuse", "may pass no role"),
         ({"passes": ["arn:aws:iam::123456789012:role/*"]}, "PassRole", "pass", ROLE),
         ({"keys": {KEY: None}}, "key ab", "pass", "EBS could use"),

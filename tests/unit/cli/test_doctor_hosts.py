@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from peaker.domain.host_results import Agent
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance
 from peaker_cli.doctor.finding import Finding, NotTold
@@ -18,7 +19,7 @@ from tests.support.builders import BASE, RUN_ID, SOURCE, data_volumes_of, instan
 from tests.support.peak import commands_that
 
 OTHER = "i-000000000000b0002"
-ONLINE = [{"PingStatus": "Online", "AgentVersion": "3.3.3050.0"}]
+ONLINE = Agent(True, "3.3.3050.0")
 GTID = {"name": "gtid", "state": "already there", "detail": "gtid_mode is ON", "remedy": ""}
 SOUND = {"ok": True, "steps": [GTID], "server_id": 7, "source_host": "10.77.2.20"}
 
@@ -122,7 +123,7 @@ class TestAHost:
 
     def test_one_whose_agent_is_offline_is_not_asked(self) -> None:
         commands = commands_that().commands
-        found = looked(look(agent=[{"PingStatus": "ConnectionLost"}], commands=commands))
+        found = looked(look(agent=Agent(False, status="ConnectionLost"), commands=commands))
         assert found[f"{BASE}: agent"].verdict.value == "refuse"
         assert commands.sent == []
 

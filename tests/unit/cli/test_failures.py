@@ -47,6 +47,7 @@ def test_the_version_is_that_of_the_installed_package() -> None:
         (["iostat", "/nowhere"], 1, "/nowhere: No such file or directory"),
         (["iostat", "/tmp"], 1, "/tmp: Is a directory"),
         (["iostat", str(RECORDING), "--volume", "nvme9n1=3000:125"], 1, "--volume nvme9n1; it has xvdk"),
+        (["iostat", str(RECORDING), "--device", "sdz"], 1, "--device sdz; it has xvdk"),
         (["iostat"], 2, "Missing argument"),
         (["iostat", str(RECORDING), "--volumes", "1"], 2, "No such option"),
         (["knee"], 2, "Missing argument"),

@@ -192,8 +192,8 @@ def test_page_and_terminal_show_the_same_rows() -> None:
     for shown in (f"${document['peak']['usd']:,.2f}", f"${document['total_usd']:,.2f}"):
         assert shown in text
         assert shown in captured.get()
-    assert savings(document).sentence in text
-    assert savings(document).sentence in captured.get().replace("\n", " ")
+    assert savings(document)[1] in text
+    assert savings(document)[1] in captured.get().replace("\n", " ")
 
 
 def read_load(period: int, start: datetime, until: datetime) -> LoadPoints:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from peaker.domain.host_results import Agent
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker_cli.base_replica.prepare_base import (
     BaseStep,
-    Preparation,
     agent_step,
     base_parameters,
     prepare_host,
@@ -37,7 +37,7 @@ def ended(result: dict[str, Any], status: CommandStatus = CommandStatus.SUCCESS)
 
 def prepared(commands: HostileCommands) -> list[BaseStep]:
     return prepare_host(
-        commands, others.Package, orders(), BASE, Preparation(), lambda _: None, lambda _: None
+        commands, others.Package, orders(), BASE, base_parameters(orders()), lambda _: None, lambda _: None
     )
 
 
@@ -83,7 +83,7 @@ class TestTheHost:
 
 class TestTheQuestion:
     def test_it_is_asked_in_the_settings_words(self) -> None:
-        given = base_parameters(orders(), Preparation())
+        given = base_parameters(orders())
         assert given["Filesystems"] == "/var/lib/mysql=xfs,/var/lib/mysql-log=xfs"
         assert (given["Engine"], given["HealthPort"], given["HealthAccount"]) == (
             "mysql",
@@ -95,7 +95,7 @@ class TestTheQuestion:
         assert json.loads(given["Health"])["lag_seconds"] == 5
 
     def test_an_account_here_and_another_login_are_the_owner_s_word(self) -> None:
-        given = base_parameters(orders(), Preparation("/root/dba.cnf", account_here=True))
+        given = base_parameters(orders(), "/root/dba.cnf", account_here=True)
         assert (given["AdminDefaultsFile"], given["HealthAccount"]) == ("/root/dba.cnf", "here")
 
 
@@ -103,20 +103,20 @@ class TestTheAgent:
     @pytest.mark.parametrize(
         ("found", "why"),
         [
-            ([], "not registered"),
-            ([{"PingStatus": "ConnectionLost", "AgentVersion": "3.3.3050.0"}], "ConnectionLost"),
-            ([{"PingStatus": "Online", "AgentVersion": "3.3.987.0"}], "3.3.987.0"),
-            ([{"PingStatus": "Online"}], "unknown version"),
+            (Agent(False), "not registered"),
+            (Agent(False, "3.3.3050.0", "ConnectionLost"), "ConnectionLost"),
+            (Agent(True, "3.3.987.0"), "3.3.987.0"),
+            (Agent(True), "unknown version"),
         ],
     )
-    def test_an_agent_that_would_not_do_is_refused(self, found: list[dict[str, Any]], why: str) -> None:
+    def test_an_agent_that_would_not_do_is_refused(self, found: Agent, why: str) -> None:
         step = agent_step(found)
         assert step.state == "refused"
         assert why in step.detail
         assert step.remedy
 
     def test_the_oldest_one_that_does(self) -> None:
-        assert agent_step([{"PingStatus": "Online", "AgentVersion": "3.3.2746.0"}]).state == "already there"
+        assert agent_step(Agent(True, "3.3.2746.0")).state == "already there"
 
 
 class TestTheVolumes:

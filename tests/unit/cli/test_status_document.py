@@ -22,8 +22,7 @@ from peaker_cli.runs.command import open_line
 from peaker_cli.status.document import Alarm, Facts, as_document, cluster_status
 from peaker_cli.status.gather import owner_of
 from peaker_cli.status.rendering import render_overview, render_status, status_line
-from peaker_cli.status.run_at_work import RunAtWork, run_status
-from peaker_cli.status.run_lines import run_line
+from peaker_cli.status.run_at_work import RunAtWork, run_line, run_status
 from rich.console import Console
 
 from sim.workflows.virtual_time import START as NOON

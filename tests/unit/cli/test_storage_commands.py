@@ -11,7 +11,6 @@ from peaker.domain.storage.io_findings import Limits, Verdict
 from peaker_cli.app import app
 from peaker_cli.storage import knee
 from peaker_cli.storage.knee import plot_knee
-from peaker_host.machine.errors import DeviceInUse
 from typer.testing import CliRunner
 
 from tests.support.sysstat_json import lacking_row, of_12_2_0, row
@@ -106,23 +105,6 @@ def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> No
     assert f"{path}:2: the row of sda has 4 numbers" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["iostat", "/nowhere"], "No such file"),
-        (["iostat", str(QUEUED), "--device", "sdz"], "it has xvdk"),
-        (["iostat", str(QUEUED), "--volume", "lots"], "is not IOPS:MIB_PER_S"),
-        (["knee"], "Missing argument"),
-        (["knee", "/dev/x", "--plot", "knee.pdf"], "neither in .png nor in .svg"),
-        (["knee", "/dev/null"], "not a block device"),
-    ],
-)
-def test_mistakes_are_named(arguments: list[str], said: str) -> None:
-    result = run(app, arguments)
-    assert result.exit_code != 0
-    assert said in " ".join(result.stderr.replace("│", " ").split())
-
-
 def test_knee_shows_crossings_plan_verdict_and_warnings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -148,16 +130,6 @@ def test_a_promise_of_throughput_that_the_iops_cannot_carry_is_not_held_against_
     result = run(app, ["knee", "/dev/nvme1n1", "--volume", "200:125", "--json"])
     bandwidth = json.loads(result.stdout)["against_plan"][1]
     assert (bandwidth["promised"], bandwidth["verdict"]) == (50.0, "delivered")
-
-
-def test_a_refusal_of_the_host_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise DeviceInUse("/dev/nvme1n1 serves 300 requests per s for others")
-
-    monkeypatch.setattr(knee, "find_knee", refuse)
-    result = run(app, ["knee", "/dev/nvme1n1"])
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "300 requests per s" in result.stderr
 
 
 def test_the_steps_of_a_search_are_judged_by_the_rules_for_iostat() -> None:

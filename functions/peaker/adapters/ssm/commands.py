@@ -40,7 +40,8 @@ class SsmCommands:
                 Filters=[{"Key": "InstanceIds", "Values": [instance_id]}]
             )
         for one in answer["InstanceInformationList"]:
-            return Agent(one.get("PingStatus") == "Online", one.get("AgentVersion", ""))
+            status = one.get("PingStatus", "")
+            return Agent(status == "Online", one.get("AgentVersion", ""), status)
         return Agent(is_online=False)
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:

@@ -1,0 +1,49 @@
+"""Files that a command writes: whole or not at all, at a place that is looked at before anything else is done."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peaker_cli.failures import ControlPlaneError, plain
+
+
+def writable(path: Path | None) -> Path | None:
+    """Raises BadParameter where no file can be written."""
+    try:
+        wrong = path and (path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{str(path)!r}: {error}") from error
+    if wrong:
+        raise typer.BadParameter(f"no file can be written at {path}")
+    return path
+
+
+HtmlFile = Annotated[
+    Path | None, typer.Option("--html", callback=writable, help="Write a page that needs nothing else.")
+]
+
+
+def write_page(path: Path, page: str) -> None:
+    """Raises ControlPlaneError where it cannot be written."""
+    try:
+        write_whole(path, plain(page))
+    except OSError as error:
+        raise ControlPlaneError(f"{path}: {error.strerror}") from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Puts the text in place of the file, which keeps its mode, also where the command is killed. Raises OSError."""
+    number, unfinished = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with open(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(unfinished, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        os.replace(unfinished, path)
+    except BaseException:
+        os.unlink(unfinished)
+        raise
