@@ -74,10 +74,13 @@ _NARROW_SETTINGS_COLUMNS = (
 
 
 def _policies(report: BacktestReport) -> Table:
-    title = (
+    return _table(title_of_policies(report), _NARROW_POLICY_COLUMNS, table_policies(report))
+
+
+def title_of_policies(report: BacktestReport) -> str:
+    return (
         "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
     )
-    return _table(title, _NARROW_POLICY_COLUMNS, table_policies(report))
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -13,7 +13,7 @@ import numpy as np
 from peaker_pages.charts import legend
 from peaker_pages.elements import card, cards, el, note, page, section, table, verdict
 
-from peaker_backtest.console import POLICY_COLUMNS, table_policies
+from peaker_backtest.console import POLICY_COLUMNS, table_policies, title_of_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.replay.trials import Answer
@@ -38,9 +38,6 @@ _TONES = {Answer.PAYS: "good", Answer.DOES_NOT_PAY: "bad"}
 
 def render_page(report: BacktestReport) -> str:
     """Returns the whole page as text. What comes from the input is escaped wherever it stands."""
-    policies = (
-        "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
-    )
     said = advice_on_settings(report)
     tried = table_settings(report)
     # A "<" inside a script could end it or open a comment; JSON knows another way to write it.
@@ -53,7 +50,7 @@ def render_page(report: BacktestReport) -> str:
         cards(_cards(report)),
         (el("p", text) for text in notes(report)),
         section("Load, forecast and capacity", _panel(report)),
-        section(policies, table(POLICY_COLUMNS, table_policies(report), POLICY_COLUMNS[1:])),
+        section(title_of_policies(report), table(POLICY_COLUMNS, table_policies(report), POLICY_COLUMNS[1:])),
         section(
             "Settings: cost against shortage",
             *(el("p", text) for text in said),

@@ -24,8 +24,7 @@ from peaker_cli.rehearse.command import (
     rehearse,
     rehearse_or_remove,
 )
-from peaker_cli.rehearse.cost import cost_of
-from peaker_cli.rehearse.figures import read_figures, rows_of, table_of
+from peaker_cli.rehearse.figures import cost_of, read_figures, rows_of, table_of
 from peaker_cli.rehearse.named import document, machine
 from peaker_cli.rehearse.probes import Row, probes
 from peaker_cli.rehearse.resources import (

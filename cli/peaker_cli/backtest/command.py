@@ -218,7 +218,7 @@ def backtest_command(
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """These options name the load in CloudWatch."""
+    """These options name the load in CloudWatch; by default as many days are read as forecast_load reads."""
 
     asked: bool
     cluster: str | None
@@ -227,23 +227,22 @@ class LiveOptions:
 
     @property
     def history_days(self) -> int:
-        """Returns the days that CloudWatch is asked for; by default, as many as `forecast_load` reads."""
         return KEPT_HISTORY_DAYS if self.history_days_given is None else self.history_days_given
 
     def check(self, source: Path | None, choices: Choices) -> None:
         """Checks that either a file or CloudWatch is named, with options that go with it. Raises BadInput."""
-        flags = [
-            ("--from-cloudwatch", self.asked or None),
-            ("--cluster", self.cluster),
-            ("--history-days", self.history_days_given),
-        ]
-        given = [*(option for option, value in flags if value is not None), *self.metric.given]
-        if source is None and not given:
-            raise BadInput("give a file, --cluster, or --from-cloudwatch with a metric")
-        if source is not None and given:
-            raise BadInput(f"{given[0]} is for CloudWatch: leave it out, or the file")
+        flags = {
+            "--from-cloudwatch": self.asked or None,
+            "--cluster": self.cluster,
+            "--history-days": self.history_days_given,
+        }
+        given = [*(option for option, value in flags.items() if value is not None), *self.metric.given]
         if source is not None:
+            if given:
+                raise BadInput(f"{given[0]} is for CloudWatch: leave it out, or the file")
             return
+        if not given:
+            raise BadInput("give a file, --cluster, or --from-cloudwatch with a metric")
         for option, value in (("--time-column", choices.time_column), ("--load-column", choices.load_column)):
             if value is not None:
                 raise BadInput(f"{option} is for a file: leave it out")

@@ -24,7 +24,7 @@ from rich.console import Console
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.doctor.finding import ask
-from peaker_cli.doctor.metrics import similar_metrics, unit_of_no_load
+from peaker_cli.doctor.metrics import dimensions_text, similar_metrics, unit_of_no_load
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import InvalidRequest, UnknownCluster
 from peaker_contract.load_settings import LoadMetricSettings
@@ -176,7 +176,7 @@ def _shown_metric(metric: LoadMetricSettings) -> str:
 
 
 def _shown_dimensions(dimensions: Mapping[str, str]) -> str:
-    return shown(", ".join(f"{name}={value}" for name, value in sorted(dimensions.items()))) or "no dimension"
+    return shown(dimensions_text(dimensions))
 
 
 def dimension_pairs(dimensions: tuple[str, ...], option: str) -> dict[str, str]:

@@ -132,7 +132,7 @@ def _load(shown: str, unit: str | Unknown | None) -> Finding:
 
 def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
     metric = settings.load_metric
-    wanted = _dimensions(metric.dimensions)
+    wanted = dimensions_text(metric.dimensions)
     detail = f"{metric.namespace} {metric.name} with {wanted} has no point"
     remedy = "let something write it, or set load_metric to a metric that is written, and deploy"
     if settings.measures_load:
@@ -141,7 +141,7 @@ def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
             "of check_replicas, whose `reads` names those that do"
         )
     elif not isinstance(facts.similar, Unknown) and facts.similar:
-        others = "; ".join(_dimensions(one) for one in facts.similar[:3])
+        others = "; ".join(dimensions_text(one) for one in facts.similar[:3])
         if any(dict(one) == dict(metric.dimensions) for one in facts.similar):
             detail = f"{detail} of the statistic {metric.statistic} in the time that a forecast reads"
         else:
@@ -150,7 +150,7 @@ def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
     return METRICS.refuses("load metric", detail, remedy, points=0)
 
 
-def _dimensions(dimensions: Mapping[str, str]) -> str:
+def dimensions_text(dimensions: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(dimensions.items())) or "no dimension"
 
 

@@ -20,8 +20,15 @@ from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import AsJson, console, echo, echo_json
 from peaker_cli.rehearse.clean_up import remove
-from peaker_cli.rehearse.cost import Cost, cost_of
-from peaker_cli.rehearse.figures import read_figures, rows_of, table_of, write_figures, write_removed
+from peaker_cli.rehearse.figures import (
+    Cost,
+    cost_of,
+    read_figures,
+    rows_of,
+    table_of,
+    write_figures,
+    write_removed,
+)
 from peaker_cli.rehearse.probes import Probe, Row, probes
 from peaker_cli.rehearse.resources import (
     LASTS_HOURS,

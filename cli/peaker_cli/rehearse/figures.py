@@ -1,13 +1,14 @@
-"""The figures of a rehearsal: as a file to go on with, as a table to read, and as one for docs/aws-behaviours.md."""
+"""The figures of a rehearsal: a file to go on with, a table, a page for docs/aws-behaviours.md; and its cost."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from peaker.domain.reading import Known, Reading
+from peaker.domain.prices.price_table import PriceTable
+from peaker.domain.reading import Known, Reading, Unknown
 from rich.table import Table
 
 from peaker_cli import printing
@@ -15,7 +16,10 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.files import write_whole
 from peaker_cli.rehearse.probes import Row
 from peaker_cli.rehearse.resources import Resources
+from peaker_contract.cluster import ClusterSettings
 
+# An internal load balancer with one capacity unit; custom metrics, an alarm, some hundred state transitions and events.
+_BALANCER_HOUR_USD, _REST_USD = 0.03, 0.90
 _COLUMNS = ("probe", "assumed", "measured", "verdict")
 
 
@@ -94,3 +98,28 @@ def rows_of(figures: dict[str, Any], file: Path) -> list[Row]:
         ]
     except (TypeError, AttributeError) as error:
         raise ControlPlaneError(f"{file} has no rows of a rehearsal ({error}): give another --out") from error
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Dollars by the hour and once; Unknown where a price is."""
+
+    hourly_usd: Reading
+    once_usd: float
+
+    def of_hours(self, hours: float) -> Reading:
+        if isinstance(self.hourly_usd, Unknown):
+            return self.hourly_usd
+        return Known(hours * float(self.hourly_usd.value) + self.once_usd)
+
+
+def cost_of(settings: ClusterSettings, gib: int, prices: PriceTable) -> Cost:
+    """Returns the cost of an instance, three volumes, their snapshots and a load balancer; Unknown without a price."""
+    hourly = [prices.instance_hour(settings.instance_type), prices.snapshot_hour(2 * gib)]
+    hourly += [prices.volume_hour("gp3", gib, 3000, 125)] * 3
+    paid = prices.initialization(gib, settings.initialization_rate_mib_per_s)
+    for one in (*hourly, paid):
+        if isinstance(one, Unknown):
+            return Cost(one, _REST_USD)
+    known = sum(one.value for one in hourly if isinstance(one, Known)) + _BALANCER_HOUR_USD
+    return Cost(Known(known), _REST_USD + (paid.value if isinstance(paid, Known) else 0.0))

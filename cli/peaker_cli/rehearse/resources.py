@@ -291,8 +291,9 @@ class Resources:
         found = self.client("elbv2").describe_target_health(TargetGroupArn=group, Targets=self.targets)
         return dict(found["TargetHealthDescriptions"][0]["TargetHealth"])
 
-    def _filters(self, **more: str) -> list[dict[str, Any]]:
-        wanted = {f"tag:{REHEARSAL_TAG}": self.rehearsal, **more}
+    def _filters(self, name: str | None = None, **more: str) -> list[dict[str, Any]]:
+        named = {} if name is None else {"tag:Name": self.name_tag(name)}
+        wanted = {f"tag:{REHEARSAL_TAG}": self.rehearsal, **named, **more}
         return [{"Name": name, "Values": value.split(",")} for name, value in wanted.items()]
 
     def instances(self) -> list[str]:
@@ -305,15 +306,12 @@ class Resources:
         return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
 
     def volumes(self, name: str | None = None) -> list[dict[str, Any]]:
-        filters = self._filters(**self._named(name))
+        filters = self._filters(name)
         found = self.client("ec2").describe_volumes(Filters=filters)["Volumes"]
         return [one for one in found if one["State"] not in {"deleting", "deleted"}]
 
-    def _named(self, name: str | None) -> dict[str, str]:
-        return {} if name is None else {"tag:Name": self.name_tag(name)}
-
     def snapshots(self, name: str | None = None) -> list[dict[str, Any]]:
-        filters = self._filters(**self._named(name))
+        filters = self._filters(name)
         found = self.client("ec2").describe_snapshots(Filters=filters, OwnerIds=["self"])
         return list(found["Snapshots"])
 
@@ -359,6 +357,10 @@ def answer_of(call: Callable[[], object]) -> str:
     except ClientError as error:
         return str(error.response["Error"]["Code"])
     return "taken"
+
+
+def same(first: str, second: str) -> str:
+    return "the same one" if first == second else "another one"
 
 
 def begun_before(ec2: Any, cluster: str) -> str | None:

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.rehearse.named import machine, table
-from peaker_cli.rehearse.resources import Resources, answer_of
+from peaker_cli.rehearse.resources import Resources, answer_of, same
 
 # An execution waits so long: each of the calls below finds it running.
 _PAUSE_SECONDS = 120
@@ -131,7 +131,7 @@ def _of_names_and_redrives(resources: Resources) -> dict[str, str]:
     execution = _start(resources, pause, {"text": "a"}, name=name)
     resources.seconds_until("the wait", lambda: "Pause" in _entered(resources, execution))
     found = {
-        "StartExecution: same name and input": _same(
+        "StartExecution: same name and input": same(
             execution, _start(resources, pause, {"text": "a"}, name=name)
         ),
         "StartExecution: same name, other input": answer_of(
@@ -143,8 +143,8 @@ def _of_names_and_redrives(resources: Resources) -> dict[str, str]:
     found["StopExecution"] = f"{stopped['status']}, {stopped.get('error')}"
     states.redrive_execution(executionArn=execution)
     redriven = states.describe_execution(executionArn=execution)
-    same = "same name" if redriven["name"] == name else str(redriven["name"])
-    found["RedriveExecution"] = f"{redriven['status']}, {same}"
+    called = "same name" if redriven["name"] == name else str(redriven["name"])
+    found["RedriveExecution"] = f"{redriven['status']}, {called}"
     ended = _ended(resources, execution)
     kept = json.loads(ended.get("output", "{}")).get("kept") == "a"
     return {
@@ -158,10 +158,6 @@ def _of_names_and_redrives(resources: Resources) -> dict[str, str]:
             lambda: states.redrive_execution(executionArn=execution)
         ),
     }
-
-
-def _same(first: str, second: str) -> str:
-    return "the same one" if first == second else "another one"
 
 
 def _entered(resources: Resources, execution: str) -> list[str]:

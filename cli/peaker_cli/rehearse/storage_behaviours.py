@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from peaker_cli.rehearse.resources import DEVICES, Resources, answer_of
+from peaker_cli.rehearse.resources import DEVICES, Resources, answer_of, same
 
 # A request that EBS must refuse, and the code.
 _VOLUMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
@@ -52,13 +52,13 @@ def ask_ec2(resources: Resources) -> dict[str, str]:
     free = ec2.create_volume(**again)["VolumeId"]
     resources.seconds_until("the free volume", lambda: resources.volume_state("free") == "available")
     found = {
-        "RunInstances again with its token": _same(
+        "RunInstances again with its token": same(
             ec2.run_instances(**launch)["Instances"][0]["InstanceId"], resources.instance()
         ),
         "RunInstances, its token, another type": answer_of(
             lambda: ec2.run_instances(**{**launch, "InstanceType": _other(launch)})
         ),
-        "CreateVolume again with its token": _same(ec2.create_volume(**again)["VolumeId"], free),
+        "CreateVolume again with its token": same(ec2.create_volume(**again)["VolumeId"], free),
         "CreateVolume, its token, another size": answer_of(lambda: ec2.create_volume(**{**again, "Size": 2})),
         "CreateVolume as a dry run": answer_of(
             lambda: ec2.create_volume(**resources.volume_request("dry"), DryRun=True)
@@ -82,10 +82,6 @@ def ask_ec2(resources: Resources) -> dict[str, str]:
     for name, asked in refused:
         found[name] = answer_of(partial(ec2.create_volume, **asked))
     return found
-
-
-def _same(first: str, second: str) -> str:
-    return "the same one" if first == second else "another one"
 
 
 def _other(launch: Mapping[str, Any]) -> str:

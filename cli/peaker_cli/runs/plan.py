@@ -111,10 +111,12 @@ def plan_facts(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     price, lead = plan["price"], plan["lead_time"]
     members = plan_members(plan)
-    for member in sorted(members, key=_returns, reverse=True):
-        zone = ", ".join(member["zones"][:1])
-        build = ("build", f"1 x {plan['instance_type']} in {zone}{_ready(member, members)}")
-        lines.append(_back(member, members) if _returns(member) else build)
+    for member in sorted(members, key=lambda one: _action(one) == "build"):
+        zone, ready = ", ".join(member["zones"][:1]), _ready(member, members)
+        if _action(member) == "build":
+            lines.append(("build", f"1 x {plan['instance_type']} in {zone}{ready}"))
+        else:
+            lines.append(("return", f"{member['method']['replica']}, parked{ready}"))
     fleet = f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
     lines.append(("fleet", fleet))
     lines.append(("donor", _donor(plan)))
@@ -177,16 +179,8 @@ def _batch(plan: Mapping[str, Any]) -> str:
     )
 
 
-def _returns(plan: Mapping[str, Any]) -> bool:
-    return _action(plan) != "build"
-
-
 def _action(member: Mapping[str, Any]) -> str:
     return str(member["method"]["action"]) if member.get("method") else "build"
-
-
-def _back(member: Mapping[str, Any], members: list[dict[str, Any]]) -> tuple[str, str]:
-    return "return", f"{member['method']['replica']}, parked{_ready(member, members)}"
 
 
 def plan_verdict(plan: Mapping[str, Any]) -> str:

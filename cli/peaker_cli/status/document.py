@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from peaker.domain.decoding import MISFITS
@@ -68,6 +69,17 @@ class Facts:
     last_run: EndedRun | Unknown | None = None
     paused_rules: tuple[str, ...] | Unknown = ()
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
+
+    @cached_property
+    def known_report(self) -> Mapping[str, Any] | Unknown:
+        """The newest check's report, if it is there and this release can read it."""
+        if self.report is None:
+            return Unknown("forecast_load has not run yet since this release was deployed")
+        if not isinstance(self.report, Unknown) and not _is_readable(self.report):
+            return Unknown(
+                "this release cannot read the newest check's report; the next check writes it anew"
+            )
+        return self.report
 
 
 @dataclass(frozen=True)
@@ -234,7 +246,7 @@ def _source(fleet: FleetState | Unknown) -> str | Unknown:
 def _replicas(facts: Facts) -> tuple[ReplicaStatus, ...] | Unknown:
     if isinstance(facts.fleet, Unknown):
         return facts.fleet
-    report = _known_report(facts)
+    report = facts.known_report
     return tuple(_replica(one, facts, report) for one in facts.fleet.replicas)
 
 
@@ -286,7 +298,7 @@ def _run(facts: Facts) -> RunStatus | Unknown | None:
 
 
 def _capacity(facts: Facts) -> CapacityStatus:
-    settings, report = facts.settings, _known_report(facts)
+    settings, report = facts.settings, facts.known_report
     per_replica = settings.capacity_per_replica
     basis = "from the settings"
     if not isinstance(report, Unknown):
@@ -348,14 +360,6 @@ def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:
     return Known(float(value), from_iso(str(report["at"])))
 
 
-def _known_report(facts: Facts) -> Mapping[str, Any] | Unknown:
-    if facts.report is None:
-        return Unknown("forecast_load has not run yet since this release was deployed")
-    if not isinstance(facts.report, Unknown) and not _is_readable(facts.report):
-        return Unknown("this release cannot read the newest check's report; the next check writes it anew")
-    return facts.report
-
-
 _SHOWN = ("capacity_basis", "action", "outcome", "reason", "observing", "observation", "standing", "score")
 
 
@@ -374,7 +378,7 @@ def _is_readable(report: Mapping[str, Any]) -> bool:
 
 
 def _decision(facts: Facts) -> DecisionStatus | Unknown:
-    report = _known_report(facts)
+    report = facts.known_report
     if isinstance(report, Unknown):
         return report
     at = from_iso(str(report["at"]))

@@ -241,17 +241,6 @@ def test_the_execution_is_the_one_whose_name_and_start_make_the_run(run: str) ->
     assert found == RunExecution("manual-1", "ABORTED", STOPPED, "arn:manual-1")
 
 
-def test_the_execution_is_found_behind_one_of_another_cluster_that_began_earlier_and_ended_later() -> None:
-    """billing's, which took its hours, and one that runs since before it: ended executions are listed by their end."""
-    long_ago = STARTED - timedelta(hours=1)
-    others = [
-        execution("billing-2", long_ago),
-        execution("billing-1", long_ago, "SUCCEEDED", STOPPED + timedelta(seconds=1)),
-    ]
-    found = execution_of(StepFunctions(others, [execution("manual-1", STARTED, "ABORTED")]), lease(FIRST))
-    assert found == RunExecution("manual-1", "ABORTED", STOPPED, "arn:manual-1")
-
-
 def test_a_run_that_no_execution_began_is_not_looked_for_beyond_those_that_had_ended_before_it() -> None:
     before = STARTED - timedelta(seconds=1)
     older = [execution("older", before - timedelta(hours=1), "SUCCEEDED", before)]
