@@ -16,7 +16,6 @@ from peaker.domain.replicas.inventory import TargetState
 from peaker.ports.endpoint import TrafficRouter
 from peaker_cli.base_replica.register_base import register_base_command
 from peaker_cli.deployment import DeploymentOptions
-from peaker_cli.doctor.endpoint import HostedZone
 from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 
@@ -600,7 +599,7 @@ def test_the_doctor_sees_the_zone_and_the_records_of_a_name(aws: Adapters, by_na
     inquiry = Inquiry(aws.cloud.client, settings, aws.cloud.clock.now())
     before = inquiry.endpoint()
     assert (before.zone, before.record_ttls, before.groups) == (
-        HostedZone(f"{settings.name}.example"),
+        f"{settings.name}.example",
         [],
         None,
     )

@@ -93,7 +93,8 @@ class MariaDbCluster:
         ended = self.start_and_wait(workflow, {})
         assert ended.status == "SUCCEEDED", ended
         assert not ended.is_refused, ended.output
-        receipt = self.control.receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
+        receipt = self.control.find_receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
+        assert receipt is not None
         return {**receipt, "steps": {step["step"]: step for step in receipt["steps"]}}
 
     def start_and_wait(self, workflow: str, request: Mapping[str, str]) -> Execution:

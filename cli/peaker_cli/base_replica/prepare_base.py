@@ -64,18 +64,28 @@ class BaseStep:
     remedy: str = ""
 
 
+def _absolute(path: str) -> str:
+    if path and not re.fullmatch(r"/[A-Za-z0-9/_.-]{1,200}", path):
+        raise typer.BadParameter("must be an absolute path of letters, digits, '_', '.', '-' and '/'")
+    return path
+
+
+AdminDefaultsFile = Annotated[
+    str,
+    typer.Option(
+        metavar="PATH",
+        callback=_absolute,
+        show_default="what is there, or root by the socket",
+        help="Option file on the host with a database administrator's login, readable by root only.",
+    ),
+]
+
+
 def prepare_base_command(
     cluster: str,
     instance_id: Annotated[str, typer.Argument(metavar="INSTANCE")],
     deployment: DeploymentOptions,
-    admin_defaults_file: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            show_default="what is there, or root by the socket",
-            help="Option file on the host with a database administrator's login, readable by root only.",
-        ),
-    ] = "",
+    admin_defaults_file: AdminDefaultsFile = "",
     create_account_here: Annotated[
         bool,
         typer.Option(
@@ -90,11 +100,6 @@ def prepare_base_command(
 
     Nothing is restarted; a second time changes nothing.
     """
-    if admin_defaults_file and not re.fullmatch(r"/[A-Za-z0-9/_.-]{1,200}", admin_defaults_file):
-        raise typer.BadParameter(
-            "must be an absolute path of letters, digits, '_', '.', '-' and '/'",
-            param_hint="--admin-defaults-file",
-        )
     control = ControlPlane.of(deployment)
     settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
     parameters = base_parameters(settings, admin_defaults_file, create_account_here)

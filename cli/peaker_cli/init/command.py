@@ -11,6 +11,7 @@ import typer
 from peaker.domain.reading import Unknown
 from pydantic import ValidationError
 
+from peaker_cli.base_replica.prepare_base import AdminDefaultsFile
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions, checkout_of
 from peaker_cli.failures import ControlPlaneError
@@ -66,9 +67,7 @@ def init_command(
             help="What lies on the volumes, where nobody can look.",
         ),
     ] = None,
-    admin_defaults_file: Annotated[
-        str, typer.Option(metavar="PATH", help="Option file on the replica with an administrator's login.")
-    ] = "",
+    admin_defaults_file: AdminDefaultsFile = "",
     tag: Annotated[bool, typer.Option("--tag", help="Also tag the hosts as Peaker finds them by.")] = False,
 ) -> None:
     """Write environments/ENV.yaml from what the account and a replica say, or add a cluster to it.
@@ -82,8 +81,6 @@ def init_command(
             "must name the environment: a small letter, then at most nine small letters and digits, e.g. prod",
             param_hint="--env",
         )
-    if admin_defaults_file and not re.fullmatch(r"/[A-Za-z0-9/_.-]{1,200}", admin_defaults_file):
-        raise typer.BadParameter("must be an absolute path", param_hint="--admin-defaults-file")
     given = Given(cluster, engine, capacity, max_replicas, image, dns, tuple(mount or ()))
     root = checkout_of(Path.cwd())
     if root is None:

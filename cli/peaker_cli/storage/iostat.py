@@ -75,19 +75,23 @@ _STYLE = {
 }
 
 
+Promises = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--volume", help="What volumes promise: IOPS:MIB_PER_S, or DEVICE=IOPS:MIB_PER_S. Repeatable."
+    ),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--instance", help="The instance type's EBS baseline: IOPS:MIB_PER_S.")
+]
+
+
 def iostat_command(
     source: Annotated[
         str, typer.Argument(metavar="FILE|-", help="Output of iostat -x; - reads standard input.")
     ],
-    volume: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--volume", help="What volumes promise: IOPS:MIB_PER_S, or DEVICE=IOPS:MIB_PER_S. Repeatable."
-        ),
-    ] = None,
-    instance: Annotated[
-        str | None, typer.Option("--instance", help="The instance type's EBS baseline: IOPS:MIB_PER_S.")
-    ] = None,
+    volume: Promises = None,
+    instance: Baseline = None,
     device: Annotated[
         list[str] | None, typer.Option("--device", help="Only this device. Repeatable.")
     ] = None,

@@ -35,7 +35,7 @@ from rich.text import Text
 
 from peaker_cli.files import writable
 from peaker_cli.printing import AsJson, console, echo_json, table_of
-from peaker_cli.storage.iostat import failure, parse_instance, parse_volumes, style_of
+from peaker_cli.storage.iostat import Baseline, Promises, failure, parse_instance, parse_volumes, style_of
 
 _AWAIT_COLOUR = "#b33a3a"
 _RATE_COLOUR = "#2f6f9f"
@@ -151,12 +151,8 @@ def knee_command(
     time_limit: Annotated[
         float, typer.Option("--time-limit", min=5, help="Seconds for the whole search.")
     ] = 900,
-    volume: Annotated[
-        list[str] | None, typer.Option("--volume", help="What the volume promises: IOPS:MIB_PER_S.")
-    ] = None,
-    instance: Annotated[
-        str | None, typer.Option("--instance", help="The instance type's EBS baseline: IOPS:MIB_PER_S.")
-    ] = None,
+    volume: Promises = None,
+    instance: Baseline = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", callback=writable, help="Write a picture: .png or .svg.")
     ] = None,

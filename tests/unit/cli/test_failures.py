@@ -168,54 +168,40 @@ def test_expected_errors_of_the_machine_are_told_plainly(
     assert capsys.readouterr().err == f"peaker: {said}\n"
 
 
+EXPIRED = (
+    "Signature expired: 20261127T071905Z is now earlier than 20261127T072001Z (20261127T072501Z - 5 min.)"
+)
+NOT_YET = "Signature not yet current: 20261127T073905Z is still later than 20261127T072501Z (...)"
+TOO_LARGE = "The difference between the request time and the current time is too large."
+NOT_VALIDATED = "AWS was not able to validate the provided access credentials"
+OTHER_SIGNATURE = "The request signature we calculated does not match the signature you provided."
+CLOCK, EITHER, CREDENTIALS = (
+    "AWS says that this machine's clock is off (",
+    "AWS refuses the request (",
+    "AWS refuses the credentials (",
+)
+
+
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("code", "message", "begins"),
     [
-        (
-            "InvalidSignatureException",
-            "Signature expired: 20261127T071905Z is now earlier than 20261127T072001Z (20261127T072501Z - 5 min.)",
-        ),
-        (
-            "SignatureDoesNotMatch",
-            "Signature not yet current: 20261127T073905Z is still later than 20261127T072501Z (...)",
-        ),
-        (
-            "RequestTimeTooSkewed",
-            "The difference between the request time and the current time is too large.",
-        ),
-        ("RequestInTheFuture", "Request timestamp is in the future."),
+        ("InvalidSignatureException", EXPIRED, CLOCK),
+        ("SignatureDoesNotMatch", NOT_YET, CLOCK),
+        ("RequestTimeTooSkewed", TOO_LARGE, CLOCK),
+        ("RequestInTheFuture", "Request timestamp is in the future.", CLOCK),
+        ("RequestExpired", "Request has expired.", EITHER),
+        ("AuthFailure", NOT_VALIDATED, EITHER),
+        ("SignatureDoesNotMatch", OTHER_SIGNATURE, CREDENTIALS),
     ],
 )
-def test_a_clock_that_is_off_is_told_as_that(code: str, message: str) -> None:
-    """No new credentials would help; nothing else would be answered either."""
+def test_a_clock_that_is_off_is_told_from_wrong_credentials(code: str, message: str, begins: str) -> None:
+    """No new credentials help a clock; EC2 says the same of both. Nothing else would be answered either."""
     refused = ClientError({"Error": {"Code": code, "Message": message}}, "DescribeInstances")
     assert is_about_access(refused)
     said = one_line(refused)
-    assert said.startswith("AWS says that this machine's clock is off (")
+    assert said.startswith(begins + code)
     assert message in said
-    assert "credentials" not in said
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("RequestExpired", "Request has expired."),
-        ("AuthFailure", "AWS was not able to validate the provided access credentials"),
-    ],
-)
-def test_what_ec2_says_of_a_clock_and_of_credentials_alike_is_told_as_either(code: str, message: str) -> None:
-    refused = ClientError({"Error": {"Code": code, "Message": message}}, "DescribeInstances")
-    assert is_about_access(refused)
-    assert "renew them (aws sso login)" in one_line(refused)
-    assert "this machine's clock is off, set it" in one_line(refused)
-
-
-def test_a_signature_of_a_wrong_key_is_told_as_refused_credentials() -> None:
-    message = "The request signature we calculated does not match the signature you provided."
-    refused = ClientError(
-        {"Error": {"Code": "SignatureDoesNotMatch", "Message": message}}, "GetCallerIdentity"
-    )
-    assert one_line(refused).startswith("AWS refuses the credentials (SignatureDoesNotMatch:")
+    assert ("clock is off" in said, "renew them" in said) == (begins != CREDENTIALS, begins != CLOCK)
 
 
 def test_an_output_of_another_encoding_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,14 +28,15 @@ def any_device_that_is_not_there_can_be_measured(monkeypatch: pytest.MonkeyPatch
 
 
 def step(concurrency: int, rate: float) -> dict[str, Any]:
+    waits = concurrency / rate * 1000
     return {
         "concurrency": concurrency,
         "requests_per_s": rate,
         "reads_per_s": rate,
         "writes_per_s": 0.0,
         "mib_per_s": rate / 64,
-        "await_ms": concurrency / rate * 1000,
-        "read_await_ms": concurrency / rate * 1000,
+        "await_ms": waits,
+        "read_await_ms": waits,
         "write_await_ms": None,
         "queue": float(concurrency),
         "util_percent": 100.0,
