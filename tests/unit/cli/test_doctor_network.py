@@ -175,11 +175,6 @@ class TestTheWayIn:
 
 
 class TestTheWayOut:
-    def test_nothing_goes_out(self) -> None:
-        found = looked(groups={GROUP: OPEN | {"IpPermissionsEgress": []}})
-        assert found["way out to Systems Manager and S3"].verdict.value == "refuse"
-        assert found["way out to the source"].verdict.value == "refuse"
-
     def test_a_source_that_keeps_the_replicas_out(self) -> None:
         shut = group(tcp(3306, "10.77.1.0/24"), name=OTHER)
         line = looked(groups={GROUP: OPEN, OTHER: shut}, source_groups=(OTHER,))["source's port"]

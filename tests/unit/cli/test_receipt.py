@@ -52,16 +52,6 @@ def shown(document: dict[str, Any], real: float | None = None, width: int = 160)
     return capture.get()
 
 
-def test_a_receipt_explains_minutes_and_cents() -> None:
-    text = shown(receipt())
-    assert "started by the alarm peaker-prod-orders-replica-shortage" in text
-    assert "WaitForCatchUp" in text
-    assert "10 min 00 s" in text
-    assert "$0.5068 for 4.00 replica-hours" in text
-    assert "keeping the replica on costs $92.46 a month" in text
-    assert "alarm at 24 Nov 14:25 UTC, serving at 24 Nov 18:10 UTC (3 h 45 min later)" in text
-
-
 def test_on_eighty_columns_every_id_is_whole() -> None:
     ids = {"members": "scale-out-orders-20261129T182954-cwva2epdzt", "donor": "i-578a8ea2a47304249",
            "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77"}  # fmt: skip
@@ -88,34 +78,12 @@ def test_of_an_undone_run_nothing_goes_on_costing() -> None:
     assert "failed at" not in text
 
 
-def test_an_unknown_lag_sample_is_shown_as_unknown() -> None:
-    assert "lag 5, ? s" in shown(receipt())
-
-
 def test_what_only_the_machinery_needs_is_left_out() -> None:
     assert "pid" not in shown(receipt())
 
 
 def test_a_scaled_clock_shows_real_seconds_beside_the_clouds() -> None:
     assert "10 min 00 s (4.0 s)" in shown(receipt(), real=1 / 150)
-
-
-def test_a_failure_is_told_with_its_step_and_cause() -> None:
-    failure = {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "3 % cold"}
-    text = shown(receipt(outcome="rolled_back", failure=failure))
-    assert "failed at VerifyStorage: StorageNotWarm" in text
-    assert "3 % cold" in text
-
-
-def test_an_unknown_price_is_not_a_price_of_zero() -> None:
-    cost = receipt()["cost"] | {"hourly": None, "so_far": None, "per_month_if_kept": None}
-    text = shown(receipt(cost=cost))
-    assert "cost: unknown for 4.00 replica-hours at unknown price" in text
-
-
-def test_markup_in_a_number_is_text() -> None:
-    step = receipt()["steps"][0] | {"numbers": {"where": "[/var/lib/mysql]"}}
-    assert "where=[/var/lib/mysql]" in shown(receipt(steps=[step]))
 
 
 @pytest.mark.parametrize(
@@ -200,40 +168,8 @@ def test_the_knee_is_drawn_with_its_crossings() -> None:
     assert "the search ended early" in text
 
 
-def test_a_knee_that_could_not_be_found_is_said() -> None:
-    volume = {"name": "log", "knee": {"missing": "DeviceInUse: it serves others"}}
-    text = shown(proof(volumes=[volume], instance_baseline_unknown="AwsCallRejected: no"))
-    assert "log: no knee: DeviceInUse: it serves others" in text
-    assert "log: cold not measured, unknown after the prewarm" in text
-    assert "baseline is not known: AwsCallRejected: no" in text
-
-
 def test_without_a_verdict_there_is_no_proof_to_show() -> None:
     assert "storage proof" not in shown(proof(verdict=None))
-
-
-def test_a_parking_shows_what_it_costs_parked_and_in_service_and_until_when() -> None:
-    text = shown(
-        receipt(
-            operation="scale_in",
-            replica={
-                "instance_id": "i-1", "state": "parked", "built_by": "scale-out-orders-1",
-                "parked_until": "2026-11-25T06:00:00+00:00", "until_reason": "8.0 h: a limit",
-            },
-            parking={
-                "action": "park", "reason": "back in 10 min", "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11,
-                "rebuild_usd": 5.0, "return_seconds": 600.0, "build_seconds": 5400.0,
-            },
-        )
-    )  # fmt: skip
-    assert "park: parked $0.2500/h, in service $1.1100/h; back in 10 min" in text
-    assert "replica i-1: parked, built by scale-out-orders-1, until 25 Nov 06:00 UTC (8.0 h: a limit)" in text
-
-
-def test_a_return_says_why_it_was_no_build() -> None:
-    reason = "i-1 is back in 10 min, one built anew in 90 min"
-    method = {"action": "return", "reason": reason, "replica": "i-1", "rejected": {}}
-    assert f"way: return, {reason}" in shown(receipt(plan={"method": method}))
 
 
 def member(number: int, took: float | None) -> dict[str, Any]:
@@ -252,22 +188,7 @@ def test_the_plan_stands_beside_what_came_of_it() -> None:
     text = shown(receipt(members=[member(1, 500.0)]))
     assert "lead time: plan against outcome" in text
     [hydration] = [line for line in text.splitlines() if "hydration" in line]
-    assert hydration.split() == [
-        "hydration",
-        "5",
-        "min",
-        "00",
-        "s",
-        "7",
-        "min",
-        "30",
-        "s",
-        "4",
-        "min",
-        "00",
-        "s",
-        "+25%",
-    ]
+    assert " ".join(hydration.split()) == "hydration 5 min 00 s 7 min 30 s 4 min 00 s +25%"
     assert "+20%" in next(line for line in text.splitlines() if "plan to serving" in line)
 
 
@@ -285,3 +206,67 @@ def test_each_member_that_served_has_its_own_comparison() -> None:
     assert "lead time of member 1: plan against outcome" in text
     assert "member 2: plan" not in text
     assert "lead time of member 3: plan against outcome" in text
+
+
+FAILURE = {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "3 % cold"}
+UNPRICED = receipt()["cost"] | {"hourly": None, "so_far": None, "per_month_if_kept": None}
+STEP = receipt()["steps"][0] | {"numbers": {"where": "[/var/lib/mysql]"}}
+PARKED = receipt(
+    operation="scale_in",
+    replica={
+        "instance_id": "i-1", "state": "parked", "built_by": "scale-out-orders-1",
+        "parked_until": "2026-11-25T06:00:00+00:00", "until_reason": "8.0 h: a limit",
+    },
+    parking={
+        "action": "park", "reason": "back in 10 min", "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11,
+        "rebuild_usd": 5.0, "return_seconds": 600.0, "build_seconds": 5400.0,
+    },
+)  # fmt: skip
+RETURNED = {"action": "return", "reason": "i-1 is back in 10 min", "replica": "i-1", "rejected": {}}
+NO_KNEE = {"name": "log", "knee": {"missing": "DeviceInUse: it serves others"}}
+SAID: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "minutes and cents": (
+        receipt(),
+        [
+            "started by the alarm peaker-prod-orders-replica-shortage",
+            "WaitForCatchUp",
+            "10 min 00 s",
+            "$0.5068 for 4.00 replica-hours",
+            "keeping the replica on costs $92.46 a month",
+            "alarm at 24 Nov 14:25 UTC, serving at 24 Nov 18:10 UTC (3 h 45 min later)",
+        ],
+    ),
+    "a lag that is unknown": (receipt(), ["lag 5, ? s"]),
+    "the step that failed, and why": (
+        receipt(outcome="rolled_back", failure=FAILURE),
+        ["failed at VerifyStorage: StorageNotWarm", "3 % cold"],
+    ),
+    "a price that is unknown": (
+        receipt(cost=UNPRICED),
+        ["cost: unknown for 4.00 replica-hours at unknown price"],
+    ),
+    "markup as text": (receipt(steps=[STEP]), ["where=[/var/lib/mysql]"]),
+    "a parked replica": (
+        PARKED,
+        [
+            "park: parked $0.2500/h, in service $1.1100/h; back in 10 min",
+            "replica i-1: parked, built by scale-out-orders-1, until 25 Nov 06:00 UTC (8.0 h: a limit)",
+        ],
+    ),
+    "why it was no build": (receipt(plan={"method": RETURNED}), ["way: return, i-1 is back in 10 min"]),
+    "a knee that was not found": (
+        proof(volumes=[NO_KNEE], instance_baseline_unknown="AwsCallRejected: no"),
+        [
+            "log: no knee: DeviceInUse: it serves others",
+            "log: cold not measured, unknown after the prewarm",
+            "baseline is not known: AwsCallRejected: no",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_a_receipt_says(what: str) -> None:
+    document, words = SAID[what]
+    text = shown(document)
+    assert [one for one in words if one not in text] == []

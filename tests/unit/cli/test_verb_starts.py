@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from typing import Any, cast
 
@@ -121,6 +120,8 @@ def test_a_wrong_input_names_what_was_typed_wrongly(
 
 def test_the_input_has_what_was_given_and_nothing_else() -> None:
     assert checked("scale_out", cluster="orders", count=None, above_limits=False, reason=None) == ORDER
+    named = {"cluster": "orders", "replica": "i-0123456789abcdef0"}
+    assert checked("scale_in", **named) == named
 
 
 def test_a_plan_that_would_change_nothing_says_why() -> None:
@@ -162,10 +163,3 @@ def test_a_run_at_work_that_has_no_row_yet_is_the_last_one() -> None:
         named_run(cast(ControlPlane, Runs()), ["orders"], "last", ["scale-out-orders-x"])
         == "scale-out-orders-x"
     )
-
-
-def test_the_order_is_what_the_console_takes() -> None:
-    assert json.loads(json.dumps(checked("scale_in", cluster="orders", replica="i-0123456789abcdef0"))) == {
-        "cluster": "orders",
-        "replica": "i-0123456789abcdef0",
-    }
