@@ -59,7 +59,9 @@ def is_about_access(error: BaseException) -> bool:
 
 def reason(error: BaseException) -> str:
     """Returns AWS's words on credentials or address, where they are the cause; else the error's own sentence."""
-    return error.sentence if isinstance(error, PeakerError) and not _of_aws(error) else one_line(error)
+    if isinstance(error, PeakerError) and not _of_aws(error):
+        return " ".join(error.sentence.split())
+    return one_line(error)
 
 
 def unless(codes: Collection[str], ask: Callable[[], FoundT]) -> FoundT | None:

@@ -46,24 +46,22 @@ class ExecutionHistory:
     ended: bool = False
 
     def look(self, stepfunctions: Any) -> Iterator[str]:
-        """The names of what it has entered since the last look, then of what its children have."""
-        known = len(self.states)
-        self.read(stepfunctions)
-        yield from (name for _, name in self.states[known:])
-        for child in self.children:
-            yield from child.look(stepfunctions)
+        """Yields what it has entered since the last look, then what its children have.
 
-    def read(self, stepfunctions: Any) -> None:
-        """Look at this execution alone. Raises botocore's errors; then the next look finds what this one has not."""
+        Raises botocore's errors; then the next look finds what this one has not.
+        """
         for event in [] if self.ended else self._new_events(stepfunctions):
-            if details := event.get("stateEnteredEventDetails"):
-                self.states.append((event["timestamp"].astimezone(UTC), str(details["name"])))
+            self.newest_event = event["id"]
+            self.ended = event["type"] in _LAST
             submitted = event.get("taskSubmittedEventDetails", {})
             if "startExecution.sync" in str(submitted.get("resource", "")):
                 found = _EXECUTION_ARN.findall(str(submitted.get("output", "")))
                 self.children += [ExecutionHistory(arn) for arn in found]
-            self.newest_event = event["id"]
-            self.ended = event["type"] in _LAST
+            if details := event.get("stateEnteredEventDetails"):
+                self.states.append((event["timestamp"].astimezone(UTC), str(details["name"])))
+                yield str(details["name"])
+        for child in self.children:
+            yield from child.look(stepfunctions)
 
     def _new_events(self, stepfunctions: Any) -> list[Any]:
         pages = stepfunctions.get_paginator("get_execution_history").paginate(

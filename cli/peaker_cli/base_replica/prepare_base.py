@@ -205,13 +205,12 @@ def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequenc
         shown = ", ".join(f"{name} {volume.volume_id}" for name, volume in found.items())
         return BaseStep("attached volumes", "already there", shown)
     named = ", ".join(f"{one.name} at {one.device}" for one in missing)
-    return BaseStep(
-        "attached volumes",
-        "refused",
-        f"{instance.instance_id} has no volume {named}",
+    detail = f"{instance.instance_id} has no volume {named}"
+    remedy = (
         "attach it at that device, or tag the volume that it is: aws ec2 create-tags --resources VOLUME --tags "
-        f"Key={VOLUME_TAG},Value={missing[0].name}",
+        f"Key={VOLUME_TAG},Value={missing[0].name}"
     )
+    return BaseStep("attached volumes", "refused", detail, remedy)
 
 
 def render_steps(steps: Sequence[BaseStep]) -> RenderableType:

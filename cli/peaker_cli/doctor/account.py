@@ -282,8 +282,6 @@ def _pass_role(role_arn: str, passed: Sequence[str] | Unknown) -> Finding:
     if any(fnmatchcase(role_arn, pattern) for pattern in passed):
         return ACCOUNT.passes("PassRole", f"launch_replica may pass {role_arn}")
     named = ", ".join(passed) or "no role"
-    return ACCOUNT.refuses(
-        "PassRole",
-        f"launch_replica may pass {named}, and the instance profile holds {role_arn}",
-        f"set instance_role_arn: {role_arn} in the environment's file, and deploy",
-    )
+    detail = f"launch_replica may pass {named}, and the instance profile holds {role_arn}"
+    remedy = f"set instance_role_arn: {role_arn} in the environment's file, and deploy"
+    return ACCOUNT.refuses("PassRole", detail, remedy)

@@ -119,19 +119,13 @@ def _base(settings: ClusterSettings, instances: Sequence[Instance]) -> Finding:
         return HOSTS.refuses(check, detail, _tagging(settings, "replica"), **numbers)
     detail = f"{len(running)} running: {', '.join(one.instance_id for one in running)}"
     if len(running) < settings.min_replicas:
-        return HOSTS.warns(
-            check,
-            f"{detail}; min_replicas is {settings.min_replicas}",
-            "start more, or lower min_replicas",
-            **numbers,
-        )
+        detail = f"{detail}; min_replicas is {settings.min_replicas}"
+        remedy = "start more, or lower min_replicas"
+        return HOSTS.warns(check, detail, remedy, **numbers)
     if len(running) >= settings.max_replicas:
-        return HOSTS.refuses(
-            check,
-            f"{detail}; max_replicas is {settings.max_replicas}: no peak replica may be built (I12)",
-            "raise max_replicas above the number of base replicas, and deploy",
-            **numbers,
-        )
+        detail = f"{detail}; max_replicas is {settings.max_replicas}: no peak replica may be built (I12)"
+        remedy = "raise max_replicas above the number of base replicas, and deploy"
+        return HOSTS.refuses(check, detail, remedy, **numbers)
     return HOSTS.passes(check, detail, **numbers)
 
 

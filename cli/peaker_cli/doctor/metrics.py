@@ -167,12 +167,9 @@ def _age(settings: ClusterSettings, facts: MetricFacts, history: Sequence[dateti
         "period_seconds": settings.load_metric.period_seconds,
     }
     if age > STALE_AFTER_PERIODS * period:
-        return METRICS.refuses(
-            "newest point",
-            f"{detail}: it is stale after {STALE_AFTER_PERIODS} periods, and the forecast holds (I4)",
-            "see what writes the metric; docs/runbooks/forecast-degraded.md",
-            **numbers,
-        )
+        detail = f"{detail}: it is stale after {STALE_AFTER_PERIODS} periods, and the forecast holds (I4)"
+        remedy = "see what writes the metric; docs/runbooks/forecast-degraded.md"
+        return METRICS.refuses("newest point", detail, remedy, **numbers)
     return METRICS.passes("newest point", detail, **numbers)
 
 

@@ -142,13 +142,12 @@ def _balancer_reaches(
     own = [group for one in facts.balancers or () for group in one.get("SecurityGroups", ())]
     outside = _shut_out(facts.balancer_subnets, facts.subnets, own, sources)
     if outside:
-        return NETWORK.refuses(
-            check,
+        detail = (
             f"TCP {port} is open to {', '.join(sources)}, and the load balancer asks from {', '.join(outside)}"
-            + ("" if own else " (it has no security group: a rule must name its addresses)"),
-            f"let the load balancer in: {_authorize(named, port, outside[0])}",
-            port=port,
+            + ("" if own else " (it has no security group: a rule must name its addresses)")
         )
+        remedy = f"let the load balancer in: {_authorize(named, port, outside[0])}"
+        return NETWORK.refuses(check, detail, remedy, port=port)
     detail = f"TCP {port} from {', '.join(sources)}, the load balancer's subnets too"
     return NETWORK.passes(check, detail, port=port)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-from botocore.exceptions import ClientError
 from peaker_cli import aws_session
 from peaker_cli.control_plane import ControlPlane
 
@@ -117,15 +116,6 @@ def test_a_home_that_takes_no_file_costs_a_code_each_command_and_fails_none(
     codes = iter(["111111", "222222"])
     assert [a_command("prod", lambda _: next(codes)) for _ in range(2)] == ["ASIAROLE"] * 2
     assert sts.taken == ["111111", "222222"]
-
-
-def test_a_code_that_was_used_is_refused_by_sts(
-    home: Path, sts: OneTimeCodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_role_behind_a_device(home, sts, monkeypatch)
-    sts.taken.append("123456")
-    with pytest.raises(ClientError, match="invalid MFA one time pass code"):
-        a_command("prod", lambda _: "123456")
 
 
 def test_a_program_that_gives_credentials_runs_once(home: Path) -> None:
