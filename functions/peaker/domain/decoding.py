@@ -64,10 +64,16 @@ def _finite(word: str) -> float:
 _MOST_NAMED, _LONGEST_NAME = 20, 120
 
 
-class Contract(BaseModel):
-    """Base of documents that cross a boundary of ours: immutable, and an unknown field is an error."""
+class Frozen(BaseModel):
+    """Base of our documents: immutable."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
+
+
+class Contract(Frozen):
+    """Base of documents that cross a boundary of ours: an unknown field is an error."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def misfits(error: ValidationError) -> str:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import ConfigDict, Field, StrictBool, ValidationError
 
-from peaker.domain.decoding import measured_json, misfits
+from peaker.domain.decoding import Frozen, measured_json, misfits
 from peaker_contract.errors import AgentTooOld, HostCommandFailed
 
 RESULT_VERSION = 1
@@ -42,10 +42,10 @@ Count = Annotated[int, Field(ge=0, le=2**63)]
 Amount = Annotated[float, Field(ge=0, le=1e18)]
 
 
-class HostResult(BaseModel):
+class HostResult(Frozen):
     """Base of the typed results; hosts may say more than is read here."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class DonorPrepared(HostResult):
@@ -59,13 +59,13 @@ class DonorPrepared(HostResult):
     # What each mount point stands on, as the host package says it; None of a host that does not say.
     layout: list[dict[str, Any]] | None = None
     # What the image is held against; empty of a host that does not say.
-    server: dict[str, Any] = {}
+    server: dict[str, Any] = Field(default_factory=dict)
 
 
 class StorageAssembled(HostResult):
     """Notes about an image that fits."""
 
-    image: list[str] = []
+    image: list[str] = Field(default_factory=list)
 
 
 class PrewarmReport(HostResult):
@@ -105,10 +105,8 @@ class WorkReport(HostResult):
     at_work: StrictBool
 
 
-class MountedVolume(BaseModel):
+class MountedVolume(HostResult):
     """A volume of the run, by its name in the settings; `problem` is empty where it is mounted and takes writes."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     name: str
     mount_point: str

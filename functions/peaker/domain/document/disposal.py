@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.decoding import Frozen
 from peaker.domain.runs.ledger import RunPart
 
 ParkPolicy = Literal["auto", "never", "always"]
 
 
-class ParkingFigures(BaseModel):
+class ParkingFigures(Frozen):
     """Seconds to service and USD of parking and of rebuilding; None where no price is known.
 
     `return_seconds` is for a replica that has just stopped; each hour of standing adds `catch_up_per_hour` seconds.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     return_seconds: float
     build_seconds: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from peaker.domain.decoding import Frozen
 from peaker.domain.runs.ledger import Placement, RunPart, RunRow
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import HOURS_PER_MONTH
@@ -16,16 +17,14 @@ Verdict = Literal["pass", "warn", "refuse", "unknown"]
 Number = float | int | None
 
 
-class Check(BaseModel):
+class Check(Frozen):
     """One check. `remedy` is empty where nothing has to be done."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     verdict: Verdict
     detail: str
     remedy: str = ""
-    numbers: dict[str, Number] = {}
+    numbers: dict[str, Number] = Field(default_factory=dict)
 
     @property
     def refuses(self) -> bool:
@@ -48,20 +47,14 @@ RefusalCode = Literal[
 ]
 
 
-class PlanPart(BaseModel):
-    """Base of the plan's parts: immutable, written to the ledger as JSON."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class Refusal(PlanPart):
+class Refusal(Frozen):
     """A rule that the run would break, with its numbers."""
 
     code: RefusalCode
     reason: str
 
 
-class PlannedVolume(PlanPart):
+class PlannedVolume(Frozen):
     """One volume to make. The size is the donor's; the settings give the rest."""
 
     name: str
@@ -76,7 +69,7 @@ class PlannedVolume(PlanPart):
     layout: str = "single"
 
 
-class PlannedPrewarm(PlanPart):
+class PlannedPrewarm(Frozen):
     """A planned prewarm says what is read before the replica serves.
 
     With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`; 0 is as
@@ -87,7 +80,7 @@ class PlannedPrewarm(PlanPart):
     background_rate_mib_per_s: int
 
 
-class PlannedBuild(PlanPart):
+class PlannedBuild(Frozen):
     """How the replica is built: where its instance stands, how it is warmed, for how long its knee is sought, and where
     its server and those of its peers listen."""
 
@@ -100,7 +93,7 @@ class PlannedBuild(PlanPart):
     capacity_reservation_group_arn: str | None = None
 
 
-class Price(PlanPart):
+class Price(Frozen):
     """USD; None where a price is not known, and `unknown` says which and why.
 
     `hourly` is one replica's. `snapshots_hourly` is the cluster's: the price of its kept snapshot sets after the run.
@@ -131,7 +124,7 @@ class Price(PlanPart):
         )
 
 
-class LeadTimeEstimate(PlanPart):
+class LeadTimeEstimate(Frozen):
     """Seconds from the decision to serving: the median and the p90, and those of its parts by name.
 
     A part whose spread is not known on its own is not in `p90_parts`.
@@ -140,10 +133,10 @@ class LeadTimeEstimate(PlanPart):
     seconds: float
     parts: dict[str, float]
     p90_seconds: float | None = None
-    p90_parts: dict[str, float] = {}
+    p90_parts: dict[str, float] = Field(default_factory=dict)
 
 
-class Method(PlanPart):
+class Method(Frozen):
     """How the next replica comes into service, and why: built anew, or the parked `replica` returned.
 
     `rejected` says by id why other parked replicas cannot come back.
@@ -152,7 +145,7 @@ class Method(PlanPart):
     action: Literal["build", "return"]
     reason: str
     replica: str | None = None
-    rejected: dict[str, str] = {}
+    rejected: dict[str, str] = Field(default_factory=dict)
 
     @property
     def comes_back(self) -> bool:
@@ -160,7 +153,7 @@ class Method(PlanPart):
         return self.action != "build"
 
 
-class Option(PlanPart):
+class Option(Frozen):
     """One way in which a replica could come into service now; seconds from the decision to serving, USD until then.
 
     A return names its `replica`. A build has the initialization rate of each volume, None for EBS's default rate.
@@ -176,7 +169,7 @@ class Option(PlanPart):
     why_not: str | None = None
 
 
-class Choice(PlanPart):
+class Choice(Frozen):
     """The options of one replica, at most three, and which of them is taken, by its index.
 
     `in_time` is None without a deadline.
@@ -193,7 +186,7 @@ class Choice(PlanPart):
         return self.options[self.index]
 
 
-class PlannedMember(PlanPart):
+class PlannedMember(Frozen):
     """One replica of a batch: built in the first of `zones` that has room, or a parked one that returns.
 
     `choice` has its options; None where no donor shows how large its volumes are.
@@ -209,7 +202,7 @@ class PlannedMember(PlanPart):
     choice: Choice | None = None
 
 
-class BatchPrice(PlanPart):
+class BatchPrice(Frozen):
     """USD of all that the batch brings into service together; None where a price is not known."""
 
     hourly: float | None
@@ -217,7 +210,7 @@ class BatchPrice(PlanPart):
     per_month_if_kept: float | None
 
 
-class PlannedType(PlanPart):
+class PlannedType(Frozen):
     """An instance type that capacity is asked for, at its price in USD; `why_not` is None, or why it is left out."""
 
     instance_type: str
@@ -225,7 +218,7 @@ class PlannedType(PlanPart):
     why_not: str | None = None
 
 
-class PlannedCall(PlanPart):
+class PlannedCall(Frozen):
     """A call by IAM's name, the states that make it, and how often all of them together.
 
     `times` is None where that depends on what is found: on how often a host is asked, how far a ramp is, what older
@@ -238,7 +231,7 @@ class PlannedCall(PlanPart):
     undone_by: str | None
 
 
-class Way(PlanPart):
+class Way(Frozen):
     """How one more replica of a batch comes into service, why so, and in what time.
 
     `lead_time` is None when there is nothing to estimate from. `rate_mib_per_s` is the initialization rate of each

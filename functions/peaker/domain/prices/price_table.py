@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, ConfigDict, Field
 
+from peaker.domain.decoding import Contract
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.inventory import Volume
 from peaker_contract.load_settings import HOURS_PER_MONTH, INSTANCE_HOURLY_USD, SHIPPED_REGION
 
 
-class EbsPrices(BaseModel):
-    """USD per unit; None where it is not known. Months have 730 hours."""
+class _Prices(Contract):
+    model_config = ConfigDict(allow_inf_nan=False)
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+class EbsPrices(_Prices):
+    """USD per unit; None where it is not known. Months have 730 hours."""
 
     gp3_gib_month: float | None = None
     gp3_iops_month: float | None = None
@@ -33,26 +36,22 @@ class EbsPrices(BaseModel):
     initialization_per_gib_per_mib_per_s: float | None = None
 
 
-class Quote(BaseModel):
+class Quote(_Prices):
     """One answer of the Price List API: USD, None where it has no price or several."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     instance_hourly_usd: dict[str, float | None]
     ebs: EbsPrices
 
 
-class FetchedPrices(BaseModel):
+class FetchedPrices(_Prices):
     """What the environment's parameter holds. `fetched_at` is None before the first success.
 
     `failure` is why the newest try failed, at `failed_at`; a success takes both away.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     region: str
     fetched_at: AwareDatetime | None = None
-    instance_hourly_usd: dict[str, float | None] = {}
+    instance_hourly_usd: dict[str, float | None] = Field(default_factory=dict)
     ebs: EbsPrices = EbsPrices()
     failed_at: AwareDatetime | None = None
     failure: str | None = None

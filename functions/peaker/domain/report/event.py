@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from peaker.domain.decoding import Contract
 from peaker.domain.instants import to_iso
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.ledger import RunRow
@@ -23,10 +24,8 @@ _NO_MARKUP = str.maketrans({"<": "‹", ">": "›"})
 _NOBODY_SAYS = "the console or an API call (CloudTrail's StartExecution names the caller)"
 
 
-class Event(BaseModel):
+class Event(Contract):
     """One decision, start, end or refusal: `detail` of an event of source `peaker`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     id: str = Field(description="The same whenever this event is delivered: a consumer drops what it had.")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.decoding import Frozen
 from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import StepRow
@@ -14,13 +13,11 @@ from peaker_contract.catalogue import parts_of, states_of
 from peaker_contract.steps import Method, Part
 
 
-class PartOutcome(BaseModel):
+class PartOutcome(Frozen):
     """One part of the lead time, in seconds: the median and the p90 of the plan, and what its steps took together.
 
     None: the plan has no such figure, or a step of it has not ended.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     part: str
     planned_seconds: float | None
@@ -28,13 +25,11 @@ class PartOutcome(BaseModel):
     took_seconds: float | None
 
 
-class PlanOutcome(BaseModel):
+class PlanOutcome(Frozen):
     """From the plan to the replica's full share of the reads, in seconds, and each part of that.
 
     `between_steps_seconds` is when no step was at work: the workflow's own time between two of them.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     planned_seconds: float
     planned_p90_seconds: float | None

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.decoding import Frozen
 from peaker.domain.document.disposal import Disposal
 from peaker.domain.document.plan import Price, ScaleOutPlan, as_document
 from peaker.domain.instants import from_iso, require_utc, seconds_between
@@ -21,13 +20,7 @@ from peaker_contract.catalogue import serving_state
 SCHEMA_VERSION = 1
 
 
-class ReceiptPart(BaseModel):
-    """Base of the receipt's parts: immutable, stored as JSON."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class ReceiptStep(ReceiptPart):
+class ReceiptStep(Frozen):
     """One step; `seconds` runs from its first start over all retries to its end."""
 
     step: str
@@ -36,7 +29,7 @@ class ReceiptStep(ReceiptPart):
     numbers: dict[str, Any]
 
 
-class ReceiptResource(ReceiptPart):
+class ReceiptResource(Frozen):
     """One resource that the run made or worked on, and its state."""
 
     kind: str
@@ -46,7 +39,7 @@ class ReceiptResource(ReceiptPart):
     made_at: datetime | None
 
 
-class ReceiptCost(ReceiptPart):
+class ReceiptCost(Frozen):
     """USD by the price table. `so_far` covers the replica's hours up to the receipt; None where unknown."""
 
     replica_hours: float
@@ -59,7 +52,7 @@ class ReceiptCost(ReceiptPart):
     snapshots_gib: float = 0.0
 
 
-class ReceiptReplica(ReceiptPart):
+class ReceiptReplica(Frozen):
     """The replica of the run and where it stands at its end: in service, parked or retired (I7).
 
     A parked one can return until `parked_until`.
@@ -74,7 +67,7 @@ class ReceiptReplica(ReceiptPart):
     until_reason: str | None = None
 
 
-class ReceiptParking(ReceiptPart):
+class ReceiptParking(Frozen):
     """What a parked replica costs an hour against one in service, and the figures that decided."""
 
     action: str
@@ -86,7 +79,7 @@ class ReceiptParking(ReceiptPart):
     build_seconds: float
 
 
-class ForecastLead(ReceiptPart):
+class ForecastLead(Frozen):
     """How early the alarm was: from the alarm to serving, and to the load's crossing of capacity if it came.
 
     A replica serves once it has its full share of the reads, as in the lead time that is predicted.
@@ -100,7 +93,7 @@ class ForecastLead(ReceiptPart):
     seconds_alarm_to_crossing: float | None
 
 
-class ReceiptMember(ReceiptPart):
+class ReceiptMember(Frozen):
     """One replica of a batch: how it came, where it stands, and when it served; the failure as a sentence.
 
     `method` is None for one that was to go; `stands` is how the ledger's row of the replica has it: one that has gone
@@ -119,7 +112,7 @@ class ReceiptMember(ReceiptPart):
     stands: str | None = None
 
 
-class Receipt(ReceiptPart):
+class Receipt(Frozen):
     """One document per run, in the ledger."""
 
     schema_version: int = SCHEMA_VERSION

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from peaker.domain.decoding import misfits
+from peaker.domain.decoding import Frozen, misfits
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker_contract.errors import LedgerInconsistent
 
@@ -71,14 +71,12 @@ class StepRow:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-class RunPart(BaseModel):
+class RunPart(Frozen):
     """Base of the documents that a step settles for later ones: a plan, a donor, a ramp's state.
 
     Each part is one attribute of the run's row, `ledger_name`, written whole and without a read before it: branches
     that run side by side write different parts and cannot lose each other's.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     ledger_name: ClassVar[str]
 

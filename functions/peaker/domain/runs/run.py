@@ -7,9 +7,9 @@ from base64 import b32encode
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from peaker.domain.decoding import Contract
+from peaker.domain.decoding import Contract, Frozen
 from peaker.domain.instants import require_utc
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.failure import Failure
@@ -28,13 +28,13 @@ class ExecutionRequest(Contract):
     input: Any = None
 
 
-class StoppedExecution(BaseModel):
+class StoppedExecution(Frozen):
     """An execution that ended, by the detail of EventBridge's status change event.
 
     `input` is None where input and output together were too long for the event (`inputDetails.included` is false).
     """
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     execution_name: str = Field(alias="name")
     state_machine_arn: str = Field(alias="stateMachineArn")
@@ -155,13 +155,11 @@ class RoundStep(StepInput):
     round: int
 
 
-class Summary(BaseModel):
+class Summary(Frozen):
     """A step returns a summary: a sentence for the console; its numbers go to the ledger and the receipt."""
 
-    model_config = ConfigDict(frozen=True)
-
     text: str
-    numbers: dict[str, Any] = {}
+    numbers: dict[str, Any] = Field(default_factory=dict)
 
 
 def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:

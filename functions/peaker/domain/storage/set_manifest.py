@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
-from peaker.domain.decoding import misfits
+from peaker.domain.decoding import Frozen, misfits
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.errors import HostCommandFailed
 
@@ -19,19 +19,19 @@ SINGLE = "single"
 GIB = 1024**3
 
 
-class StackVolume(BaseModel):
+class StackVolume(Frozen):
     """A volume of a filesystem, by the donor's id."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     volume_id: str
     size_bytes: int
 
 
-class Stack(BaseModel):
+class Stack(Frozen):
     """A filesystem of the donor; what else the host said of it (arrays, logical volume) is kept as it is."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     mount_point: str
     filesystem: str

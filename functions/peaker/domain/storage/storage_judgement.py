@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_diagnosis import against_plan, diagnose
@@ -27,8 +27,6 @@ _AT_THE_KNEE = frozenset({Verdict.IOPS_LIMITED.value, Verdict.SHARED_STORAGE_CON
 class _Iostat(BaseModel):
     """The host's summary of iostat -x beside the load, under iostat's own names."""
 
-    model_config = ConfigDict(extra="ignore")
-
     device: str
     reads_per_s: float = Field(alias="r/s", gt=0)
     writes_per_s: float = Field(alias="w/s", default=0.0)
@@ -42,8 +40,6 @@ class _Iostat(BaseModel):
 class _Nvme(BaseModel):
     """Microseconds for which demand was above a limit, from the volume's NVMe statistics."""
 
-    model_config = ConfigDict(extra="ignore")
-
     ebs_volume_performance_exceeded_iops: int = 0
     ebs_volume_performance_exceeded_tp: int = 0
     ec2_instance_ebs_performance_exceeded_iops: int = 0
@@ -51,16 +47,12 @@ class _Nvme(BaseModel):
 
 
 class _Load(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     seconds: float = Field(gt=0)
     iostat: _Iostat
     nvme: _Nvme | None = None
 
 
 class _Volume(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     name: str
     load: _Load
 

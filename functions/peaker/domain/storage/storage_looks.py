@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.decoding import Frozen
 from peaker.domain.runs.ledger import RunPart
 
 Remedy = Literal["none", "cold", "all"]
@@ -25,10 +24,8 @@ READ_IN_FULL_BLOCKS = 4096
 PAUSE_SECONDS = 60
 
 
-class Look(BaseModel):
+class Look(Frozen):
     """One look and what was done before it."""
-
-    model_config = ConfigDict(frozen=True)
 
     at: datetime
     verdict: Literal["warm", "not_warm", "unknown"]
@@ -38,10 +35,8 @@ class Look(BaseModel):
     cold_share_upper: float | None = None
 
 
-class NextLook(BaseModel):
+class NextLook(Frozen):
     """How to look next, how long to wait before, and why."""
-
-    model_config = ConfigDict(frozen=True)
 
     remedy: Remedy = "none"
     sample_blocks: int = SAMPLE_BLOCKS

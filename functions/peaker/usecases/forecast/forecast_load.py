@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.decoding import Frozen
 from peaker.domain.forecasting import (
     Forecast,
     Standing,
@@ -54,10 +53,8 @@ _SCORED_FOR = timedelta(days=7)
 _PAGING = frozenset({"horizon_seconds", "uncovered_replicas"})
 
 
-class ForecastReport(BaseModel):
+class ForecastReport(Frozen):
     """What one run found and said, for the log and the console."""
-
-    model_config = ConfigDict(frozen=True)
 
     cluster: str
     at: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict
-
+from peaker.domain.decoding import Frozen
 from peaker.domain.prices.fetched_prices import LINUX, fetched, is_first_need, kept, price_table, why_due
 from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Unknown
@@ -14,10 +13,8 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, Retryable
 
 
-class PriceReport(BaseModel):
+class PriceReport(Frozen):
     """The outcome of a look at the prices: asked and stored, asked in vain, or found them good."""
-
-    model_config = ConfigDict(frozen=True)
 
     outcome: str
     reason: str
