@@ -15,6 +15,7 @@ from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.domain.document.disposal import ParkingFigures
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.ledger import ResourceKind
@@ -104,6 +105,16 @@ def data_volumes_of(
         )
         for name, device in (("data", "/dev/sdf"), ("log", "/dev/sdg"))
     ]
+
+
+def planned_volume(
+    name: str = "data", kind: str = "gp3", size_gib: int = 8, iops: int = 3000, mib_per_s: int = 125
+) -> PlannedVolume:
+    """A volume of a plan."""
+    return PlannedVolume(
+        name=name, device="/dev/sdf", mount_point=f"/{name}", filesystem="xfs", size_gib=size_gib,
+        volume_type=kind, iops=iops, throughput_mib_per_s=mib_per_s, initialization_rate_mib_per_s=None,
+    )  # fmt: skip
 
 
 def replica(

@@ -23,7 +23,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.host_results import OLDEST_AGENT, Agent, failure_text, last_json_line
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.data_volumes import data_volumes
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
 from peaker.ports.hosts import CommandRunner, HostPackage
@@ -199,7 +199,7 @@ def agent_step(agent: Agent) -> BaseStep:
 def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequence[Volume]) -> BaseStep:
     """Checks that each volume of the settings is found on the instance as a donor's is: by tag, or else by device."""
     unseen = Unknown("not looked at")
-    found = data_volumes(Replica(instance, tuple(volumes), unseen, unseen), settings)
+    found = data_volumes(Replica(instance, tuple(volumes), unseen, unseen), settings.volumes)
     missing = [one for one in settings.volumes if one.name not in found]
     if not missing:
         shown = ", ".join(f"{name} {volume.volume_id}" for name, volume in found.items())

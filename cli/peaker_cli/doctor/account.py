@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 
 from peaker.domain.limits.account_limits import AccountUse
 from peaker.domain.planning.checks.account_quotas import EBS_STORAGE, Launches, ebs_storage, vcpus
-from peaker.domain.planning.checks.bandwidth import SizedVolume
 from peaker.domain.planning.plan_refusals import taken_devices
 from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.data_volumes import planned_volumes
 from peaker.domain.replicas.inventory import Volume
 
 from peaker_cli.doctor.finding import Area, Finding, Raw, Verdict
@@ -183,10 +183,7 @@ def _quotas(
             EBS_STORAGE, Unknown(f"no base replica shows how large {', '.join(missing)} is")
         )
         return
-    volumes = [
-        SizedVolume(one.name, one.volume_type, like[one.name].size_gib, one.iops, one.throughput_mib_per_s)
-        for one in settings.volumes
-    ]
+    volumes = planned_volumes(like, settings, None)
     yield ACCOUNT.of_check(ebs_storage(volumes, room, facts.use), facts.use.unknowns)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.data_volumes import data_volumes
 from peaker.domain.replicas.inventory import Instance, Volume
 from rich.console import RenderableType
 from rich.text import Text
@@ -165,7 +165,7 @@ def _look_at_hosts(
 
 def _volumes_of_a_donor(settings: ClusterSettings, looks: Sequence[HostLook]) -> Mapping[str, Volume]:
     """Returns the volumes of the base replica that shows most of them: a peak replica's will be like these."""
-    found = (data_volumes(look.replica, settings) for look in looks)
+    found = (data_volumes(look.replica, settings.volumes) for look in looks)
     return max(found, key=len, default={})
 
 

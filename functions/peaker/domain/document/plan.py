@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from peaker.domain.decoding import Frozen
+from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.runs.ledger import Placement, RunPart, RunRow
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import HOURS_PER_MONTH
@@ -52,21 +53,6 @@ class Refusal(Frozen):
 
     code: RefusalCode
     reason: str
-
-
-class PlannedVolume(Frozen):
-    """One volume to make. The size is the donor's; the settings give the rest."""
-
-    name: str
-    device: str
-    mount_point: str
-    filesystem: str
-    size_gib: int
-    volume_type: str
-    iops: int
-    throughput_mib_per_s: int
-    initialization_rate_mib_per_s: int | None
-    layout: str = "single"
 
 
 class PlannedPrewarm(Frozen):

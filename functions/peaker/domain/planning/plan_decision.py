@@ -11,7 +11,6 @@ from peaker.domain.document.plan import (
     BatchPrice,
     LeadTimeEstimate,
     PlannedMember,
-    PlannedVolume,
     Price,
     ScaleOutPlan,
     Way,
@@ -31,7 +30,8 @@ from peaker.domain.planning.plan_refusals import (
 )
 from peaker.domain.prices.price_table import PriceTable, total, usd, volumes_hourly
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
+from peaker.domain.replicas.data_volumes import PlannedVolume, data_volumes, planned_volumes
+from peaker.domain.replicas.donor import DonorChoice, choose_donor
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import LeaseRow
 from peaker_contract.cluster import ClusterSettings
@@ -200,17 +200,9 @@ def _fewest_first(counts: Counter[str], settings: ClusterSettings, of_batch: Cou
     return tuple(sorted(settings.subnets, key=lambda zone: (counts[zone], of_batch[zone], zone)))
 
 
-def _layout(
-    like: Replica | None, settings: ClusterSettings, rate_mib_per_s: int | None
-) -> tuple[PlannedVolume, ...]:
-    sizes = {} if like is None else data_volumes(like, settings)
-    return tuple(
-        PlannedVolume(
-            **dict(one), size_gib=sizes[one.name].size_gib, initialization_rate_mib_per_s=rate_mib_per_s
-        )
-        for one in settings.volumes
-        if one.name in sizes
-    )
+def _layout(like: Replica | None, settings: ClusterSettings, rate: int | None) -> tuple[PlannedVolume, ...]:
+    found = {} if like is None else data_volumes(like, settings.volumes)
+    return planned_volumes(found, settings, rate)
 
 
 def _price(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
-from peaker.domain.document.plan import PlannedMember, PlannedVolume, Price, Refusal, ScaleOutPlan
+from peaker.domain.document.plan import PlannedMember, Price, Refusal, ScaleOutPlan
 from peaker.domain.instants import in_words
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.data_volumes import DataVolume, PlannedVolume
 from peaker.domain.replicas.donor import DonorChoice
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.batch import MOST_WANTED
@@ -21,16 +21,6 @@ from peaker_contract.cluster import ClusterSettings
 LIMITS = frozenset({"ceiling", "budget"})
 # SNS takes 100 characters.
 _LONGEST_SUBJECT = 100
-
-
-class DeviceOfVolume(Protocol):
-    """A volume of the settings or of a plan."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def device(self) -> str: ...
 
 
 def running_operation(lease: LeaseRow | None) -> Refusal | None:
@@ -152,7 +142,7 @@ def _and(reading: Reading, words: str) -> str:
     return f" and ${reading.value:.3f}/h {words}" if isinstance(reading, Known) and reading.value else ""
 
 
-def taken_devices(mapped: Sequence[str], volumes: Sequence[DeviceOfVolume]) -> list[str]:
+def taken_devices(mapped: Sequence[str], volumes: Sequence[DataVolume]) -> list[str]:
     """Names the volumes that no instance of the image could attach: it maps their device name, as sd or as xvd."""
     names = {_device(name): name for name in mapped}
     return [

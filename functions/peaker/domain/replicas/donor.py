@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from peaker.domain.reading import Known, Unknown, describe
+from peaker.domain.replicas.data_volumes import DataVolume, data_volumes
 from peaker.domain.replicas.fleet import FleetState, Replica
-from peaker.domain.replicas.inventory import Volume
 from peaker_contract.cluster import ClusterSettings
 
 
@@ -43,23 +43,6 @@ class DonorChoice:
         return "; ".join(f"{verdict.instance_id}: {verdict.reason}" for verdict in self.verdicts)
 
 
-class NamedVolume(Protocol):
-    """A data volume as the settings or a plan have it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def device(self) -> str: ...
-
-
-class HasVolumes(Protocol):
-    """Settings, or a plan."""
-
-    @property
-    def volumes(self) -> Sequence[NamedVolume]: ...
-
-
 @dataclass(frozen=True)
 class DonorTerms:
     """A donor must have these volumes, and no more lag than the gate allows, in seconds.
@@ -68,21 +51,10 @@ class DonorTerms:
     volumes that will be made, by name, and empty while nothing is planned.
     """
 
-    volumes: Sequence[NamedVolume]
+    volumes: Sequence[DataVolume]
     lag_gate_seconds: float
     planned: str | None = None
     planned_gib: Mapping[str, int] = field(default_factory=dict)
-
-
-def data_volumes(replica: Replica, wanted_by: HasVolumes | DonorTerms) -> dict[str, Volume]:
-    """The replica's data volumes by the name in settings or plan: by tag, or else by device."""
-    found: dict[str, Volume] = {}
-    for wanted in wanted_by.volumes:
-        tagged = [volume for volume in replica.volumes if volume.name == wanted.name]
-        placed = [volume for volume in replica.volumes if volume.device == wanted.device]
-        for volume in (*tagged, *placed)[:1]:
-            found[wanted.name] = volume
-    return found
 
 
 def choose_donor(
@@ -126,7 +98,7 @@ def _judge(replica: Replica, source_id: str | None, terms: DonorTerms) -> Verdic
         return no(f"instance is {replica.instance.state}")
     if not replica.is_serving:
         return no(f"read endpoint says {replica.health_text}")
-    volumes = data_volumes(replica, terms)
+    volumes = data_volumes(replica, terms.volumes)
     missing = [volume.name for volume in terms.volumes if volume.name not in volumes]
     if missing:
         return no(f"has no volume {', '.join(missing)} (tag peaker:volume or its device)")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.donor import DonorChoice, data_volumes
+from peaker.domain.replicas.data_volumes import data_volumes
+from peaker.domain.replicas.donor import DonorChoice
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import LeaseRow
@@ -68,7 +69,7 @@ def decide_first_set(
         return FirstSet(False, f"the source is unknown: {fleet.source.why}; what is unknown is held (I4)")
     if choice.donor is None:
         return FirstSet(False, f"no replica can be snapshotted: {choice.text}")
-    volumes = data_volumes(choice.donor, settings)
+    volumes = data_volumes(choice.donor, settings.volumes)
     gib = float(sum(one.size_gib for one in volumes.values()))
     if {one.volume_id for one in volumes.values()} <= set(newest_completed(others)):
         return FirstSet(

@@ -7,11 +7,12 @@ set by it; here it is compared with the plan before any snapshot, and kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from peaker.domain.decoding import Frozen, misfits
+from peaker.domain.replicas.data_volumes import DataVolume
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.errors import HostCommandFailed
 
@@ -70,31 +71,15 @@ def stacks_of(layout: Sequence[Mapping[str, Any]]) -> list[Stack]:
         raise HostCommandFailed(f"prepare_donor: layout does not fit: {misfits(error)}") from error
 
 
-class PlacedVolume(Protocol):
-    """A volume of the settings or of a plan."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def mount_point(self) -> str: ...
-
-    @property
-    def filesystem(self) -> str: ...
-
-    @property
-    def layout(self) -> str: ...
-
-
-def sets_of(volumes: Sequence[PlacedVolume]) -> dict[str, list[PlacedVolume]]:
+def sets_of(volumes: Sequence[DataVolume]) -> dict[str, list[DataVolume]]:
     """The volumes by the mount point that they share."""
-    found: dict[str, list[PlacedVolume]] = {}
+    found: dict[str, list[DataVolume]] = {}
     for volume in volumes:
         found.setdefault(volume.mount_point, []).append(volume)
     return found
 
 
-def unequal_members(volumes: Sequence[PlacedVolume], gib: Mapping[str, int]) -> list[str]:
+def unequal_members(volumes: Sequence[DataVolume], gib: Mapping[str, int]) -> list[str]:
     """Reasons against md arrays whose volumes are not equally large, the odd ones named; `gib` by name.
 
     md uses as much of each member as the smallest has. A member that was made larger than its snapshot has no
@@ -115,7 +100,7 @@ def unequal_members(volumes: Sequence[PlacedVolume], gib: Mapping[str, int]) -> 
 
 
 def why_not_as_planned(
-    stacks: Sequence[Stack], planned: Sequence[PlacedVolume], ids: Mapping[str, str]
+    stacks: Sequence[Stack], planned: Sequence[DataVolume], ids: Mapping[str, str]
 ) -> list[str]:
     """Lists the differences between the donor's filesystems and the plan; `ids` are the donor's volumes by
     name.
@@ -134,7 +119,7 @@ def why_not_as_planned(
     return reasons
 
 
-def _differences(stack: Stack, members: Sequence[PlacedVolume], names: Mapping[str, str]) -> Iterator[str]:
+def _differences(stack: Stack, members: Sequence[DataVolume], names: Mapping[str, str]) -> Iterator[str]:
     layout, filesystem = members[0].layout, members[0].filesystem
     if stack.kind != layout:
         yield f"{stack.mount_point} is {stack.kind} on the donor, {layout} in the settings"

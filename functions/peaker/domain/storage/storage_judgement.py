@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from peaker.domain.replicas.data_volumes import DataVolume
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.storage.io_diagnosis import against_plan, diagnose
 from peaker.domain.storage.io_findings import (
@@ -57,27 +58,14 @@ class _Volume(BaseModel):
     load: _Load
 
 
-class PromisedVolume(Protocol):
-    """A data volume as the settings or a plan have it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def iops(self) -> int: ...
-
-    @property
-    def throughput_mib_per_s(self) -> int: ...
-
-
-def judge_loads(volumes: object, planned: Sequence[PromisedVolume]) -> list[dict[str, Any]]:
+def judge_loads(volumes: object, planned: Sequence[DataVolume]) -> list[dict[str, Any]]:
     """One document per volume of the host's result. A volume without a usable load test is `unknown`, never good."""
     promises = {one.name: VolumePromise(one.iops, one.throughput_mib_per_s) for one in planned}
     return [_judge(volume, promises) for volume in volumes] if isinstance(volumes, list) else []
 
 
 def together_against_plan(
-    volumes: object, planned: Sequence[PromisedVolume], instance: InstancePromise
+    volumes: object, planned: Sequence[DataVolume], instance: InstancePromise
 ) -> list[dict[str, Any]]:
     """Compares the rates of all volumes loaded at once with their sum and the instance's baseline.
 

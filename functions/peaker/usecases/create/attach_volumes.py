@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from peaker.domain.document.plan import PlannedVolume
+from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary

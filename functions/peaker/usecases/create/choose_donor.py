@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas import donor as rules
+from peaker.domain.replicas.data_volumes import data_volumes
 from peaker.domain.runs.ledger import Donor, Source
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
@@ -34,7 +35,7 @@ def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> S
         raise NoDonor(f"{step.cluster}: {choice.text}")
     if isinstance(fleet.source, Unknown):
         raise NoDonor(f"{step.cluster}: the source is unknown: {fleet.source.why}")
-    volumes = rules.data_volumes(choice.donor, terms)
+    volumes = data_volumes(choice.donor, terms.volumes)
     donor = Donor(
         instance_id=choice.donor.instance_id,
         volumes={name: volume.volume_id for name, volume in volumes.items()},

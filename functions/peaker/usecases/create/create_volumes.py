@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.document.plan import PlannedVolume
+from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import Placement, ResourceKind, VolumeRates
 from peaker.domain.runs.run import StepInput, Summary, client_token

@@ -14,7 +14,8 @@ from typing import Any
 
 from peaker.domain.document.plan import Price
 from peaker.domain.prices.price_table import usd
-from peaker.domain.replicas.donor import DonorTerms, data_volumes
+from peaker.domain.replicas.data_volumes import data_volumes
+from peaker.domain.replicas.donor import DonorTerms
 from peaker.domain.replicas.donor import choose_donor as judge_donors
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
@@ -121,7 +122,7 @@ def _decide(ports: Ports, settings: ClusterSettings, kept: Sequence[SnapshotSet]
     now = ports.clock.now()
     fleet = gather_fleet(ports, settings, with_volumes=True)
     choice = judge_donors(fleet, settings)
-    volumes = {} if choice.donor is None else data_volumes(choice.donor, settings)
+    volumes = {} if choice.donor is None else data_volumes(choice.donor, settings.volumes)
     return decide_first_set(
         settings,
         ports.readings.published(settings, Metric.OBSERVING, now),

@@ -7,7 +7,7 @@ from datetime import datetime
 from peaker.domain.document.plan import Check, Refusal, ScaleOutPlan
 from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
-from peaker.domain.planning.checks.bandwidth import SizedVolume, iops_per_gib, look_at_bandwidth
+from peaker.domain.planning.checks.bandwidth import iops_per_gib, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
@@ -18,7 +18,7 @@ from peaker.domain.planning.options import Situation, ways_of
 from peaker.domain.planning.plan_decision import build_hourly, plan_scale_out
 from peaker.domain.planning.plan_refusals import taken_devices
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.data_volumes import data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.report.planned_calls import planned_calls
@@ -34,7 +34,7 @@ def decide_plan(facts: PlanFacts, count: int, ready_by: datetime | None) -> Scal
     is in time.
     """
     donor = facts.donor.donor
-    sizes = {} if donor is None else data_volumes(donor, facts.settings)
+    sizes = {} if donor is None else data_volumes(donor, facts.settings.volumes)
     situation = Situation(
         settings=facts.settings,
         fleet=facts.fleet,
@@ -120,10 +120,7 @@ def _image_and_keys(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[list[Refusal]
 def _checks(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[Check, ...]:
     """The checks of a plan, in the order in which they are shown. Nothing is asked of the hosts."""
     settings, fleet, account = facts.settings, facts.fleet, facts.account
-    volumes = [
-        SizedVolume(one.name, one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
-        for one in plan.volumes
-    ]
+    volumes = plan.volumes
     found = look_at_bandwidth(volumes, settings.instance_type, facts.promise, facts.prices) if volumes else []
     if plan.builds and volumes:
         found.append(iops_per_gib(volumes))

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from peaker.domain.planning.lead_time import MIB, LeadTimeInputs, VolumeToHydrate
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
+from peaker.domain.replicas.data_volumes import data_volumes
+from peaker.domain.replicas.donor import DonorChoice, choose_donor
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import InstancePromise, Snapshot
 from peaker.domain.runs.past_runs import PastSteps
@@ -119,7 +120,7 @@ def snapshot_history(
     choice = planned or (None if fleet is None else choose_donor(fleet, settings))
     if choice is None or choice.donor is None:
         return None
-    ids = {name: volume.volume_id for name, volume in data_volumes(choice.donor, settings).items()}
+    ids = {name: volume.volume_id for name, volume in data_volumes(choice.donor, settings.volumes).items()}
     try:
         found = ports.storage.snapshots_of_volumes(tuple(ids.values()))
     except PeakerError:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, region_rate
 from peaker.domain.planning.checks.bandwidth import (
-    SizedVolume,
     cheaper_equal,
     iops_per_gib,
     look_at_bandwidth,
@@ -20,38 +19,41 @@ from peaker.domain.planning.checks.headroom import (
 )
 from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.replicas.inventory import InstancePromise
+
+from tests.support.builders import planned_volume
 
 # 1 Gbit/s in MiB/s; EC2 names no IOPS for the type of the article.
 ONE_GBIT = InstancePromise(baseline_mib_per_s=119.21)
 # r7g.large (EBS-optimized instance types): 630 Mbit/s and 3,600 IOPS always, 10,000 and 40,000 for half an hour.
 R7G_LARGE = InstancePromise(3600, 75.1, 40_000, 1192.09)
-GP3 = SizedVolume("data", "gp3", 500, 16_000, 500)
-FREE = SizedVolume("log", "gp3", 100, 3_000, 125)
+GP3 = planned_volume("data", "gp3", 500, 16_000, 500)
+FREE = planned_volume("log", "gp3", 100, 3_000, 125)
 
 
-def verdicts(volumes: list[SizedVolume], promise: InstancePromise | Unknown) -> dict[str, str]:
+def verdicts(volumes: list[PlannedVolume], promise: InstancePromise | Unknown) -> dict[str, str]:
     return {one.name: one.verdict for one in look_at_bandwidth(volumes, "r7g.large", promise, US_EAST_1)}
 
 
 @pytest.mark.parametrize(
     ("volume", "verdict"),
     [
-        (SizedVolume("data", "gp3", 1, 3_000, 125), "pass"),
-        (SizedVolume("data", "gp3", 32, 16_000, 125), "pass"),
-        (SizedVolume("data", "gp3", 31, 16_000, 125), "refuse"),
-        (SizedVolume("data", "io2", 10, 10_000, 2_560), "pass"),
-        (SizedVolume("data", "io2", 10, 10_001, 2_560), "refuse"),
+        (planned_volume("data", "gp3", 1, 3_000, 125), "pass"),
+        (planned_volume("data", "gp3", 32, 16_000, 125), "pass"),
+        (planned_volume("data", "gp3", 31, 16_000, 125), "refuse"),
+        (planned_volume("data", "io2", 10, 10_000, 2_560), "pass"),
+        (planned_volume("data", "io2", 10, 10_001, 2_560), "refuse"),
     ],
 )
-def test_a_volume_with_more_iops_than_its_size_allows_is_refused(volume: SizedVolume, verdict: str) -> None:
+def test_a_volume_with_more_iops_than_its_size_allows_is_refused(volume: PlannedVolume, verdict: str) -> None:
     """EBS: gp3 has 3,000 IOPS at any size and 500 for each GiB, io2 1,000 for each GiB."""
     assert iops_per_gib([volume]).verdict == verdict
 
 
 def test_piops_above_a_gigabit_are_paid_for_and_not_delivered() -> None:
     """10,000 IOPS of 16 KiB are 156 MiB/s; a gigabit carries 119, which are 7,629 pages a second."""
-    io2 = SizedVolume("data", "io2", 200, 10_000, 2_560)
+    io2 = planned_volume("data", "io2", 200, 10_000, 2_560)
     iops, amount, wasted = look_at_bandwidth([io2], "m1.large", ONE_GBIT, US_EAST_1)
     assert (iops.verdict, amount.verdict, wasted.verdict) == ("warn", "warn", "warn")
     assert iops.numbers["baseline"] == 7629
@@ -68,7 +70,7 @@ def test_what_the_instance_carries_is_no_waste() -> None:
 
 
 def test_what_is_included_in_the_price_is_no_waste_though_the_instance_carries_less() -> None:
-    both = [replace(FREE, name="data"), FREE]
+    both = [planned_volume("data", size_gib=100), FREE]
     found = look_at_bandwidth(both, "r7g.large", R7G_LARGE, US_EAST_1)
     assert [one.verdict for one in found] == ["pass", "pass"]
     assert "in the volumes' price" in found[0].detail
@@ -91,7 +93,7 @@ def test_bandwidth_weighting_is_named_where_the_type_has_it() -> None:
 
 
 def test_what_shrinks_stays_a_volume_that_ebs_makes() -> None:
-    two = [SizedVolume("data", "gp3", 500, 12_000, 1000), SizedVolume("log", "io2", 50, 5_000, 1280)]
+    two = [planned_volume("data", "gp3", 500, 12_000, 1000), planned_volume("log", "io2", 50, 5_000, 1280)]
     for iops in range(500, 20_000, 700):
         for amount in (50.0, 300.0, 900.0, 3000.0):
             for volume in cheaper_equal(two, {"IOPS": iops, "MiB/s": amount}):

@@ -19,14 +19,16 @@ from peaker.domain.limits.account_limits import (
     vcpus_in_use,
 )
 from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
-from peaker.domain.planning.checks.bandwidth import SizedVolume
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.data_volumes import PlannedVolume
+
+from tests.support.builders import planned_volume
 
 LARGE, WIDE = "r6i.large", "x2idn.16xlarge"
 VCPUS = {LARGE: 2, "r6i.xlarge": 4, WIDE: 64, "m7i.large": 2}
 GP3, IO2, IO2_IOPS = STORAGE["gp3"], STORAGE["io2"], IOPS["io2"]
-DATA, LOG = SizedVolume("data", "gp3", 512, 3_000, 125), SizedVolume("log", "gp3", 512, 3_000, 125)
-FAST = SizedVolume("data", "io2", 1_024, 40_000, 1_000)
+DATA, LOG = planned_volume("data", "gp3", 512, 3_000, 125), planned_volume("log", "gp3", 512, 3_000, 125)
+FAST = planned_volume("data", "io2", 1_024, 40_000, 1_000)
 DENIED = Unknown("servicequotas:GetServiceQuota: AccessDenied")
 
 
@@ -104,7 +106,7 @@ class TestVcpus:
 
 
 class TestStorage:
-    def look(self, *volumes: SizedVolume, count: int = 2, **quotas: QuotaUse) -> Check:
+    def look(self, *volumes: PlannedVolume, count: int = 2, **quotas: QuotaUse) -> Check:
         by_name = {"gp3": GP3, "io2": IO2, "iops": IO2_IOPS}
         return ebs_storage(volumes, count, AccountUse({by_name[n].code: u for n, u in quotas.items()}, VCPUS))
 
@@ -137,7 +139,7 @@ class TestStorage:
         assert self.look(DATA).verdict == "unknown"
 
     def test_what_just_fits_is_not_lost_in_a_rounding_error(self) -> None:
-        tenth = replace(DATA, size_gib=102)
+        tenth = planned_volume(size_gib=102)
         found = self.look(tenth, count=3, gp3=QuotaUse(Known(3 * 102 / 1024), Known(0.0)))
         assert found.numbers["fit"] == 3
 

@@ -5,32 +5,22 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from peaker.domain.document.plan import Method, PlannedCall, PlannedMember, PlannedVolume, ScaleOutPlan
+from peaker.domain.document.plan import Method, PlannedCall, PlannedMember, ScaleOutPlan
 from peaker.domain.report.planned_calls import planned_calls
 
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from tests.contract.run_parts import PLAN
+from tests.support.builders import planned_volume
 
 Action = Literal["build", "return"]
-
-
-def volume(name: str) -> PlannedVolume:
-    return PlannedVolume(
-        name=name, device="/dev/sdf", mount_point=f"/{name}", filesystem="xfs", size_gib=8, volume_type="gp3",
-        iops=3000, throughput_mib_per_s=125, initialization_rate_mib_per_s=None,
-    )  # fmt: skip
 
 
 def member(number: int, action: Action) -> PlannedMember:
     return PlannedMember(
         number=number,
-        method=Method(
-            action=action,
-            reason="",
-            replica=None if action == "build" else f"i-{number}",
-        ),
+        method=Method(action=action, reason="", replica=None if action == "build" else f"i-{number}"),
         zones=("us-east-1a",),
-        volumes=(volume("data"), volume("log")),
+        volumes=(planned_volume("data"), planned_volume("log")),
         lead_time=None,
         ready_at=None,
         price=PLAN.price,

@@ -20,8 +20,8 @@ from peaker.domain.limits.account_limits import (
     QuotaUse,
     vcpu_quota,
 )
-from peaker.domain.planning.checks.bandwidth import SizedVolume
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.data_volumes import PlannedVolume
 
 VCPUS, EBS_STORAGE = "vCPUs", "EBS storage"
 # The rest is for others who start something in the account.
@@ -92,7 +92,7 @@ def _not_all(
     return Check(name=VCPUS, verdict=verdict, detail=detail, remedy=demand.remedy, numbers=numbers)
 
 
-def ebs_storage(volumes: Sequence[SizedVolume], replicas: int, account: AccountUse) -> Check:
+def ebs_storage(volumes: Sequence[PlannedVolume], replicas: int, account: AccountUse) -> Check:
     """All `volumes` of so many replicas that are built. `fit` is how many of them the account has room for."""
     demands = [one for kind in sorted({one.volume_type for one in volumes}) for one in
                _of_type(kind, [one for one in volumes if one.volume_type == kind], replicas, account)]  # fmt: skip
@@ -206,7 +206,7 @@ def _demanded(wanted: Launches, quota: Quota, account: AccountUse) -> float:
 
 
 def _of_type(
-    volume_type: str, volumes: Sequence[SizedVolume], replicas: int, account: AccountUse
+    volume_type: str, volumes: Sequence[PlannedVolume], replicas: int, account: AccountUse
 ) -> list[_Demand]:
     amounts: Mapping[Quota | None, float] = {
         STORAGE.get(volume_type): sum(one.size_gib for one in volumes) / GIB_PER_TIB,

@@ -8,12 +8,13 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from peaker.domain.document.plan import Check
 from peaker.domain.prices.price_table import PriceTable, total
 from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker_contract.load_settings import HOURS_PER_MONTH
 from peaker_contract.storage_settings import (
@@ -32,19 +33,8 @@ WEIGHTING = "ebs-1"
 Quantity = Literal["IOPS", "MiB/s"]
 
 
-@dataclass(frozen=True)
-class SizedVolume:
-    """A volume with its provisioned IOPS and throughput."""
-
-    name: str
-    volume_type: str
-    size_gib: int
-    iops: int
-    throughput_mib_per_s: int
-
-
 def look_at_bandwidth(
-    volumes: Sequence[SizedVolume],
+    volumes: Sequence[PlannedVolume],
     instance_type: str,
     promise: InstancePromise | Unknown,
     prices: PriceTable,
@@ -63,7 +53,7 @@ def look_at_bandwidth(
     return found
 
 
-def iops_per_gib(volumes: Sequence[SizedVolume]) -> Check:
+def iops_per_gib(volumes: Sequence[PlannedVolume]) -> Check:
     """EBS makes no volume with more IOPS for each GiB; a small donor's volumes may be too small for the settings."""
     name = "IOPS per GiB"
     over = [one for one in volumes if one.iops > _most_iops(one)]
@@ -78,7 +68,7 @@ def iops_per_gib(volumes: Sequence[SizedVolume]) -> Check:
     return Check(name=name, verdict="refuse", detail=detail, remedy=remedy)
 
 
-def _most_iops(volume: SizedVolume) -> int:
+def _most_iops(volume: PlannedVolume) -> int:
     """gp3 has its first 3,000 at any size."""
     return max(_free_iops(volume), volume.size_gib * IOPS_PER_GIB[volume.volume_type])
 
@@ -91,14 +81,14 @@ def _limits(promise: InstancePromise) -> dict[Quantity, float | None]:
     return {"IOPS": iops, "MiB/s": amount}
 
 
-def _amount(volume: SizedVolume, quantity: Quantity) -> int:
+def _amount(volume: PlannedVolume, quantity: Quantity) -> int:
     return volume.iops if quantity == "IOPS" else volume.throughput_mib_per_s
 
 
 def _against(
     quantity: Quantity,
-    volumes: Sequence[SizedVolume],
-    smaller: Sequence[SizedVolume],
+    volumes: Sequence[PlannedVolume],
+    smaller: Sequence[PlannedVolume],
     instance_type: str,
     promise: InstancePromise,
     baseline: float | None,
@@ -128,7 +118,7 @@ def _against(
     return Check(name=name, verdict="warn", detail=detail, remedy=remedy, numbers=numbers)
 
 
-def _cheaper(volumes: Sequence[SizedVolume], smaller: Sequence[SizedVolume], prices: PriceTable) -> Check:
+def _cheaper(volumes: Sequence[PlannedVolume], smaller: Sequence[PlannedVolume], prices: PriceTable) -> Check:
     """The same volumes with the instance's baseline, and the dollars that they save in a month."""
     now, then = _monthly(volumes, prices), _monthly(smaller, prices)
     shown = "; ".join(
@@ -152,7 +142,9 @@ def _cheaper(volumes: Sequence[SizedVolume], smaller: Sequence[SizedVolume], pri
     )
 
 
-def cheaper_equal(volumes: Sequence[SizedVolume], limits: dict[Quantity, float | None]) -> list[SizedVolume]:
+def cheaper_equal(
+    volumes: Sequence[PlannedVolume], limits: dict[Quantity, float | None]
+) -> list[PlannedVolume]:
     """The volumes with no more than the instance carries in all; free amounts stay, the rest shrinks in proportion."""
     iops = _shrunk([(one.iops, _free_iops(one)) for one in volumes], limits["IOPS"])
     # io2's throughput follows from its IOPS: only gp3's can shrink by itself.
@@ -167,12 +159,12 @@ def cheaper_equal(volumes: Sequence[SizedVolume], limits: dict[Quantity, float |
         limits["MiB/s"],
     )
     return [
-        _valid(replace(one, iops=count, throughput_mib_per_s=amount))
+        _valid(one.model_copy(update={"iops": count, "throughput_mib_per_s": amount}))
         for one, count, amount in zip(volumes, iops, amounts, strict=True)
     ]
 
 
-def _free_iops(volume: SizedVolume) -> int:
+def _free_iops(volume: PlannedVolume) -> int:
     return GP3_IOPS[0] if volume.volume_type == "gp3" else IO2_IOPS[0]
 
 
@@ -186,14 +178,15 @@ def _shrunk(amounts: Sequence[tuple[int, int]], limit: float | None) -> list[int
     return [min(amount, floor + int(max(0, amount - floor) * kept)) for amount, floor in amounts]
 
 
-def _valid(volume: SizedVolume) -> SizedVolume:
+def _valid(volume: PlannedVolume) -> PlannedVolume:
     """As EBS makes it: gp3 needs an IOPS for each quarter MiB/s, io2's throughput follows."""
     if volume.volume_type == "io2":
-        return replace(volume, throughput_mib_per_s=io2_mib_per_s(volume.iops))
-    return replace(volume, iops=max(volume.iops, int(volume.throughput_mib_per_s / GP3_MIB_PER_S_PER_IOPS)))
+        return volume.model_copy(update={"throughput_mib_per_s": io2_mib_per_s(volume.iops)})
+    least = int(volume.throughput_mib_per_s / GP3_MIB_PER_S_PER_IOPS)
+    return volume.model_copy(update={"iops": max(volume.iops, least)})
 
 
-def _monthly(volumes: Sequence[SizedVolume], prices: PriceTable) -> Reading:
+def _monthly(volumes: Sequence[PlannedVolume], prices: PriceTable) -> Reading:
     hourly = total(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in volumes
