@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from peaker.domain.forecasting import LoadSeries, forecast_demand
+from peaker.domain.forecasting import Forecaster, LoadSeries
 from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS
 
 from bench.forecast.traces import hourly_means, load_trace
@@ -103,7 +103,7 @@ def _score(
     week_z, offset = last_week
     until = LoadSeries(series.start_seconds, series.step_seconds, values[: origin + 1])
     known = until.last_days(KEPT_HISTORY_DAYS)
-    issued = forecast_demand(known, _LEAD_SECONDS, reach_seconds=DAY_SECONDS)
+    issued = Forecaster(known, reach_seconds=DAY_SECONDS).at_the_end(_LEAD_SECONDS)
     actual = values[origin + 1 : origin + 1 + day]
     seen = np.isfinite(actual)
     before = seen & (actual <= np.nanmax(known.values))
@@ -162,7 +162,7 @@ def two_days_of(task: tuple[Path, str]) -> TwoDays:
         actual = values[origin + ahead]
         seen = np.isfinite(actual) & np.isfinite(values[origin + ahead - week])
         known = LoadSeries(series.start_seconds, 3600, values[: origin + 1]).last_days(KEPT_HISTORY_DAYS)
-        issued = forecast_demand(known, 3600.0, levels=DECILES, reach_seconds=2 * DAY_SECONDS)
+        issued = Forecaster(known, levels=DECILES, reach_seconds=2 * DAY_SECONDS).at_the_end(3600.0)
         assert issued.quantiles is not None
         assert issued.later_quantiles is not None
         both = np.concatenate([issued.quantiles, issued.later_quantiles])

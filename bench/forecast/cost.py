@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from peaker.domain.forecasting import LoadSeries, forecast_demand
+from peaker.domain.forecasting import Forecaster, LoadSeries
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 
 from bench.forecast.traces import ROOT, load_trace, trace_names
@@ -37,7 +37,7 @@ def print_cost(folder: str, name: str) -> None:
     known = load_trace(Path(folder), name).values
     count = KEPT_HISTORY_DAYS * 86_400 // _STEP_SECONDS
     series = LoadSeries(0.0, _STEP_SECONDS, np.resize(known[np.isfinite(known)], count))
-    forecast_demand(series, 4200.0)
+    Forecaster(series).at_the_end(4200.0)
     seconds = float(np.median([_cpu_seconds(series) for _ in range(_REPEATS)]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sys.stdout.write(json.dumps({"cpu_seconds": seconds, "memory_mb": peak}))
@@ -45,7 +45,7 @@ def print_cost(folder: str, name: str) -> None:
 
 def _cpu_seconds(series: LoadSeries) -> float:
     began = time.process_time()
-    forecast_demand(series, 4200.0)
+    Forecaster(series).at_the_end(4200.0)
     return time.process_time() - began
 
 

@@ -14,11 +14,17 @@ from peaker.adapters.dynamodb.items import cluster_key
 from peaker.adapters.dynamodb.ledger_items import replica_item
 from peaker.domain.document.disposal import ParkingFigures
 from peaker.domain.instants import to_iso
+from peaker.domain.limits.account_limits import DEFAULT_REGION_RATE, AccountUse
+from peaker.domain.planning.lead_time import LeadTimeInputs
+from peaker.domain.planning.plan_facts import PlanFacts
+from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.data_volumes import PlannedVolume
+from peaker.domain.replicas.donor import choose_donor
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import RequestedStep, StepInput, run_id
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import holder_of
@@ -146,6 +152,17 @@ def replica(
 def fleet_with(*replicas: Replica, source: Instance | Unknown | None = None) -> FleetState:
     """The fleet at noon; its source is known unless said otherwise."""
     return FleetState("orders", NOON, source or instance(SOURCE, "source"), replicas)
+
+
+def plan_facts(fleet: FleetState, settings: ClusterSettings, **changes: Any) -> PlanFacts:
+    """What a plan at noon depends on: the prices of us-east-1, nothing else known, no snapshot kept."""
+    known: dict[str, Any] = {
+        "prices": US_EAST_1, "donor": choose_donor(fleet, settings), "inputs": LeadTimeInputs(()),
+        "past": PastSteps(), "lease": None, "promises": {}, "region": DEFAULT_REGION_RATE,
+        "account": AccountUse({}, {}), "snapshot_sets": (), "binary_logs_kept": Unknown("nobody asked"),
+        "image_keys": (), "why_no_image": None, "why_unusable": {}, "image_devices": (),
+    }  # fmt: skip
+    return PlanFacts(settings=settings, fleet=fleet, environment="local", **{"now": NOON, **known, **changes})
 
 
 def with_cluster(ports: CalmPorts) -> CalmPorts:

@@ -23,7 +23,6 @@ from peaker.domain.document.plan import Method as ReturnOrBuild
 from peaker.domain.document.plan import ScaleOutPlan, Way
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.plan_decision import plan_scale_out
-from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import Holder, RunPart, RunRow
@@ -31,7 +30,7 @@ from peaker.domain.runs.ledger import Holder, RunPart, RunRow
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.steps import Method
-from tests.support.builders import BASE, fleet_with, orders, replica
+from tests.support.builders import BASE, fleet_with, orders, plan_facts, replica
 from tests.support.kept_metrics import KeptMetrics
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
@@ -265,7 +264,7 @@ def finish(
 def returning_plan() -> ScaleOutPlan:
     fleet = fleet_with(replica(BASE))
     method = ReturnOrBuild(action="return", reason="", replica="i-00000000000000e01")
-    return plan_scale_out(fleet, orders(), US_EAST_1, NOW, ways=[Way(method=method)])
+    return plan_scale_out(plan_facts(fleet, orders(), now=NOW), [Way(method=method)])
 
 
 @pytest.mark.parametrize(

@@ -133,11 +133,6 @@ class Method(Frozen):
     replica: str | None = None
     rejected: dict[str, str] = Field(default_factory=dict)
 
-    @property
-    def comes_back(self) -> bool:
-        """A parked replica's instance and volumes are taken, none are made."""
-        return self.action != "build"
-
 
 class Option(Frozen):
     """One way in which a replica could come into service now; seconds from the decision to serving, USD until then.
@@ -187,6 +182,11 @@ class PlannedMember(Frozen):
     price: Price
     choice: Choice | None = None
 
+    @property
+    def returns(self) -> str | None:
+        """The parked replica that comes back instead of a new one."""
+        return None if self.method is None else self.method.replica
+
 
 class BatchPrice(Frozen):
     """USD of all that the batch brings into service together; None where a price is not known."""
@@ -232,7 +232,7 @@ class Way(Frozen):
     @property
     def returns(self) -> str | None:
         """The parked replica that comes back instead of a new one."""
-        return _comes_back(self.method)
+        return None if self.method is None else self.method.replica
 
 
 class ScaleOutPlan(RunPart):
@@ -307,20 +307,21 @@ class ScaleOutPlan(RunPart):
     @property
     def builds(self) -> int:
         """How many members are built anew, with an instance and volumes of their own."""
-        return sum(_comes_back(one.method) is None for one in self.members)
+        return sum(one.returns is None for one in self.members)
+
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """The parked replicas that come back instead of new ones."""
+        return tuple(one.returns for one in self.members if one.returns is not None)
 
     @property
     def returns(self) -> str | None:
-        """The parked replica that comes back instead of a new one."""
-        return _comes_back(self.method)
+        """The parked replica that comes back as the first member."""
+        return None if self.method is None else self.method.replica
 
     @property
     def refusal_text(self) -> str:
         return "; ".join(f"{refusal.code}: {refusal.reason}" for refusal in self.refusals)
-
-
-def _comes_back(method: Method | None) -> str | None:
-    return method.replica if method is not None and method.comes_back else None
 
 
 def planned_build(settings: ClusterSettings) -> PlannedBuild:

@@ -5,18 +5,16 @@ split-conformal bands; control: their width, learned online; guards: the least t
 second day on; forecast: a forecast as it is issued.
 """
 
-from .forecast import LEVELS, BeyondHorizon, Forecast, Standing
-from .forecaster import Forecaster, forecast_demand
+from .forecast import LEVELS, Forecast, Standing
+from .forecaster import Forecaster
 from .series import LoadSeries, UnusableSeries, series_from_points
 
 __all__ = [
     "LEVELS",
-    "BeyondHorizon",
     "Forecast",
     "Forecaster",
     "LoadSeries",
     "Standing",
     "UnusableSeries",
-    "forecast_demand",
     "series_from_points",
 ]

@@ -72,7 +72,7 @@ class Blend:
         target = origins[:, None] + horizons[None, :]
         each = np.stack(
             [
-                ridge_forecast(self._features, self.grid.knots, self._ridge.full, origins, horizons),
+                ridge_forecast(self._features, self.grid.knots, self._ridge[0], origins, horizons),
                 self.panel.shape_ahead[target] + self._shape_level[origins][:, None],
                 np.broadcast_to(self._last[origins][:, None], target.shape),
             ]
@@ -85,7 +85,7 @@ class Blend:
         for fold in (0, 1):
             rows = np.flatnonzero((origins < self.panel.fit_steps) & (folds == fold))
             if len(rows):
-                honest = ridge_forecast(self._features, knots, self._ridge.halves[fold], origins[rows], knots)
+                honest = ridge_forecast(self._features, knots, self._ridge[1 + fold], origins[rows], knots)
                 past[0, rows] = np.clip(honest, self.lowest, self.highest)
 
     def _expert_weights(self, error: Floats) -> Floats:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .intervals import ErrorBands
 from .series import Floats, Ints
+from .windows import interpolate_rows
 
 CONTROLLED_LEVELS = np.array([0.9, 0.95])
 # By how much the factor changes in a day of misses alone. Errors of neighbouring forecasts are one event.
@@ -104,10 +105,8 @@ def _track_level(
 
 
 def interpolated(anchors: Ints, found: list[Controlled], knots: Ints) -> Floats:
-    """The factors [knot, level] at every knot, between the anchors by the log of the horizon."""
-    at, known = np.log(knots.astype(float)), np.log(anchors.astype(float))
-    columns = np.stack([one.factors for one in found]).T
-    return np.stack([np.interp(at, known, column) for column in columns], axis=1)
+    """The factors [knot, level] at every knot, between those at the anchors."""
+    return interpolate_rows(knots, anchors, np.stack([one.factors for one in found]))
 
 
 def widened(offsets: Floats, factors: Floats, levels: Floats) -> Floats:

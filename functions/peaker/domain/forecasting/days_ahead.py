@@ -14,7 +14,7 @@ from .intervals import ErrorBands, Memory, PastGrid, interpolate_knots
 from .panel import Panel, seasonal_shape
 from .ridge import HALF_LIFE_DAYS, robust_ridge
 from .series import Floats, Ints, LoadSeries
-from .windows import all_missing_is_nan, first_known, shifted, trailing_mean
+from .windows import all_missing_is_nan, first_known, interpolate_rows, shifted, trailing_mean
 
 SHORTEST_REACH_DAYS = 7
 LONGEST_REACH_DAYS = 14
@@ -124,18 +124,12 @@ class DaysAhead:
             moved = target - base
             usable = np.isfinite(moved) & (origins + knot < self.fitted)
             decay = 0.5 ** ((self.fitted - origins) / (HALF_LIFE_DAYS * self.day))
-
-            def fit(
-                rows: np.ndarray[tuple[int], np.dtype[np.bool_]],
-                design: Floats = design,
-                moved: Floats = moved,
-                decay: Floats = decay,
-            ) -> Floats:
-                return robust_ridge(design[rows], moved[rows], decay[rows], strength)
-
-            self.coefficients.append(fit(usable))
+            self.coefficients.append(robust_ridge(design[usable], moved[usable], decay[usable], strength))
             # Errors from the half of the history that the coefficients were not fitted on.
-            halves = np.stack([fit(usable & (folds == 1)), fit(usable & (folds == 0))])
+            others = [usable & (folds == fold) for fold in (1, 0)]
+            halves = np.stack(
+                [robust_ridge(design[rows], moved[rows], decay[rows], strength) for rows in others]
+            )
             own = np.where((origins < self.fitted)[:, None], halves[folds], self.coefficients[-1][None])
             residual[:, k] = sample - base - (design * own).sum(axis=1)
         self.bands = ErrorBands(self.grid, residual, self.fitted, _MEMORY)
@@ -145,10 +139,7 @@ class DaysAhead:
         self.factors = interpolated(anchors, found, self.knots)
 
     def _points(self, blocks: Ints, horizons: Ints) -> Floats:
-        known = np.log(self.knots.astype(float))
-        coefficients = np.stack(self.coefficients)
-        between = np.log(horizons.astype(float))
-        beta = np.stack([np.interp(between, known, column) for column in coefficients.T], axis=1)
+        beta = interpolate_rows(horizons, self.knots, np.stack(self.coefficients))
         columns = []
         for at, horizon in enumerate(horizons):
             base, design = self._design(blocks, int(horizon))

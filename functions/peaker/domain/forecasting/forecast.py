@@ -22,17 +22,6 @@ class Standing(StrEnum):
     NORMAL = "normal"
 
 
-class BeyondHorizon(ValueError):
-    """The forecast was asked for a time that it does not reach; both in seconds from the time of issue."""
-
-    def __init__(self, wanted_seconds: float, reach_seconds: float) -> None:
-        super().__init__(
-            f"the forecast reaches {reach_seconds / 3600:.1f} h ahead, not {wanted_seconds / 3600:.1f} h"
-        )
-        self.wanted_seconds = wanted_seconds
-        self.reach_seconds = reach_seconds
-
-
 @dataclass(frozen=True)
 class Forecast:
     """Load quantiles for the time after `issued_at_seconds`, and what they may be used for.
@@ -82,11 +71,11 @@ class Forecast:
     def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
         """The highest quantile over the steps that overlap [from, until], seconds from the time of issue.
 
-        Raises BeyondHorizon when the forecast ends before `until`.
+        Raises ValueError when the forecast ends before `until`.
         """
-        near = self.quantile(level)
+        near, hours = self.quantile(level), self.reach_seconds / 3600
         if until_seconds > self.reach_seconds + 1e-6:
-            raise BeyondHorizon(until_seconds, self.reach_seconds)
+            raise ValueError(f"the forecast reaches {hours:.1f} h ahead, not {until_seconds / 3600:.1f} h")
         parts = [_overlapping(near, self.step_seconds, from_seconds, until_seconds)]
         if self.later_quantiles is not None:
             border = len(near) * self.step_seconds

@@ -251,23 +251,6 @@ def _late(age_seconds: float | None) -> list[str]:
     return [f"metric_{word}: the newest point is {age_seconds / 60:.0f} min late"]
 
 
-def forecast_demand(
-    series: LoadSeries,
-    lead_seconds: float,
-    *,
-    levels: Sequence[float] = LEVELS,
-    reach_seconds: float = SHORTEST_REACH_DAYS * DAY_SECONDS,
-    zone: tzinfo = UTC,
-) -> Forecast:
-    """Forecast from the end of `series`, judged at `lead_seconds` (the lead time that triggers).
-
-    It reaches `reach_seconds` ahead, a day at least: in steps of the series for a day, then of an hour. Its rhythm is
-    of local hours of `zone`.
-    """
-    forecaster = Forecaster(series, levels=levels, reach_seconds=reach_seconds, zone=zone)
-    return forecaster.at_the_end(lead_seconds)
-
-
 def rolling_forecasts(
     series: LoadSeries,
     origins: Sequence[int],

@@ -16,6 +16,7 @@ from .windows import (
     all_missing_is_nan,
     centred_mean,
     first_known,
+    huber_fit,
     shifted,
     trailing_mean,
     trailing_median_of_three,
@@ -84,13 +85,13 @@ def believable(values: Floats, fit_steps: int) -> Floats:
     return np.where(high & ~before, np.nan, values)
 
 
-def build_panel(series: LoadSeries, fit_steps: int | None = None) -> Panel:
+def build_panel(series: LoadSeries, fit_steps: int) -> Panel:
     """The panel of `series`.
 
     Constants (offset, seasonal shape, spike limit) come from its first `fit_steps` only.
     """
     count = len(series.values)
-    fitted = count if fit_steps is None else min(fit_steps, count)
+    fitted = min(fit_steps, count)
     values = series.values
     mean = float(np.nanmean(values[:fitted]))
     offset = max(_OFFSET_SHARE * mean, 1e-9)
@@ -153,17 +154,7 @@ def seasonal_shape(series: LoadSeries, z: Floats, fitted: int, length: int) -> F
     design = _harmonics(series, np.arange(length), span_days)
     penalty = np.full(design.shape[1], 2.0)
     penalty[0] = 0.0
-    inputs, target = design[rows], z[rows]
-    weight: Floats = np.ones(len(rows))
-    solution: Floats = np.zeros(design.shape[1])
-    for _ in range(3):
-        weighted = inputs * weight[:, None]
-        solution = np.asarray(
-            np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target), dtype=float
-        )
-        error = target - inputs @ solution
-        spread = 1.4826 * float(np.median(np.abs(error))) + 1e-9
-        weight = 1.0 / np.maximum(1.0, np.abs(error) / (1.345 * spread))
+    solution = huber_fit(design[rows], z[rows], penalty, np.ones(len(rows)))
     return np.asarray(design @ solution, dtype=float)
 
 

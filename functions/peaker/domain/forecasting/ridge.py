@@ -8,12 +8,10 @@ import numpy as np
 
 from .panel import Panel, level_views
 from .series import Floats, Ints
-from .windows import median
+from .windows import huber_fit, interpolate_rows
 
 HALF_LIFE_DAYS = 14.0
 _STRENGTH = 4.0
-_HUBER = 1.345
-_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -51,20 +49,11 @@ def build_features(panel: Panel) -> Features:
     return Features(profile, seasonal, level_views(panel, profile))
 
 
-@dataclass(frozen=True)
-class RidgeModel:
-    """Coefficients per knot horizon.
+def fit_ridge(panel: Panel, features: Features, origins: Ints, folds: Ints, knots: Ints) -> list[Floats]:
+    """Coefficients [knot, feature] by all `origins`, and by either half for honest errors on the other.
 
-    Fitted on all rows, and on either half for honest errors on the other.
+    Targets after panel.fit_steps are not used; `folds` is 0 or 1 per origin.
     """
-
-    knots: Ints
-    full: Floats
-    halves: tuple[Floats, Floats]
-
-
-def fit_ridge(panel: Panel, features: Features, origins: Ints, folds: Ints, knots: Ints) -> RidgeModel:
-    """Fit on `origins` (targets after panel.fit_steps are not used); `folds` is 0 or 1 per origin."""
     days = max(1.0, panel.fit_steps / panel.day)
     strength = _STRENGTH * max(1.0, 14.0 / days) ** 2
     full, first, second = [], [], []
@@ -79,16 +68,14 @@ def fit_ridge(panel: Panel, features: Features, origins: Ints, folds: Ints, knot
         full.append(robust_ridge(design, target, decay, strength))
         first.append(robust_ridge(design[fold == 1], target[fold == 1], decay[fold == 1], strength))
         second.append(robust_ridge(design[fold == 0], target[fold == 0], decay[fold == 0], strength))
-    return RidgeModel(knots, np.stack(full), (np.stack(first), np.stack(second)))
+    return [np.stack(full), np.stack(first), np.stack(second)]
 
 
 def ridge_forecast(
     features: Features, knots: Ints, coefficients: Floats, origins: Ints, horizons: Ints
 ) -> Floats:
     """z forecast for every (origin, horizon); coefficients are interpolated over the log of the horizon."""
-    between = np.log(horizons.astype(float))
-    known = np.log(knots.astype(float))
-    beta = np.stack([np.interp(between, known, column) for column in coefficients.T], axis=1)
+    beta = interpolate_rows(horizons, knots, coefficients)
     target = origins[:, None] + horizons[None, :]
     moved = np.einsum("ohf,hf->oh", features.at(origins, horizons), beta)
     return np.asarray(features.profile[target] + moved, dtype=float)
@@ -97,20 +84,9 @@ def ridge_forecast(
 def robust_ridge(design: Floats, target: Floats, decay: Floats, strength: float) -> Floats:
     """Coefficients by ridge regression with Huber weights on top of `decay`; the last column is the constant."""
     width = design.shape[1]
-    solution: Floats = np.zeros(width)
     if len(target) < width:
-        return solution
+        return np.zeros(width)
     penalty = np.full(width, strength)
     penalty[-1] = 0.1 * strength
     scale = np.sqrt(np.average(design**2, axis=0, weights=decay)) + 1e-6
-    inputs = design / scale
-    weight: Floats = decay
-    for _ in range(_ROUNDS):
-        weighted = inputs * weight[:, None]
-        solution = np.asarray(
-            np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target), dtype=float
-        )
-        error = np.abs(target - inputs @ solution)
-        spread = 1.4826 * median(error) + 1e-9
-        weight = decay / np.maximum(1.0, error / (_HUBER * spread))
-    return np.asarray(solution / scale, dtype=float)
+    return np.asarray(huber_fit(design / scale, target, penalty, decay) / scale, dtype=float)

@@ -144,6 +144,7 @@ def series_from_points(
     return LoadSeries(float(first), step, grid)
 
 
-def empty_series(now_seconds: float, step_seconds: int = SHORTEST_STEP_SECONDS) -> LoadSeries:
+def empty_series(now_seconds: float) -> LoadSeries:
     """A history without a single point, ending now."""
-    return LoadSeries(math.floor(now_seconds / step_seconds) * step_seconds, step_seconds, np.full(0, np.nan))
+    step = SHORTEST_STEP_SECONDS
+    return LoadSeries(math.floor(now_seconds / step) * step, step, np.full(0, np.nan))

@@ -1,4 +1,4 @@
-"""Statistics over arrays: moving ones over missing values (NaN), without a loop over time, and a quick median."""
+"""Statistics over arrays: moving ones over missing values (NaN), without a loop over time, and robust fits."""
 
 from __future__ import annotations
 
@@ -19,20 +19,14 @@ def all_missing_is_nan() -> Iterator[None]:
         yield
 
 
-def _running(values: Floats) -> tuple[Floats, Floats]:
-    seen = np.isfinite(values)
-    totals = np.concatenate([[0.0], np.cumsum(np.where(seen, values, 0.0))])
-    counts = np.concatenate([[0.0], np.cumsum(seen)])
-    return totals, counts
-
-
 def _window_mean(values: Floats, first: Ints, last: Ints, least_share: float) -> Floats:
-    totals, counts = _running(values)
-    low, high = first, last
-    seen = counts[high] - counts[low]
+    known = np.isfinite(values)
+    totals = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
+    counts = np.concatenate([[0.0], np.cumsum(known)])
+    seen = counts[last] - counts[first]
     mean = np.full(len(values), np.nan)
-    enough = seen >= np.maximum(1.0, least_share * (high - low))
-    np.divide(totals[high] - totals[low], seen, out=mean, where=enough)
+    enough = seen >= np.maximum(1.0, least_share * (last - first))
+    np.divide(totals[last] - totals[first], seen, out=mean, where=enough)
     return mean
 
 
@@ -42,13 +36,13 @@ def trailing_mean(values: Floats, width: int, least_share: float = 0.34) -> Floa
     return _window_mean(values, np.maximum(0, at + 1 - width), at + 1, least_share)
 
 
-def centred_mean(values: Floats, half: int, least_share: float = 0.0) -> Floats:
+def centred_mean(values: Floats, half: int) -> Floats:
     """Mean of the values within `half` steps on either side; shorter at the ends."""
     if half <= 0:
         return values.copy()
     at = np.arange(len(values))
     last = np.minimum(len(values), at + half + 1)
-    return _window_mean(values, np.maximum(0, at - half), last, least_share)
+    return _window_mean(values, np.maximum(0, at - half), last, 0.0)
 
 
 def trailing_median_of_three(values: Floats) -> Floats:
@@ -83,3 +77,24 @@ def median(values: Floats) -> float:
         return float(np.partition(values, half)[half])
     lower, upper = np.partition(values, (half - 1, half))[half - 1 : half + 1]
     return float((lower + upper) / 2)
+
+
+def huber_fit(inputs: Floats, target: Floats, penalty: Floats, importance: Floats) -> Floats:
+    """Coefficients by ridge regression with Huber weights on top of `importance`."""
+    solution: Floats = np.zeros(inputs.shape[1])
+    weight = importance
+    for _ in range(3):
+        weighted = inputs * weight[:, None]
+        solution = np.asarray(
+            np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target), dtype=float
+        )
+        error = np.abs(target - inputs @ solution)
+        spread = 1.4826 * median(error) + 1e-9
+        weight = importance / np.maximum(1.0, error / (1.345 * spread))
+    return solution
+
+
+def interpolate_rows(horizons: Ints, knots: Ints, rows: Floats) -> Floats:
+    """rows [K, T] at the knots to [H, T] at the horizons, linear in the log of the horizon."""
+    between, known = np.log(horizons.astype(float)), np.log(knots.astype(float))
+    return np.stack([np.interp(between, known, column) for column in rows.T], axis=1)

@@ -7,74 +7,49 @@ initialization rate. The plan that a person asks for and the plan that a run car
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.document.plan import Choice, LeadTimeEstimate, Method, Option, Way
 from peaker.domain.instants import seconds_between
-from peaker.domain.limits.account_limits import RegionRate
-from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
-from peaker.domain.prices.price_table import PriceTable, total, usd
+from peaker.domain.planning.lead_time import LeadTime, predict_lead_time, predict_return
+from peaker.domain.planning.plan_decision import build_hourly
+from peaker.domain.planning.plan_facts import PlanFacts
+from peaker.domain.prices.price_table import total, usd
 from peaker.domain.reading import Known, Reading
-from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.parked import CATCH_UP_WITHIN_SECONDS, not_returned, parked_seconds, returnable
-from peaker.domain.runs.past_runs import PastSteps
-from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Part
 
 # An option is in time when its p90, and this share of it, passes before the replica is to serve.
 MARGIN = 0.1
 
 
-@dataclass(frozen=True)
-class Situation:
-    """The facts that the options of a cluster depend on. `inputs` are those of a build at the default rate.
-
-    `sizes_gib` are the sizes of the volumes to make, none where no donor is known; `hourly_usd` is the price of one
-    replica that is built.
-    """
-
-    settings: ClusterSettings
-    fleet: FleetState
-    environment: str
-    inputs: LeadTimeInputs
-    past: PastSteps
-    prices: PriceTable
-    hourly_usd: Reading
-    sizes_gib: Mapping[str, int]
-    region: RegionRate
-    now: datetime
-    ready_by: datetime | None = None
-
-
-def ways_of(situation: Situation, count: int) -> list[Way]:
+def ways_of(facts: PlanFacts, count: int, ready_by: datetime | None) -> list[Way]:
     """How each of `count` replicas comes: parked ones return first, all others are built alike."""
     ways: list[Way] = []
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
-        ways.append(_way(situation, taken, count - len(ways)))
+        ways.append(_way(facts, taken, count - len(ways), ready_by))
     return [*ways, *[ways[-1]] * (count - len(ways))]
 
 
-def _way(situation: Situation, taken: Collection[str], members: int) -> Way:
+def _way(facts: PlanFacts, taken: Collection[str], members: int, ready_by: datetime | None) -> Way:
     """The next of so many `members`; the replicas `taken` return as other members."""
-    found = [*_return(situation, taken), *(_builds(situation, members) if situation.sizes_gib else ())]
-    rate = situation.settings.initialization_rate_mib_per_s
+    found = [*_return(facts, taken), *(_builds(facts, members) if facts.donor_volumes else ())]
+    rate = facts.settings.initialization_rate_mib_per_s
     if all(option.why_not is not None for option, _ in found):
-        _, lead = _build(situation, rate)
+        _, lead = _build(facts, rate)
         return Way(lead_time=estimated(lead), rate_mib_per_s=rate)
     options = tuple(option for option, _ in found)
-    choice = choose(
-        options, situation.settings.initialization_rate_mib_per_s, situation.now, situation.ready_by
-    )
+    choice = choose(options, rate, facts.now, ready_by)
     option, lead = found[choice.index]
     return Way(
         method=Method(
             action=option.action,
             reason=choice.reason,
             replica=option.replica,
-            rejected=not_returned(situation.fleet, situation.environment, situation.now),
+            rejected=not_returned(facts.fleet, facts.environment, facts.now),
         ),
         lead_time=estimated(lead),
         choice=choice,
@@ -82,15 +57,15 @@ def _way(situation: Situation, taken: Collection[str], members: int) -> Way:
     )
 
 
-def _return(situation: Situation, taken: Collection[str]) -> list[tuple[Option, LeadTime]]:
+def _return(facts: PlanFacts, taken: Collection[str]) -> list[tuple[Option, LeadTime]]:
     """The parked replica that has the least to catch up; none where none can come back."""
-    parked = returnable(situation.fleet, situation.environment, situation.now)
+    parked = returnable(facts.fleet, facts.environment, facts.now)
     free = [one for one in parked if one.instance_id not in taken]
     if not free:
         return []
-    lead = predict_return(situation.inputs, parked_seconds(free[0], situation.now), situation.past)
+    lead = predict_return(facts.inputs, parked_seconds(free[0], facts.now), facts.past)
     # Its volumes are paid for anyway.
-    hourly = situation.prices.instance_hour(free[0].instance.instance_type)
+    hourly = facts.prices.instance_hour(free[0].instance.instance_type)
     option = Option(
         action="return",
         p50_seconds=round(lead.p50_seconds, 1),
@@ -111,25 +86,25 @@ def _why_too_far_behind(lead: LeadTime) -> str | None:
     return f"it would replay for {seconds / 3600:.1f} h, and a run waits for {hours:g} h at most"
 
 
-def _builds(situation: Situation, members: int) -> list[tuple[Option, LeadTime]]:
+def _builds(facts: PlanFacts, members: int) -> list[tuple[Option, LeadTime]]:
     """A build at the default rate, and at the settings' rate; all members share the region's quota of it."""
-    rate = situation.settings.initialization_rate_mib_per_s
+    rate = facts.settings.initialization_rate_mib_per_s
     if rate is None:
-        return [_build(situation, None)]
-    wanted, quota = rate * len(situation.sizes_gib) * members, situation.region.mib_per_s
+        return [_build(facts, None)]
+    wanted, quota = rate * len(facts.donor_volumes) * members, facts.region.mib_per_s
     why = f"it takes {wanted:,} MiB/s of the {quota:,.0f} of the region" if wanted > quota else None
-    option, lead = _build(situation, rate)
-    return [_build(situation, None), (option.model_copy(update={"why_not": why}), lead)]
+    option, lead = _build(facts, rate)
+    return [_build(facts, None), (option.model_copy(update={"why_not": why}), lead)]
 
 
-def _build(situation: Situation, rate: int | None) -> tuple[Option, LeadTime]:
-    lead = predict_lead_time(replace(situation.inputs, paid_mib_per_s=float(rate or 0)), situation.past)
-    rates = (situation.prices.initialization(size, rate) for size in situation.sizes_gib.values())
+def _build(facts: PlanFacts, rate: int | None) -> tuple[Option, LeadTime]:
+    lead = predict_lead_time(replace(facts.inputs, paid_mib_per_s=float(rate or 0)), facts.past)
+    rates = (facts.prices.initialization(one.size_gib, rate) for one in facts.donor_volumes.values())
     option = Option(
         action="build",
         p50_seconds=round(lead.p50_seconds, 1),
         p90_seconds=round(lead.p90_seconds, 1),
-        usd=usd(total((*rates, _until_it_serves(situation.hourly_usd, lead))), 4),
+        usd=usd(total((*rates, _until_it_serves(build_hourly(facts), lead))), 4),
         rate_mib_per_s=rate,
     )
     return option, lead

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from types import MappingProxyType
 
 from peaker.domain.document.plan import (
     BatchPrice,
@@ -17,7 +16,8 @@ from peaker.domain.document.plan import (
     planned_build,
 )
 from peaker.domain.instants import require_utc
-from peaker.domain.planning.capacity_order import Promises, capacity_order
+from peaker.domain.planning.capacity_order import capacity_order
+from peaker.domain.planning.plan_facts import PlanFacts
 from peaker.domain.planning.plan_refusals import (
     above_batch,
     above_ceiling,
@@ -31,39 +31,21 @@ from peaker.domain.planning.plan_refusals import (
 from peaker.domain.prices.price_table import PriceTable, total, usd, volumes_hourly
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.data_volumes import PlannedVolume, data_volumes, planned_volumes
-from peaker.domain.replicas.donor import DonorChoice, choose_donor
 from peaker.domain.replicas.fleet import FleetState, Replica
-from peaker.domain.runs.ledger import LeaseRow
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import HOURS_PER_MONTH
 
 
-def plan_scale_out(
-    fleet: FleetState,
-    settings: ClusterSettings,
-    prices: PriceTable,
-    now: datetime,
-    *,
-    count: int = 1,
-    lease: LeaseRow | None = None,
-    ways: Sequence[Way] = (Way(),),
-    kept_gib: float = 0.0,
-    promises: Promises = MappingProxyType({}),
-    donor: DonorChoice | None = None,
-) -> ScaleOutPlan:
+def plan_scale_out(facts: PlanFacts, ways: Sequence[Way]) -> ScaleOutPlan:
     """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
 
-    `lease` is another run's lease, if one is held. `ways` are those of the members by their numbers, at least one;
-    members without a way come as the last one does. With one that returns a parked replica, layout and price are that
-    replica's, and no donor is needed. `kept_gib` are stored by the cluster's kept snapshot sets after the run.
-    `promises` are EC2's of the settings' instance types; a fallback without one is left out. `donor` is the one that
-    the run has taken already; None: any of the best.
+    `ways` are those of the members by their numbers, at least one. With one that returns a parked replica, layout and
+    price are that replica's, and no donor is needed.
     """
-    choice = donor or choose_donor(fleet, settings)
-    ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
-    first = ways[0]
+    fleet, settings, prices, choice = facts.fleet, facts.settings, facts.prices, facts.donor
+    first, count = ways[0], len(ways)
     _, zone_reason = spread_zones(fleet, settings)
-    members = _members(ways, fleet, settings, prices, now, kept_gib, choice)
+    members = _members(ways, facts)
     returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
     built = [member for member, way in zip(members, ways, strict=True) if _returned(fleet, way) is None]
     volumes, price = members[0].volumes, members[0].price
@@ -71,7 +53,7 @@ def plan_scale_out(
     dearer = _dearer(fleet, settings, prices)
     return ScaleOutPlan(
         cluster=settings.name,
-        planned_at=require_utc(now),
+        planned_at=require_utc(facts.now),
         count=count,
         serving=len(fleet.serving),
         building=len(fleet.building),
@@ -84,12 +66,12 @@ def plan_scale_out(
         image_id=settings.image_id,
         volumes=volumes,
         lead_time=first.lead_time,
-        ready_at=_later(now, first.lead_time),
+        ready_at=_later(facts.now, first.lead_time),
         price=price,
         refusals=tuple(
             refusal
             for refusal in (
-                running_operation(lease),
+                running_operation(facts.lease),
                 above_ceiling(fleet, settings, count),
                 above_batch(count),
                 source_unknown(fleet),
@@ -104,25 +86,18 @@ def plan_scale_out(
         build=planned_build(settings),
         members=members,
         batch_price=_batch_price(members),
-        types=capacity_order(settings, promises, prices, price, len(fleet.peak) + count, parked),
+        types=capacity_order(settings, facts.promises, prices, price, len(fleet.peak) + count, parked),
         replicas_after=len(fleet.under_ceiling) + count,
         peak_hourly_usd=usd(peak_hourly(fleet, members, parked, dearer), 4),
     )
 
 
-def _members(
-    ways: Sequence[Way],
-    fleet: FleetState,
-    settings: ClusterSettings,
-    prices: PriceTable,
-    now: datetime,
-    kept_gib: float,
-    choice: DonorChoice,
-) -> tuple[PlannedMember, ...]:
+def _members(ways: Sequence[Way], facts: PlanFacts) -> tuple[PlannedMember, ...]:
     """Each in the zone that then has the fewest replicas, those of the members before it counted too.
 
     Of zones that are alike the one with the fewest members: a zone that is lost takes as little of a batch as can be.
     """
+    fleet, settings = facts.fleet, facts.settings
     counts, of_batch = Counter(fleet.by_zone), Counter[str]()
     members = []
     for number, way in enumerate(ways, 1):
@@ -130,7 +105,7 @@ def _members(
         rate, kind = way.rate_mib_per_s, settings.instance_type
         if returned is not None:
             rate, kind = None, returned.instance.instance_type
-        volumes = _layout(returned or choice.donor, settings, rate)
+        volumes = _layout(returned or facts.donor.donor, settings, rate)
         zones = _fewest_first(counts, settings, of_batch)
         zone = returned.instance.zone if returned is not None else next(iter(zones), "")
         counts[zone] += 1
@@ -142,8 +117,8 @@ def _members(
                 zones=zones,
                 volumes=volumes,
                 lead_time=way.lead_time,
-                ready_at=_later(now, way.lead_time),
-                price=_price(volumes, kind, prices, kept_gib),
+                ready_at=_later(facts.now, way.lead_time),
+                price=_price(volumes, kind, facts.prices, facts.kept_gib),
                 choice=way.choice,
             )
         )
@@ -232,9 +207,10 @@ def _price(
     )
 
 
-def build_hourly(choice: DonorChoice, settings: ClusterSettings, prices: PriceTable) -> Reading:
+def build_hourly(facts: PlanFacts) -> Reading:
     """USD per hour of a replica that is built from this donor, rounded as the plan shows it."""
-    price = _price(_layout(choice.donor, settings, None), settings.instance_type, prices, 0.0)
+    volumes = planned_volumes(facts.donor_volumes, facts.settings, None)
+    price = _price(volumes, facts.settings.instance_type, facts.prices, 0.0)
     return Unknown("no price is known") if price.hourly is None else Known(price.hourly)
 
 

@@ -102,23 +102,27 @@ class Replica:
         return isinstance(self.health, TargetHealth) and self.health.state is TargetState.INITIAL
 
     @property
+    def state(self) -> ReplicaState | None:
+        """By the ledger; None where it has no row."""
+        return None if self.ledger_row is None else self.ledger_row.state
+
+    @property
     def is_standing(self) -> bool:
-        """Tells whether the replica is building, in service or draining by the ledger."""
-        return self.ledger_row is not None and self.ledger_row.state in _STANDING
+        """Tells whether the replica is building, in service or draining."""
+        return self.state in _STANDING
 
     @property
     def is_building(self) -> bool:
-        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.BUILDING
+        return self.state is ReplicaState.BUILDING
 
     @property
     def is_draining(self) -> bool:
-        """Tells whether the replica is draining by the ledger."""
-        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.DRAINING
+        return self.state is ReplicaState.DRAINING
 
     @property
     def is_parked(self) -> bool:
-        """Tells whether the replica is stopped with its warm volumes by the ledger."""
-        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.PARKED
+        """Tells whether the replica is stopped with its warm volumes."""
+        return self.state is ReplicaState.PARKED
 
     @property
     def health_text(self) -> str:
@@ -152,11 +156,7 @@ class FleetState:
     @property
     def building(self) -> tuple[Replica, ...]:
         """Replicas that the ledger calls so: a run makes them now, or left them behind."""
-        return tuple(
-            replica
-            for replica in self.replicas
-            if replica.ledger_row is not None and replica.ledger_row.state is ReplicaState.BUILDING
-        )
+        return tuple(one for one in self.replicas if one.is_building)
 
     @property
     def returning(self) -> tuple[Replica, ...]:

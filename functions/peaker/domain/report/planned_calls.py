@@ -31,7 +31,7 @@ def planned_calls(plan: ScaleOutPlan, endpoint_kind: str) -> tuple[PlannedCall, 
 
 
 def _steps(plan: ScaleOutPlan) -> Iterator[tuple[FunctionDefinition, Step]]:
-    methods = {Method.BUILD if one.method is None else Method(one.method.action) for one in plan.members}
+    methods = {Method.BUILD if one.returns is None else Method.RETURN for one in plan.members}
     passed = _RECORDS.union(*(states_passed(method) for method in methods))
     found = [(one, step) for one in FUNCTIONS for step in one.steps if step.state in passed]
     # The catalogue has what all workflows share first; a run writes its records last.
@@ -48,7 +48,7 @@ def _changes(function: FunctionDefinition, endpoint_kind: str) -> Iterator[str]:
 
 def _times(plan: ScaleOutPlan) -> dict[str, int]:
     """Of the calls that make something that is paid for."""
-    built = [one for one in plan.members if one.method is None or one.method.action == "build"]
+    built = [one for one in plan.members if one.returns is None]
     volumes = sum(len(one.volumes) for one in built)
     return {
         "ec2:CreateSnapshots": 1 if built else 0,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from peaker.domain.runs.execution_input import Operation
+from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run import is_run_of, run_id
 
 # The start of the execution in a run's id, to the second.
@@ -18,20 +18,8 @@ _STAMP = "%Y%m%dT%H%M%S"
 EVENT_GRACE = timedelta(seconds=195)
 
 
-class BegunRun(Protocol):
-    """A begun run is told from others by its row, or by the lease that it holds."""
-
-    @property
-    def run_id(self) -> str:
-        """Returns the id as run_id() makes it."""
-
-    @property
-    def cluster(self) -> str:
-        """Returns the run's cluster."""
-
-    @property
-    def operation(self) -> str:
-        """The workflow."""
+# A begun run is known by its row, or by the lease that it holds.
+BegunRun = RunRow | LeaseRow
 
 
 @dataclass(frozen=True)

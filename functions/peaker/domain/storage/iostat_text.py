@@ -92,14 +92,6 @@ class _Reports:
         return IostatText(tuple(self.made), damage, tuple(notes))
 
 
-def parse_iostat(text: str) -> tuple[IostatReport, ...]:
-    """All reports in the order printed, numbered from 1. Raises IostatFormatError; never returns nothing."""
-    found = read_iostat(text)
-    if found.damage is not None:
-        raise found.damage
-    return found.reports
-
-
 def read_iostat(text: str) -> IostatText:
     """The reports before the first damage: a file that was cut or overwritten keeps what it had up to there.
 

@@ -14,17 +14,15 @@ from peaker.domain.planning.checks.headroom import (
     initialization_rate,
     zones_in_order,
 )
-from peaker.domain.planning.options import Situation, ways_of
-from peaker.domain.planning.plan_decision import build_hourly, plan_scale_out
+from peaker.domain.planning.options import ways_of
+from peaker.domain.planning.plan_decision import plan_scale_out
+from peaker.domain.planning.plan_facts import PlanFacts
 from peaker.domain.planning.plan_refusals import taken_devices
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.data_volumes import data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.storage.snapshot_sets import stored_gib
-from peaker.usecases.plan.plan_facts import PlanFacts
 
 
 def decide_plan(facts: PlanFacts, count: int, ready_by: datetime | None) -> ScaleOutPlan:
@@ -33,33 +31,7 @@ def decide_plan(facts: PlanFacts, count: int, ready_by: datetime | None) -> Scal
     Parked replicas return first, the others are built. With `ready_by` each of them comes by the cheapest method that
     is in time.
     """
-    donor = facts.donor.donor
-    sizes = {} if donor is None else data_volumes(donor, facts.settings.volumes)
-    situation = Situation(
-        settings=facts.settings,
-        fleet=facts.fleet,
-        environment=facts.environment,
-        inputs=facts.inputs,
-        past=facts.past,
-        prices=facts.prices,
-        hourly_usd=build_hourly(facts.donor, facts.settings, facts.prices),
-        sizes_gib={name: volume.size_gib for name, volume in sizes.items()},
-        region=facts.region,
-        now=facts.now,
-        ready_by=ready_by,
-    )
-    plan = plan_scale_out(
-        facts.fleet,
-        facts.settings,
-        facts.prices,
-        facts.now,
-        count=count,
-        lease=facts.lease,
-        ways=ways_of(situation, count),
-        kept_gib=_kept_gib(facts, situation),
-        promises=facts.promises,
-        donor=facts.donor,
-    )
+    plan = plan_scale_out(facts, ways_of(facts, count, ready_by))
     checks = _checks(facts, plan)
     refused = [
         Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
@@ -77,23 +49,14 @@ def decide_plan(facts: PlanFacts, count: int, ready_by: datetime | None) -> Scal
     )
 
 
-def _kept_gib(facts: PlanFacts, situation: Situation) -> float:
-    """GiB that kept snapshot sets store after the run: at most all of the donor's volumes."""
-    if not facts.settings.keep_snapshots:
-        return 0.0
-    donor = None if facts.donor.donor is None else facts.donor.donor.instance_id
-    return stored_gib(facts.snapshot_sets, donor, float(sum(situation.sizes_gib.values())))
-
-
 def _image_and_keys(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[list[Refusal], list[str]]:
     """A refusal for an image or a key that EC2 or EBS cannot use, which no call says before the run fails; and notes.
 
     A replica that returns boots from its own root volume, which is among its volumes.
     """
     places: dict[str, list[str]] = {}
-    returned = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
-    donor = plan.donor if plan.builds else None
-    for like in filter(None, (facts.fleet.replica(one) for one in (*returned, donor) if one)):
+    donor = (plan.donor,) if plan.builds and plan.donor else ()
+    for like in filter(None, (facts.fleet.replica(one) for one in (*plan.returned, *donor))):
         for one in like.volumes:
             if one.kms_key_id:
                 places.setdefault(one.kms_key_id, []).append(f"the volumes of {like.instance_id} are")
@@ -129,12 +92,10 @@ def _checks(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[Check, ...]:
     if plan.builds and volumes:
         found.append(ebs_storage(volumes, plan.builds, account))
     # A return was judged by its own parking; all others need the log from the donor's snapshot on.
-    copied = [one for one in plan.members if one.method is None or one.method.action != "return"]
-    if copied:
-        lead = copied[0].lead_time
-        found.append(binary_logs(None if lead is None else lead.p90_seconds, facts.binary_logs_kept))
-    built = [one for one in copied if one.method is None or one.method.action == "build"]
+    built = [one for one in plan.members if one.returns is None]
     if built:
+        lead = built[0].lead_time
+        found.append(binary_logs(None if lead is None else lead.p90_seconds, facts.binary_logs_kept))
         rates = [one.initialization_rate_mib_per_s or 0 for member in built for one in member.volumes]
         found.append(
             initialization_rate(float(sum(rates)), facts.region, settings.initialization_rate_mib_per_s)
@@ -146,8 +107,7 @@ def _checks(facts: PlanFacts, plan: ScaleOutPlan) -> tuple[Check, ...]:
 
 def _launches(fleet: FleetState, plan: ScaleOutPlan) -> Launches:
     """The launches and starts of the members; a parked replica's instance counts only once it runs."""
-    returns = [one.method.replica for one in plan.members if one.method and one.method.comes_back]
-    parked = [fleet.replica(one) for one in returns if one is not None]
+    parked = [fleet.replica(one) for one in plan.returned]
     types = tuple(one.instance.instance_type for one in parked if one is not None)
     return Launches(plan.launch_order, plan.builds, types)
 

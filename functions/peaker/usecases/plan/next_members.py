@@ -137,7 +137,7 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
     for offset, planned in enumerate(plan.members):
         number, own = first + offset, plan.of_member(planned.number)
         run_id = member_run_id(run.run_id, number)
-        method = Method.BUILD if own.method is None else Method(own.method.action)
+        method = Method.BUILD if own.returns is None else Method.RETURN
         member = Member(batch=run.run_id, number=number, method=method)
         holder = replace(holder_of(step), run_id=run_id, batch=run.run_id)
         if number == 1:

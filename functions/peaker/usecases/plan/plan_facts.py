@@ -1,64 +1,22 @@
-"""The facts that a scale-out is planned from, asked of the ports once for any number of replicas."""
+"""Gather the facts of a plan: the ports are asked once for any number of replicas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import replace
 
-from peaker.domain.limits.account_limits import AccountUse, RegionRate
-from peaker.domain.planning.capacity_order import Promises
-from peaker.domain.planning.lead_time import LeadTimeInputs
-from peaker.domain.prices.price_table import PriceTable
+from peaker.domain.planning.plan_facts import PlanFacts
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.donor import DonorChoice, choose_donor
+from peaker.domain.replicas.donor import choose_donor
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import InstancePromise
-from peaker.domain.runs.ledger import LeaseRow
-from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import StepInput
-from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.account_use import account_use, initialization_rate_of_region
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.refresh_prices import prices_for_plan
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, ResourceNotFound, Retryable
-
-
-@dataclass(frozen=True)
-class PlanFacts:
-    """All that a plan depends on, as it was at `now`.
-
-    `lease` is another run's. `inputs` are those of a build at the default initialization rate. `binary_logs_kept` is in
-    seconds. `image_keys` are the image's KMS keys; `why_no_image` says why the image cannot be launched.
-    `image_devices` are the device names that it maps.
-    `why_unusable` has each key of the image and of the fleet's volumes that EC2 or EBS cannot use.
-    """
-
-    settings: ClusterSettings
-    fleet: FleetState
-    environment: str
-    now: datetime
-    lease: LeaseRow | None
-    past: PastSteps
-    donor: DonorChoice
-    promises: Promises
-    prices: PriceTable
-    inputs: LeadTimeInputs
-    region: RegionRate
-    account: AccountUse
-    snapshot_sets: Sequence[SnapshotSet]
-    binary_logs_kept: Reading
-    image_keys: Sequence[str] | Unknown
-    why_no_image: str | None
-    why_unusable: Mapping[str, str]
-    image_devices: Sequence[str] = ()
-
-    @property
-    def promise(self) -> InstancePromise | Unknown:
-        """The settings' own instance type, as EC2 describes it."""
-        return self.promises[self.settings.instance_type]
 
 
 def gather_plan_facts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peaker.domain.document.plan import ScaleOutPlan, as_document
+from peaker.domain.planning.plan_facts import PlanFacts
 from peaker.domain.planning.plan_refusals import above_limits_page, passing_limits, refused_by_limits_alone
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.runs.batch import MOST_WANTED
@@ -14,7 +15,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.plan.check_shortage import missing_replicas, why_not_short
 from peaker.usecases.plan.decide_plan import decide_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
-from peaker.usecases.plan.plan_facts import PlanFacts, gather_plan_facts
+from peaker.usecases.plan.plan_facts import gather_plan_facts
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.errors import (
     AboveLimits,
@@ -112,13 +113,9 @@ def plan_text(plan: ScaleOutPlan) -> str:
     """The plan in a line; or why it is refused."""
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
-    returned = [str(one.method.replica) for one in plan.members if one.method and one.method.comes_back]
-    back = f"return {', '.join(returned)}" if returned else ""
-    zones = ", ".join(
-        one.zones[0] if one.zones else "no zone"
-        for one in plan.members
-        if not one.method or one.method.action == "build"
-    )
+    back = f"return {', '.join(plan.returned)}" if plan.returned else ""
+    built = [one for one in plan.members if one.returns is None]
+    zones = ", ".join(one.zones[0] if one.zones else "no zone" for one in built)
     above = f"; passes {' and '.join(plan.lifted)}" if plan.lifted else ""
     anew = f"build {plan.builds} x {plan.instance_type} in {zones} from {plan.donor}" if plan.builds else ""
     return f"{' and '.join(filter(None, (back, anew)))} at {_at(plan)}{above}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from peaker.domain.forecasting import LoadSeries
+from peaker.domain.forecasting import Forecast, Forecaster, LoadSeries
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z, a Thursday
 
@@ -23,3 +25,8 @@ def daily(days: float, step_seconds: int = 900, noise: float = 0.05, seed: int =
 def series(values: NDArray[np.float64], step_seconds: int = 900) -> LoadSeries:
     """The values as a history from START."""
     return LoadSeries(START, step_seconds, values)
+
+
+def forecast_demand(series: LoadSeries, lead_seconds: float, **how: Any) -> Forecast:
+    """The forecast from the end of `series`, judged at `lead_seconds`."""
+    return Forecaster(series, **how).at_the_end(lead_seconds)

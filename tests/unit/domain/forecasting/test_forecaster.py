@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, BeyondHorizon, Forecaster, Standing, forecast_demand
+from peaker.domain.forecasting import LEVELS, Forecaster, Standing
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from tests.unit.domain.forecasting.loads import START, daily, series
+from tests.unit.domain.forecasting.loads import START, daily, forecast_demand, series
 
 HOUR = 3600.0
 STEP = 900
@@ -80,7 +80,7 @@ def test_the_days_ahead_are_covered_as_they_promise() -> None:
 
 def test_beyond_its_end_a_forecast_says_nothing() -> None:
     forecast = forecast_demand(series(daily(28)), HOUR, reach_seconds=24 * HOUR)
-    with pytest.raises(BeyondHorizon, match=r"reaches 24\.0 h ahead, not 30\.0 h"):
+    with pytest.raises(ValueError, match=r"reaches 24\.0 h ahead, not 30\.0 h"):
         forecast.highest(0.95, 29 * HOUR, 30 * HOUR)
 
 

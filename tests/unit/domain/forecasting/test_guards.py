@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from peaker.domain.forecasting import LoadSeries, Standing, forecast_demand
+from peaker.domain.forecasting import LoadSeries, Standing
 
-from tests.unit.domain.forecasting.loads import daily, series
+from tests.unit.domain.forecasting.loads import daily, forecast_demand, series
 
 HOUR = 3600.0
 DAY = 96

@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from peaker.domain.forecasting import Forecast, LoadSeries, Standing, forecast_demand
+from peaker.domain.forecasting import Forecast, LoadSeries, Standing
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.local_clock import in_real_time, on_local_clock, utc_offsets
+
+from tests.unit.domain.forecasting.loads import forecast_demand
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SPRING = datetime(2026, 3, 29, 1, tzinfo=UTC).timestamp()

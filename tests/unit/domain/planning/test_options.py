@@ -15,33 +15,33 @@ from peaker.domain.planning.lead_time import (
     predict_lead_time,
     predict_return,
 )
-from peaker.domain.planning.options import MARGIN, Situation, choose, ways_of
-from peaker.domain.prices.price_table import US_EAST_1
-from peaker.domain.reading import Known, Unknown
+from peaker.domain.planning.options import MARGIN, choose, ways_of
+from peaker.domain.planning.plan_facts import PlanFacts
+from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
 
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import fleet_with, orders, parked, replica
+from tests.support.builders import data_volumes_of, fleet_with, orders, parked, plan_facts, replica
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 TIB = 1024.0**4
 INPUTS = LeadTimeInputs((VolumeToHydrate("data", TIB, 250 * MIB),))
 REGION = RegionRate(5_000.0, "AWS's default")
+DONOR = replica(BASE, volumes=(replace(data_volumes_of(BASE)[0], size_gib=1024),))
+VOLUMES = [{"name": "data", "device": "/dev/sdf", "mount_point": "/var/lib/mysql"}]
 
 
-def situation(fleet: FleetState | None = None, rate: int | None = 200, **changes: object) -> Situation:
-    """A tebibyte on a volume of 250 MiB/s; 200 MiB/s are paid; an instance and its volumes for a dollar an hour."""
-    plain = Situation(
-        orders(initialization_rate_mib_per_s=rate), fleet or fleet_with(replica(BASE)), "local", INPUTS, PastSteps(),
-        US_EAST_1, Known(1.0), {"data": 1024}, REGION, NOON,
-    )  # fmt: skip
-    return replace(plain, **changes)  # type: ignore[arg-type]
+def facts(fleet: FleetState | None = None, rate: int | None = 200, **changes: object) -> PlanFacts:
+    """A tebibyte on a volume of 250 MiB/s; 200 MiB/s are paid."""
+    known = {"inputs": INPUTS, "region": REGION, **changes}
+    settings = orders(initialization_rate_mib_per_s=rate, volumes=VOLUMES)
+    return plan_facts(fleet or fleet_with(DONOR), settings, **known)
 
 
 def way(hours: float | None = None, **given: object) -> Way:
     by = None if hours is None else NOON + timedelta(hours=hours)
-    return ways_of(situation(**given, ready_by=by), 1)[0]  # type: ignore[arg-type]
+    return ways_of(facts(**given), 1, by)[0]  # type: ignore[arg-type]
 
 
 def options(found: Way) -> list[tuple[str, int | None]]:
@@ -55,19 +55,18 @@ def taken(found: Way) -> Option:
 
 
 def test_there_are_three_at_most_a_return_and_a_build_at_each_rate() -> None:
-    stands = fleet_with(replica(BASE), parked(PEAK, 2))
+    stands = fleet_with(DONOR, parked(PEAK, 2))
     assert options(way(fleet=stands)) == [("return", None), ("build", None), ("build", 200)]
     assert options(way(rate=None)) == [("build", None)]
 
 
 def test_each_has_its_lead_time_and_its_dollars_until_it_serves() -> None:
-    """A tebibyte at $0.00360 a GiB for the rate, and the hours of a dollar each."""
+    """A tebibyte at $0.00360 a GiB for the rate, and the hours of instance and volume."""
     found = taken(way())
     lead = predict_lead_time(replace(INPUTS, paid_mib_per_s=200.0))
     assert (found.p50_seconds, found.p90_seconds) == (round(lead.p50_seconds, 1), round(lead.p90_seconds, 1))
-    once = US_EAST_1.initialization(1024, 200)
-    assert isinstance(once, Known)
-    assert found.usd == pytest.approx(once.value + lead.p50_seconds / 3600, abs=1e-3)
+    hourly = 0.126 + 1024 * 0.08 / 730
+    assert found.usd == pytest.approx(1024 * 200 * 0.000012 + hourly * lead.p50_seconds / 3600, abs=5e-3)
 
 
 def test_without_a_deadline_the_settings_rate_is_paid() -> None:
@@ -76,12 +75,12 @@ def test_without_a_deadline_the_settings_rate_is_paid() -> None:
 
 
 def test_without_a_deadline_a_parked_replica_returns_where_that_is_quicker_than_a_build() -> None:
-    back = way(fleet=fleet_with(replica(BASE), parked(PEAK, 2)))
+    back = way(fleet=fleet_with(DONOR, parked(PEAK, 2)))
     assert back.method is not None
     assert (back.method.action, back.returns) == ("return", PEAK)
     assert f"{PEAK} is back in 49 min, one built anew in" in back.method.reason
     # Thirty hours of log take longer to replay than a tebibyte to read.
-    anew = way(fleet=fleet_with(replica(BASE), parked(PEAK, 12)))
+    anew = way(fleet=fleet_with(DONOR, parked(PEAK, 12)))
     assert anew.method is not None
     assert (anew.method.action, anew.returns) == ("build", None)
     assert "building is as quick" in anew.method.reason
@@ -89,7 +88,7 @@ def test_without_a_deadline_a_parked_replica_returns_where_that_is_quicker_than_
 
 def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
     """Twenty hours at three times the source's speed: it would be given up after six of ten hours."""
-    stands = fleet_with(replica(BASE), parked(PEAK, 20))
+    stands = fleet_with(DONOR, parked(PEAK, 20))
     slow = PastSteps({"ReportPrewarm": [90_000.0] * 10}, [TIB] * 10, return_speeds=[3.0] * 10)
     found = way(fleet=stands, past=slow)
     assert found.method is not None
@@ -118,7 +117,7 @@ def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
 
 
 def test_a_parked_replica_that_is_back_in_time_is_the_cheapest() -> None:
-    found = way(hours=24, fleet=fleet_with(replica(BASE), parked(PEAK, 12)))
+    found = way(hours=24, fleet=fleet_with(DONOR, parked(PEAK, 12)))
     assert found.returns == PEAK
 
 
@@ -141,7 +140,7 @@ def test_an_unknown_price_is_never_the_cheapest() -> None:
     dear = Option(action="build", p50_seconds=60, p90_seconds=60, usd=9.0)
     unknown = Option(action="return", p50_seconds=30, p90_seconds=30, usd=None, replica=PEAK)
     assert choose([unknown, dear], None, NOON, NOON + timedelta(hours=1)).taken == dear
-    assert taken(way(hourly_usd=Unknown("no price is known"))).usd is None
+    assert taken(way(prices=PriceTable("us-east-1", "", "?"))).usd is None
 
 
 def test_a_rate_above_the_regions_quota_is_not_taken() -> None:
@@ -153,19 +152,18 @@ def test_a_rate_above_the_regions_quota_is_not_taken() -> None:
 
 @pytest.mark.parametrize(("count", "rate"), [(25, 200), (26, None)])
 def test_a_batch_asks_together_for_no_more_than_the_regions_rate(count: int, rate: int | None) -> None:
-    assert {one.rate_mib_per_s for one in ways_of(situation(), count)} == {rate}
+    assert {one.rate_mib_per_s for one in ways_of(facts(), count, None)} == {rate}
 
 
 def test_of_a_batch_parked_replicas_return_first_each_of_them_once() -> None:
-    stands = fleet_with(replica(BASE), parked(PEAK, 2), parked(OTHER, 1))
-    found = ways_of(situation(stands), 4)
+    stands = fleet_with(DONOR, parked(PEAK, 2), parked(OTHER, 1))
+    found = ways_of(facts(stands), 4, None)
     assert [one.returns for one in found] == [OTHER, PEAK, None, None]
     assert found[1].lead_time is not None
     assert found[1].lead_time.seconds == pytest.approx(predict_return(INPUTS, 2 * 3600).p50_seconds, abs=0.1)
 
 
 def test_where_no_donor_shows_the_volumes_only_a_return_has_options() -> None:
-    found = way(sizes_gib={})
+    found = way(fleet=fleet_with())
     assert (found.choice, found.method) == (None, None)
-    back = way(sizes_gib={}, fleet=fleet_with(replica(BASE), parked(PEAK, 2)))
-    assert back.returns == PEAK
+    assert way(fleet=fleet_with(parked(PEAK, 2))).returns == PEAK

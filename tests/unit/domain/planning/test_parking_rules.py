@@ -27,7 +27,7 @@ from peaker_contract.catalogue import parts_of
 from peaker_contract.names import OWNER_TAG
 from peaker_contract.steps import Method
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import figures_of_parking, fleet_with, orders, parked, replica
+from tests.support.builders import figures_of_parking, fleet_with, orders, parked, plan_facts, replica
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 RUN = "scale-out-orders-1"
@@ -169,7 +169,7 @@ def test_the_one_that_stopped_last_comes_back_first() -> None:
 def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> None:
     stands = parked(PEAK, 2)
     fleet = fleet_with(replica(BASE), stands)
-    plan = plan_scale_out(fleet, orders(max_replicas=2), US_EAST_1, NOON)
+    plan = plan_scale_out(plan_facts(fleet, orders(max_replicas=2)), [Way()])
     assert (plan.serving, plan.donor, plan.refusals) == (1, BASE, ())
     assert f"{PEAK}: is parked" in plan.donor_reasons
     assert fleet.by_zone == {"us-east-1b": 1}
@@ -178,26 +178,27 @@ def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> No
 def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     stands = parked(PEAK, 2)
     fleet = fleet_with(replica(BASE), stands)
-    hourly = plan_scale_out(fleet, orders(), US_EAST_1, NOON).price.hourly
+    hourly = plan_scale_out(plan_facts(fleet, orders()), [Way()]).price.hourly
     assert hourly is not None
     limits = {
         "max_hourly_cost_usd": hourly + 1e-4,
         "minimum_lifetime_minutes": 0,
         "prewarm_deadline_minutes": 15,
     }
-    tight = orders(limits=limits)
-    refused = plan_scale_out(fleet, tight, US_EAST_1, NOON)
+    tight = orders(limits=limits, keep_snapshots=False)
+    refused = plan_scale_out(plan_facts(fleet, tight), [Way()])
     assert [one.code for one in refused.refusals] == ["budget"]
     assert "of parked volumes" in refused.refusal_text
-    back = plan_scale_out(fleet, tight, US_EAST_1, NOON, ways=[RETURNS])
+    back = plan_scale_out(plan_facts(fleet, tight), [RETURNS])
     assert (back.refusals, back.returns, back.price.once) == ((), PEAK, 0.0)
 
 
 def test_a_return_needs_no_donor() -> None:
     sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
     fleet = fleet_with(sick, parked(PEAK, 2))
-    assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, ways=[RETURNS]).refusals == ()
-    assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
+    facts = plan_facts(fleet, orders())
+    assert plan_scale_out(facts, [RETURNS]).refusals == ()
+    assert [one.code for one in plan_scale_out(facts, [Way()]).refusals] == ["no_donor"]
 
 
 def test_the_alarm_counts_on_returns_only_where_they_make_up_for_the_whole_shortage() -> None:

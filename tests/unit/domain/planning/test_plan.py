@@ -15,7 +15,7 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.ledger import LeaseRow
 
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import fleet_with, orders, replica
+from tests.support.builders import fleet_with, orders, plan_facts, replica
 
 BASE, PEAK = "i-00000000000000b01", "i-00000000000000c01"
 LEASE = LeaseRow("orders", "scale-in-orders-7", "scale_in", 3, NOON + timedelta(hours=1))
@@ -26,9 +26,7 @@ BUILDING = replica(
 
 def plan(fleet: FleetState, count: int = 1, lease: LeaseRow | None = None, **settings: Any) -> ScaleOutPlan:
     lead = LeadTimeEstimate(seconds=1800, parts={"hydration": 1200})
-    return plan_scale_out(
-        fleet, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, ways=[Way(lead_time=lead)]
-    )
+    return plan_scale_out(plan_facts(fleet, orders(**settings), lease=lease), [Way(lead_time=lead)] * count)
 
 
 def test_the_plan_names_donor_zone_layout_price_and_time() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.document.plan import Price, Way
+from peaker.domain.document.plan import Price, ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.prices.fetched_prices import fetched, kept, price_table, why_due
 from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, PriceTable
@@ -14,7 +14,7 @@ from peaker.domain.prices.price_table import Quote as PriceQuote
 from peaker.domain.reading import Known, Unknown
 
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import fleet_with, orders, replica
+from tests.support.builders import fleet_with, orders, plan_facts, replica
 
 BASE = "i-00000000000000b01"
 NOT_ASKED = Unknown("the AWS Price List was not asked yet")
@@ -34,14 +34,13 @@ def table(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> Price
     return price_table(orders(**settings), prices, NOON)
 
 
+def plan(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> ScaleOutPlan:
+    facts = plan_facts(fleet_with(replica(BASE)), orders(**settings), prices=table(prices, **settings))
+    return plan_scale_out(facts, [Way(rate_mib_per_s=settings.get("initialization_rate_mib_per_s"))])
+
+
 def price(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> Price:
-    return plan_scale_out(
-        fleet_with(replica(BASE)),
-        orders(**settings),
-        table(prices, **settings),
-        NOON,
-        ways=[Way(rate_mib_per_s=settings.get("initialization_rate_mib_per_s"))],
-    ).price
+    return plan(prices, **settings).price
 
 
 def test_no_region_is_priced_as_another() -> None:
@@ -98,17 +97,13 @@ def test_old_prices_are_used_and_called_old_with_the_reason() -> None:
 
 @pytest.mark.parametrize("limits", [NO_BUDGET, {}], ids=["no-budget", "budget"])
 def test_an_unknown_price_refuses_only_where_a_budget_is_set(limits: dict[str, Any]) -> None:
-    settings = {**IRISH, **limits}
-    plan = plan_scale_out(fleet_with(replica(BASE)), orders(**settings), table(**settings), NOON)
-    assert [one.code for one in plan.refusals] == ([] if limits else ["price_unknown"])
-    assert plan.price.hourly is None
+    found = plan(**IRISH, **limits)
+    assert [one.code for one in found.refusals] == ([] if limits else ["price_unknown"])
+    assert found.price.hourly is None
 
 
 def test_without_a_budget_no_cost_is_too_high() -> None:
-    settings = {**NO_BUDGET, "instance_hourly_usd": 500.0}
-    assert (
-        plan_scale_out(fleet_with(replica(BASE)), orders(**settings), table(**settings), NOON).refusals == ()
-    )
+    assert plan(**NO_BUDGET, instance_hourly_usd=500.0).refusals == ()
 
 
 def test_the_initialization_rates_price_is_unknown_outside_us_east_1_unless_it_is_given() -> None:

@@ -12,7 +12,7 @@ from peaker.domain.storage.io_findings import (
     ReportDiagnosis,
     since_boot_left_out,
 )
-from peaker.domain.storage.iostat_text import parse_iostat
+from peaker.domain.storage.iostat_text import read_iostat
 
 FOLDER = Path(__file__).parent / "fixtures" / "iostat"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 def recorded(name: str) -> tuple[IostatReport, ...]:
     """All reports of one recording."""
-    return parse_iostat((FOLDER / f"{name}.txt").read_text())
+    return read_iostat((FOLDER / f"{name}.txt").read_text()).reports
 
 
 def diagnosed(name: str, device: str, limits: Limits | None = None) -> DeviceDiagnosis:

@@ -8,7 +8,7 @@ import pytest
 from iostat_fixtures import NAMES, recorded
 from peaker.domain.storage.io_findings import DeviceLoad, since_boot_left_out
 from peaker.domain.storage.iostat_columns import IostatFormatError
-from peaker.domain.storage.iostat_text import parse_iostat
+from peaker.domain.storage.iostat_text import read_iostat
 
 OLD_SECTORS = """\
 Linux 2.6.18 (db1)  11/21/2009
@@ -58,7 +58,7 @@ PRETTY = """\
 
 
 def only(text: str) -> DeviceLoad:
-    (report,) = parse_iostat(text)
+    (report,) = read_iostat(text).reports
     (load,) = report.devices
     return load
 
@@ -150,7 +150,7 @@ def test_the_unit_of_a_row_without_heading_follows_from_request_size_times_rate(
 
 
 def test_pretty_output_with_units_and_the_name_at_the_end_is_one_report() -> None:
-    (report,) = parse_iostat(PRETTY)
+    (report,) = read_iostat(PRETTY).reports
     load = report.device("vda")
     assert load is not None
     assert load.kib_per_s == pytest.approx(1.6 * 1024 + 800)
@@ -200,16 +200,16 @@ def test_json_says_the_same_as_text() -> None:
 
 
 def test_processors_belong_to_the_report_that_follows_them() -> None:
-    first, second = parse_iostat(OLD_SECTORS)
+    first, second = read_iostat(OLD_SECTORS).reports
     assert first.cpu is not None
     assert second.cpu is not None
     assert (first.cpu.iowait, first.cpu.idle, second.cpu.idle) == (13.0, 79.5, 80.0)
 
 
 def test_the_mean_since_boot_is_left_out_of_every_run_that_goes_on() -> None:
-    two_runs = parse_iostat(OLD_SECTORS + OLD_SECTORS)
+    two_runs = read_iostat(OLD_SECTORS + OLD_SECTORS).reports
     assert [report.number for report in since_boot_left_out(two_runs)] == [2, 4]
-    assert len(since_boot_left_out(parse_iostat(SYSSTAT_10))) == 1
+    assert len(since_boot_left_out(read_iostat(SYSSTAT_10).reports)) == 1
 
 
 def test_where_nothing_completed_there_is_no_mean_wait() -> None:
@@ -232,5 +232,5 @@ def test_where_nothing_completed_there_is_no_mean_wait() -> None:
 )
 def test_input_that_is_not_iostat_is_named_with_its_line(text: str, line: int, said: str) -> None:
     with pytest.raises(IostatFormatError, match=said) as raised:
-        parse_iostat(text)
+        read_iostat(text)
     assert raised.value.line == line

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.document.plan import ScaleOutPlan
+from peaker.domain.document.plan import ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
-from peaker.domain.prices.price_table import US_EAST_1
 from peaker.domain.runs.ledger import Donor
 from peaker.domain.runs.run import PlanStep
 from peaker.domain.storage.set_manifest import SetManifest, why_not_as_planned
@@ -27,7 +26,6 @@ from peaker.usecases.run.kept_snapshots import keep_set
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
 from sim.calm import CalmPorts, calm_ports
-from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import (
     BASE,
     RUN_ID,
@@ -35,6 +33,7 @@ from tests.support.builders import (
     fleet_with,
     leased,
     orders,
+    plan_facts,
     replica,
     with_cluster,
 )
@@ -77,7 +76,7 @@ def volumes_of(sizes: list[int]) -> tuple[Any, ...]:
 
 def plan(layout: str, count: int, sizes: list[int]) -> ScaleOutPlan:
     fleet = fleet_with(replica(BASE, volumes=volumes_of(sizes)))
-    return plan_scale_out(fleet, orders(volumes=striped(layout, count)), US_EAST_1, NOON)
+    return plan_scale_out(plan_facts(fleet, orders(volumes=striped(layout, count))), [Way()])
 
 
 def test_a_whole_set_is_planned() -> None:
