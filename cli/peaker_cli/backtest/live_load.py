@@ -92,7 +92,7 @@ def read_deployed(control: ControlPlane, cluster: str) -> Deployed:
     try:
         settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
     except (UnknownCluster, InvalidRequest) as error:
-        raise BadInput(f"{error} in {control.region}; check --cluster, --env and --region") from None
+        raise BadInput(f"{error}; check --cluster, --env and --region ({control.region})") from None
     return Deployed(settings, deployed_prices(control.client, settings, control.clock.now()))
 
 
