@@ -103,7 +103,7 @@ def _idle(lab: Laboratory, snapshot_id: str) -> float:
 
 def _host(lab: Laboratory, snapshot_id: str, volume: Restored) -> EngineHost:
     host = EngineHost([volume], CONTENT.filesystem, STATE / f"mount-{volume.volume_id}")
-    host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
+    lab.give_block_list(host.progress_path, {volume.volume_id: snapshot_id})
     host.assemble()
     return host
 

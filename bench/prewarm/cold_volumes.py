@@ -118,6 +118,14 @@ class Laboratory:
         listed = self.store.snapshot_blocks(snapshot_id)
         return blocks_of_bytes([(block * BLOCK, BLOCK) for block in listed])
 
+    def give_block_list(self, progress_path: Path, snapshots: Mapping[str, str]) -> None:
+        """Puts the snapshots' block lists, by volume id, beside an engine's progress."""
+        blocks = {name: self.store.snapshot_blocks(one) for name, one in snapshots.items()}
+        texts = {name: ",".join(map(str, listed)) for name, listed in blocks.items()}
+        progress_path.parent.mkdir(parents=True, exist_ok=True)
+        content = json.dumps({"block_bytes": BLOCK, "volumes": texts})
+        progress_path.with_name("blocks.json").write_text(content)
+
     def describe(self, snapshot_id: str) -> str:
         """How much of the volume is in the snapshot and in use."""
         used, held = total(self.used_blocks(snapshot_id)), total(self.listed_blocks(snapshot_id))
@@ -125,12 +133,6 @@ class Laboratory:
         return (
             f"{whole} blocks, {held} in the snapshot ({held / whole:.0%}), {used} in use ({used / whole:.0%})"
         )
-
-
-def block_list_text(lists: Mapping[str, list[Range]]) -> str:
-    """The snapshots' block lists by volume id, as the host package reads them."""
-    texts = {name: ",".join(f"{first}-{first + n - 1}" for first, n in runs) for name, runs in lists.items()}
-    return json.dumps({"block_bytes": BLOCK, "volumes": texts})
 
 
 def remove_leftovers() -> None:

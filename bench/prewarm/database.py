@@ -182,12 +182,8 @@ class DatabaseBench:
         if strategy not in ("used first", "hot first"):
             return
         host = EngineOnHost(self._hosts, instance_id, volumes)
-        host.give_block_list(
-            {
-                volume.volume_id: self._lab.listed_blocks(snapshot)
-                for volume, snapshot in zip(volumes, database.snapshots, strict=True)
-            }
-        )
+        ids = [volume.volume_id for volume in volumes]
+        self._lab.give_block_list(host.progress_path, dict(zip(ids, database.snapshots, strict=True)))
         host.assemble()
         engine = host.prewarm("--background-rate-mib-per-s", str(_background(strategy)))
         stack.callback(engine.end)

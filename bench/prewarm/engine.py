@@ -141,7 +141,7 @@ def kill_cost(lab: Laboratory, snapshot_id: str, kills: int, say: Say) -> KillCo
     generator = random.Random(20)
     with lab.restored(snapshot_id) as volume:
         host = EngineHost([volume], "xfs")
-        host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
+        lab.give_block_list(host.progress_path, {volume.volume_id: snapshot_id})
         host.assemble()
         blocks = total(lab.used_blocks(snapshot_id))
         seconds_whole = blocks * BLOCK / MIB / 125

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from bench.prewarm.cold_volumes import Restored, block_list_text
+from bench.prewarm.cold_volumes import Restored
 from bench.prewarm.methods import HOST_PACKAGES, RUN_ID
 from localcloud.dataplane import DataPlaneError, RunningCommand, RunResult
 from localcloud.hosts import NamespaceHosts
@@ -38,12 +38,6 @@ class EngineOnHost:
     def progress_path(self) -> Path:
         """Where the engine says how far it is, as this machine sees it."""
         return self._root / "var/lib/peaker/runs" / RUN_ID / "prewarm.json"
-
-    def give_block_list(self, lists: Mapping[str, list[tuple[int, int]]]) -> None:
-        """The snapshots' block lists, by volume id."""
-        path = self.progress_path.with_name("blocks.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block_list_text(lists))
 
     def assemble(self) -> None:
         """The step before the prewarm. Raises DataPlaneError with what the host says."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.prewarm.cold_volumes import ROOT, STATE, Laboratory, Restored, block_list_text
+from bench.prewarm.cold_volumes import ROOT, STATE, Laboratory, Restored
 from localcloud.dataplane import DataPlaneError, VolumeLimits
 
 RUN_ID = "bench-prewarm"
@@ -75,12 +75,6 @@ class EngineHost:
     def progress_path(self) -> Path:
         """Where the engine says how far it is."""
         return self.root / "state" / "runs" / RUN_ID / "prewarm.json"
-
-    def give_block_list(self, lists: dict[str, list[tuple[int, int]]]) -> None:
-        """The snapshots' block lists, by volume id."""
-        path = self.progress_path.with_name("blocks.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block_list_text(lists))
 
     def configure(self, **settings: str) -> None:
         """Set fields of host.json besides the two places."""
@@ -155,7 +149,7 @@ def warm(
         command = []
         if method == USED_ONLY:
             host = EngineHost([volume], filesystem)
-            host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
+            lab.give_block_list(host.progress_path, {volume.volume_id: snapshot_id})
             host.assemble()
             command = host.prewarm()
         before = lab.store.stat(volume.volume_id)

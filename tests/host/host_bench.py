@@ -252,6 +252,13 @@ def assemble(host: Host, *volumes: Volume, filesystem: str = "xfs") -> dict[str,
     return host.call("assemble_storage", "--wait-seconds", "1", "--volumes", asked)
 
 
+def assembled(host: Host, volume: Volume) -> Volume:
+    """The volume, which assemble_storage has taken for the run's."""
+    answer = assemble(host, volume)
+    assert answer["ok"], answer
+    return volume
+
+
 def journal_ranges(host: Host, volume: Volume) -> list[tuple[int, int]]:
     path = f"{host.settings.state_dir}/journals/{volume.volume_id}.journal"
     header = json.loads(Path(path).read_bytes().split(b"\n", 1)[0])

@@ -17,11 +17,17 @@ _HEAD = """{"sysstat": {
 _TAIL = "\n\t\t\t]\n\t\t}\n\t]\n}}\n"
 
 
-def row(name: str = "nvme1n1", reads: float = 2996.0, kib_per_s: float = 47936.0, more: str = "") -> str:
+def row(
+    name: str = "nvme1n1",
+    reads: float = 2996.0,
+    kib_per_s: float = 47936.0,
+    more: str = "",
+    wait_ms: float = 0.53,
+) -> str:
     """One disk's row; reads of 16 KiB."""
     return (
         f'{{"disk_device": "{name}", "r/s": {reads:.2f}, "w/s": 0.00, "rkB/s": {kib_per_s:.2f}, "wkB/s": 0.00, '
-        f'"rrqm/s": 0.00, "wrqm/s": 0.00, "rrqm": 0.00, "wrqm": 0.00, "r_await": 0.53, "w_await": 0.00, '
+        f'"rrqm/s": 0.00, "wrqm/s": 0.00, "rrqm": 0.00, "wrqm": 0.00, "r_await": {wait_ms:.2f}, "w_await": 0.00, '
         f'"aqu-sz": 1.60, "rareq-sz": 16.00, "wareq-sz": 0.00, "svctm": 0.33, "util": 99.60{more}}}'
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Dict, Iterable, Iterator, List, Tuple
+from typing import Dict, Iterable, Iterator, List, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, coalesced, merged
 from peaker_host.machine.errors import LayoutUnsupported
@@ -202,7 +202,6 @@ def _append(ranges: List[Range], start: int, length: int) -> None:
 _HEAD_BYTES_AT_MOST = 1024 * 1024
 
 ByVolume = Dict[str, List[Range]]
-_Mapping = Callable[[Layout, Iterable[Range]], ByVolume]
 
 
 def array_layout(array: Array) -> Layout:
@@ -231,28 +230,30 @@ def array_layout(array: Array) -> Layout:
 
 def on_volumes(stack: Stack, byte_ranges: Iterable[Range]) -> ByVolume:
     """Maps ranges of the filesystem's device to ranges by volume id, in their order."""
-    return _mapped(stack, byte_ranges, member_ranges)
-
-
-def parity_on_volumes(stack: Stack, byte_ranges: Iterable[Range]) -> ByVolume:
-    """Maps the parity of these ranges to ranges by volume id; nothing without RAID 5."""
-    if all(array.level != "raid5" for array in stack.arrays):
-        return {volume_id: [] for volume_id in stack.volume_ids}
-    return _mapped(stack, byte_ranges, parity_ranges)
+    found: ByVolume = {one.volume_id: [] for one in stack.volumes}
+    arrays = {array.uuid: array for array in stack.arrays}
+    for base, ranges in _on_bases(stack, byte_ranges).items():
+        mapped = member_ranges(array_layout(arrays[base]), ranges) if base in arrays else {base: ranges}
+        for volume_id, own in mapped.items():
+            found[volume_id] += own
+    return found
 
 
 def block_orders(stack: Stack, array_blocks: Iterable[Range]) -> ByVolume:
     """A reading order over blocks of the filesystem's device as one over the blocks of each volume."""
-    wanted = [(first * BLOCK_BYTES, count * BLOCK_BYTES) for first, count in array_blocks]
-    within = [(start, min(length, stack.size_bytes - start)) for start, length in wanted]
-    found = on_volumes(stack, [one for one in within if one[1] > 0])
+    found = on_volumes(stack, _bytes_of(stack, array_blocks))
     return {volume_id: ordered_blocks(ranges) for volume_id, ranges in found.items()}
 
 
 def parity_blocks(stack: Stack, array_blocks: Iterable[Range]) -> ByVolume:
-    ranges = [(first * BLOCK_BYTES, count * BLOCK_BYTES) for first, count in array_blocks]
-    within = [(start, min(length, stack.size_bytes - start)) for start, length in ranges]
-    return {key: blocks_of_bytes(found) for key, found in parity_on_volumes(stack, within).items()}
+    """The blocks with the parity of blocks of the filesystem's device, by volume id; nothing without RAID 5."""
+    found: ByVolume = {one.volume_id: [] for one in stack.volumes}
+    bases = _on_bases(stack, _bytes_of(stack, array_blocks))
+    for array in stack.arrays:
+        if array.level == "raid5":
+            for volume_id, ranges in parity_ranges(array_layout(array), bases[array.uuid]).items():
+                found[volume_id] = blocks_of_bytes(ranges)
+    return found
 
 
 def head_blocks(stack: Stack) -> ByVolume:
@@ -268,22 +269,18 @@ def head_blocks(stack: Stack) -> ByVolume:
     }
 
 
-def _mapped(stack: Stack, byte_ranges: Iterable[Range], of_array: _Mapping) -> ByVolume:
-    wanted: Dict[str, List[Range]] = {}
-    if stack.logical_volume is None:
-        wanted[stack.arrays[0].uuid if stack.arrays else stack.volumes[0].volume_id] = list(byte_ranges)
-    else:
-        wanted = _on_physical_volumes(stack.logical_volume, byte_ranges)
-    found: ByVolume = {one.volume_id: [] for one in stack.volumes}
-    arrays = {array.uuid: array for array in stack.arrays}
-    parity_only = of_array is parity_ranges
-    for place, ranges in wanted.items():
-        if place in arrays:
-            for volume_id, mapped in of_array(array_layout(arrays[place]), ranges).items():
-                found[volume_id] += mapped
-        elif not parity_only:
-            found[place] += ranges
-    return {volume_id: merged(ranges) if parity_only else ranges for volume_id, ranges in found.items()}
+def _bytes_of(stack: Stack, array_blocks: Iterable[Range]) -> List[Range]:
+    """The bytes of blocks, as far as the filesystem's device reaches."""
+    wanted = [(first * BLOCK_BYTES, count * BLOCK_BYTES) for first, count in array_blocks]
+    return [(start, min(n, stack.size_bytes - start)) for start, n in wanted if start < stack.size_bytes]
+
+
+def _on_bases(stack: Stack, byte_ranges: Iterable[Range]) -> Dict[str, List[Range]]:
+    """Groups the ranges by what the filesystem, or its physical volumes, lie on: an array's uuid or a volume id."""
+    if stack.logical_volume is not None:
+        return _on_physical_volumes(stack.logical_volume, byte_ranges)
+    base = stack.arrays[0].uuid if stack.arrays else stack.volumes[0].volume_id
+    return {base: list(byte_ranges)}
 
 
 def _on_physical_volumes(logical: LogicalVolume, byte_ranges: Iterable[Range]) -> Dict[str, List[Range]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.machine.errors import (
     CommandFailed,
@@ -88,39 +89,29 @@ def admin_client(machine: Machine) -> MysqlClient:
     return MysqlClient(machine.processes, machine.mysql_client, path if os.path.exists(path) else "")
 
 
-class RemoteLogin:
+@contextlib.contextmanager
+def remote_login(
+    machine: Machine, host: str, port: int, user: str, password: str, option_lines: Sequence[str] = ()
+) -> Iterator[MysqlClient]:
     """A client for another server; its credentials lie in a private file for the time of the `with` block."""
-
-    def __init__(
-        self,
-        machine: Machine,
-        host: str,
-        port: int,
-        user: str,
-        password: str,
-        option_lines: Sequence[str] = (),
-    ) -> None:
-        self._machine = machine
-        self._lines = [
-            "[client]",
-            option_line("host", host),
-            option_line("port", str(port)),
-            option_line("user", user),
-            option_line("password", password, always_quoted=True),
-            *option_lines,
-        ]
-        self._path = ""
-
-    def __enter__(self) -> MysqlClient:
-        with understood(InvalidHostSettings, "the login of the source"):
-            text = ("\n".join([*self._lines, "protocol=TCP"]) + "\n").encode()
-        descriptor, self._path = tempfile.mkstemp(prefix="peaker-login-")
+    lines = [
+        "[client]",
+        option_line("host", host),
+        option_line("port", str(port)),
+        option_line("user", user),
+        option_line("password", password, always_quoted=True),
+        *option_lines,
+        "protocol=TCP",
+    ]
+    with understood(InvalidHostSettings, "the login of the source"):
+        text = ("\n".join(lines) + "\n").encode()
+    descriptor, path = tempfile.mkstemp(prefix="peaker-login-")
+    try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)
-        return MysqlClient(self._machine.processes, self._machine.mysql_client, self._path)
-
-    def __exit__(self, *_: object) -> None:
-        os.unlink(self._path)
+        yield MysqlClient(machine.processes, machine.mysql_client, path)
+    finally:
+        os.unlink(path)
 
 
 def without_passwords(message: str, statement: str) -> str:

@@ -211,7 +211,7 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
 
     Returns the number of pages in it; raises BufferPoolTimeout.
     """
-    with _locked(settings, wait=True):
+    with _locked(settings):
         _restore(client, settings)
         facts = client.json(
             {"datadir": "@@GLOBAL.datadir", **{n: f"@@GLOBAL.{n}" for n in (_PERCENT, _FILENAME)}}
@@ -235,15 +235,10 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
 def restore_dump_settings(client: MysqlClient, settings: Settings) -> bool:
     """Restores the variables of a killed dump; says whether there were any. A running dump is left alone, and a server
     that does not answer keeps its note."""
-    if not _temporary(settings).noted:
-        return False
-    with _locked(settings, wait=False) as held:
-        if not held:
-            return False
-        try:
+    if _temporary(settings).noted:
+        with contextlib.suppress(BlockingIOError, DatabaseUnreachable), _locked(settings, fcntl.LOCK_NB):
             return _restore(client, settings)
-        except DatabaseUnreachable:
-            return False
+    return False
 
 
 def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds: float) -> int:
@@ -283,12 +278,8 @@ def _temporary(settings: Settings) -> TemporaryVariables:
 
 
 @contextlib.contextmanager
-def _locked(settings: Settings, wait: bool) -> Iterator[bool]:
-    """Locks the dump; the kernel unlocks it when the process is killed."""
+def _locked(settings: Settings, without_waiting: int = 0) -> Iterator[None]:
+    """Locks the dump; the kernel unlocks it when the process is killed. With LOCK_NB it raises BlockingIOError."""
     with open_lock_file(settings.state_path("donor-settings.lock")) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        fcntl.flock(file, fcntl.LOCK_EX | without_waiting)
+        yield

@@ -146,7 +146,8 @@ def look_at_server(
         looked("server_id", lambda: _server_id(client, engine)),
         looked("volumes", lambda: _volumes(client, engine, filesystems, places)),
         looked("binary logs", lambda: _binary_logs(machine, client, least_binlog_seconds)),
-        *_errant_steps(machine, client),
+        # MariaDB's replicas join by position.
+        *([looked("errant transactions", lambda: _errant(machine, client))] if engine == "mysql" else []),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
         looked("plugins", lambda: _plugins(client)),
         looked("image of its copies", lambda: _image_needs(machine, client)),
@@ -302,13 +303,6 @@ def _binary_logs(machine: Machine, client: MysqlClient, least_seconds: int) -> s
             f"on the source: {_set_for_good(machine.engine)} binlog_expire_logs_seconds = {least_seconds}",
         )
     return "the source keeps them for ever" if kept == 0 else f"the source keeps them for {kept} s"
-
-
-def _errant_steps(machine: Machine, client: MysqlClient) -> List[Step]:
-    """Checks MySQL for errant transactions; MariaDB's replicas join by position and have no such step."""
-    if machine.engine != "mysql":
-        return []
-    return [looked("errant transactions", lambda: _errant(machine, client))]
 
 
 def _errant(machine: Machine, client: MysqlClient) -> str:

@@ -206,7 +206,11 @@ class _Answers:
     def _late(self, policy: HealthPolicy, lag: Optional[float], silent: Optional[float]) -> str:
         if self._awaits_source() and self.status is not None:
             return f"the source cannot be reached, it was heard of {silent:.1f} s ago: {self.status.io_error}"
-        return _lag_problem(lag, policy) or _silence_problem(silent, self._interval())
+        if lag is not None and lag > policy.lag_seconds:
+            return f"lag {lag:.1f} s is over {policy.lag_seconds:g} s"
+        if silent is not None and silent > silence_limit_seconds(self._interval()):
+            return f"the source was not heard of for {silent:.1f} s"
+        return ""
 
     def _staleness(
         self, lag: Optional[float], unapplied: Optional[float], silent: Optional[float]
@@ -314,21 +318,9 @@ def _thread_problem(status: Optional[ReplicaStatus]) -> str:
     return ""
 
 
-def _lag_problem(lag_seconds: Optional[float], policy: HealthPolicy) -> str:
-    if lag_seconds is not None and lag_seconds > policy.lag_seconds:
-        return f"lag {lag_seconds:.1f} s is over {policy.lag_seconds:g} s"
-    return ""
-
-
 def silence_limit_seconds(heartbeat_interval_seconds: Optional[float]) -> float:
     """Returns the seconds that a source may be silent, from its channel's heartbeat interval."""
     return max(_LEAST_SILENCE_SECONDS, _HEARTBEATS_MISSED * (heartbeat_interval_seconds or 0.0))
-
-
-def _silence_problem(silent_seconds: Optional[float], heartbeat_interval_seconds: Optional[float]) -> str:
-    if silent_seconds is not None and silent_seconds > silence_limit_seconds(heartbeat_interval_seconds):
-        return f"the source was not heard of for {silent_seconds:.1f} s"
-    return ""
 
 
 def _seconds(value: Any) -> Optional[float]:

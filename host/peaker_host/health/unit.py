@@ -169,25 +169,18 @@ def _while_writable(admin: MysqlClient, statements: List[str]) -> None:
 
 
 def _restore_super_read_only(admin: MysqlClient) -> None:
-    for _ in range(_RESTORE_TRIES - 1):
-        try:
-            return _turn_on(admin)
-        except DatabaseUnreachable:
-            continue
-    try:
-        _turn_on(admin)
-    except DatabaseUnreachable as error:
-        raise SuperReadOnlyNotRestored(
-            f"super_read_only is OFF and could not be turned on again, read_only is ON: {error}. Turn it on: "
-            "SET GLOBAL super_read_only = ON"
-        ) from error
-
-
-def _turn_on(admin: MysqlClient) -> None:
     # It waits for what is being applied, and while it waits nothing else can commit: not for long, but again.
-    admin.execute(
-        f"SET SESSION lock_wait_timeout = {_RESTORE_WAIT_SECONDS}", "SET GLOBAL super_read_only = ON"
-    )
+    briefly = f"SET SESSION lock_wait_timeout = {_RESTORE_WAIT_SECONDS}"
+    for tries_left in reversed(range(_RESTORE_TRIES)):
+        try:
+            admin.execute(briefly, "SET GLOBAL super_read_only = ON")
+            return
+        except DatabaseUnreachable as error:
+            if not tries_left:
+                raise SuperReadOnlyNotRestored(
+                    "super_read_only is OFF and could not be turned on again, read_only is ON: "
+                    f"{error}. Turn it on: SET GLOBAL super_read_only = ON"
+                ) from error
 
 
 def login_problem(machine: Machine) -> Optional[str]:

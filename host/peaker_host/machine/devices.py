@@ -227,14 +227,9 @@ def _ext_geometry(head: bytes) -> Tuple[int, int]:
 def disk_counters(name: str) -> Dict[str, int]:
     """One device's line of /proc/diskstats, named (kernel document iostats.rst; times in ms, sectors of 512 B)."""
     with open("/proc/diskstats", encoding="ascii", errors="replace") as file:
-        for line in file:
-            columns = line.split()
-            if columns[2] == name:
-                return _counters(columns)
-    raise WrongDevice(f"{name} is not in /proc/diskstats")
-
-
-def _counters(columns: List[str]) -> Dict[str, int]:
+        columns = next((columns for columns in map(str.split, file) if columns[2] == name), None)
+    if columns is None:
+        raise WrongDevice(f"{name} is not in /proc/diskstats")
     numbers = [int(column) for column in columns[3:14]]
     return {
         "reads": numbers[0],

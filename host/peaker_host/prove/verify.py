@@ -31,7 +31,7 @@ from peaker_host.machine.errors import (
     whole,
 )
 from peaker_host.machine.files import read_json, write_json
-from peaker_host.machine.manifest import Manifest, Member, load_manifest, note_proven
+from peaker_host.machine.manifest import Member, load_manifest, note_proven
 from peaker_host.machine.settings import Machine, Settings
 from peaker_host.prove import knee
 from peaker_host.prove.load_test import run_load_test
@@ -43,10 +43,6 @@ from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
 NEIGHBOURHOOD_BLOCKS = 128
 _READ_SECONDS = 1500.0
 _FILE = "slow_blocks.json"
-
-
-def keep_slow_blocks(settings: Settings, run_id: str, slow: Dict[str, List[int]]) -> None:
-    write_json(settings.run_path(run_id, _FILE), slow)
 
 
 def blocks_to_read(
@@ -127,7 +123,7 @@ class _Verification:
             self._sample(member, live[member.volume_id]) for mount in mounts for member in mount.members
         ]
         slow = {proof.numbers["volume_id"]: proof.numbers.pop("slow_blocks") for proof in proofs}
-        keep_slow_blocks(self._machine, request.run_id, slow)
+        write_json(self._machine.run_path(request.run_id, _FILE), slow)
         if request.load_seconds > 0:
             with ThreadPoolExecutor(len(proofs)) as loads:
                 running = [loads.submit(self._load, proof) for proof in proofs]
@@ -138,13 +134,11 @@ class _Verification:
         found = combined([proof.numbers for proof in proofs])
         mounted = all(mount.top.mount_point in mount_points(mount.device) for mount in mounts)
         if found["verdict"] == "warm":
-            self._proven(made, mounted)
+            note_proven(self._machine, request.run_id)
+            if mounted:
+                # It was held back, for it would have been measured.
+                let_resync(self._machine, made)
         return {**found, "mounted": mounted}
-
-    def _proven(self, made: Manifest, mounted: bool) -> None:
-        note_proven(self._machine, self._request.run_id)
-        if mounted:
-            let_resync(self._machine, made)
 
     def _live(self, mounts: List[OpenFilesystem]) -> Dict[str, LiveBlocks]:
         """Returns the live blocks by volume id: as kept before the database began, or as they are now."""

@@ -203,17 +203,15 @@ def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset:
         raise TornSnapshot(f"{log_path} holds {_TORN_CODE}: the volumes are not of one instant")
     if settings.engine != "mysql":
         return
-    seen = client.json({"torn": _torn_query()})
+    seen = client.json(
+        {
+            "torn": "(SELECT COUNT(*) FROM performance_schema.error_log"
+            f" WHERE ERROR_CODE = '{_TORN_CODE}' AND LOGGED >= NOW() - INTERVAL 60 + (SELECT VARIABLE_VALUE"
+            " FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime') SECOND)"
+        }
+    )
     if int(seen["torn"]):
         raise TornSnapshot(f"the error log holds {_TORN_CODE}: the volumes are not of one instant")
-
-
-def _torn_query() -> str:
-    return (
-        f"(SELECT COUNT(*) FROM performance_schema.error_log WHERE ERROR_CODE = '{_TORN_CODE}' AND LOGGED >= "
-        "NOW() - INTERVAL 60 + (SELECT VARIABLE_VALUE FROM performance_schema.global_status"
-        " WHERE VARIABLE_NAME = 'Uptime') SECOND)"
-    )
 
 
 def _explain(machine: Machine, offset: int) -> str:
@@ -247,14 +245,14 @@ def check_mounts(settings: Settings, run_id: str) -> Dict[str, Any]:
                 "name": member.name,
                 "volume_id": member.volume_id,
                 "mount_point": member.mount_point,
-                "problem": _problem(settings, member, mounts.get(member.mount_point)) or "",
+                "problem": _problem(settings, member, mounts.get(member.mount_point)),
             }
             for member in load_manifest(settings, run_id).members
         ]
     }
 
 
-def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> Optional[str]:
+def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> str:
     if mount is None:
         return f"nothing is mounted at {member.mount_point}"
     if mount.read_only:
@@ -268,7 +266,7 @@ def _problem(settings: Settings, member: Member, mount: Optional[Mount]) -> Opti
         return str(error)
     if device.number not in under:
         return f"{member.mount_point} is on {', '.join(map(_name, sorted(under)))}, not on {member.volume_id}"
-    return None
+    return ""
 
 
 def _lowest(device: str) -> FrozenSet[str]:

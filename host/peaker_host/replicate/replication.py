@@ -213,7 +213,13 @@ def wait_for_catch_up(
         samples.append(sample)
         good = good + 1 if is_good(sample, lag_gate_seconds) else 0
         if good >= samples_needed:
-            return _caught_up(samples, behind, target is not None, time.monotonic() - started)
+            return {
+                "samples": _thinned(samples),
+                "lag_seconds": sample["lag_seconds"],
+                "gtid_behind_at_start": behind,
+                "source_position_known": target is not None,
+                "caught_up_seconds": round(time.monotonic() - started, 3),
+            }
         if standstill.is_final(status, at_seconds) and status is not None:
             _raise_stopped(status, {"samples": _thinned(samples)})
         if len(samples) % 10 == 1:
@@ -349,18 +355,6 @@ def why_serial(samples: List[Dict[str, Any]]) -> str:
         f"{len(samples)} looks the applier waited for a dependent transaction to commit. On the source let commits be "
         "grouped or write in smaller transactions; more workers help only where transactions are independent"
     )
-
-
-def _caught_up(
-    samples: List[Dict[str, Any]], behind: Optional[int], known: bool, seconds: float
-) -> Dict[str, Any]:
-    return {
-        "samples": _thinned(samples),
-        "lag_seconds": samples[-1]["lag_seconds"],
-        "gtid_behind_at_start": behind,
-        "source_position_known": known,
-        "caught_up_seconds": round(seconds, 3),
-    }
 
 
 def _thinned(samples: List[Dict[str, Any]], keep: int = 40) -> List[Dict[str, Any]]:

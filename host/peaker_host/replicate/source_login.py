@@ -11,9 +11,9 @@ import json
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
-from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, option_line, sql_text
+from peaker_host.database.mysql_client import MysqlClient, option_line, remote_login, sql_text
 from peaker_host.database.replica_status import DIALECTS, read_status
 from peaker_host.machine.errors import (
     DatabaseUnreachable,
@@ -219,8 +219,8 @@ def followed_source(settings: Settings, client: MysqlClient) -> Optional[Tuple[s
     return status.source_host, read_credentials(settings, client, status.channel)
 
 
-def login_at(machine: Machine, host: str, credentials: Credentials) -> RemoteLogin:
-    return RemoteLogin(
+def login_at(machine: Machine, host: str, credentials: Credentials) -> ContextManager[MysqlClient]:
+    return remote_login(
         machine,
         credentials.host_for(host),
         credentials.port,

@@ -13,9 +13,9 @@ import json
 import mmap
 import os
 import threading
-from typing import List, MutableSequence, Tuple, Union
+from typing import List, Tuple
 
-from peaker_host.blocks.ranges import Range
+from peaker_host.blocks.ranges import Range, total
 from peaker_host.machine.errors import StateDirectoryFull
 
 _HEADER_BYTES = 4096
@@ -23,15 +23,11 @@ _VERSION = 2
 
 
 class BlockSet:
-    """A set of block numbers below a fixed limit, one bit each, in memory of its own or in a mapped file."""
+    """A set of block numbers below a fixed limit, one bit each, in a mapped file."""
 
-    def __init__(
-        self, blocks: int, bits: Union[MutableSequence[int], mmap.mmap, None] = None, offset: int = 0
-    ) -> None:
-        self._bits = bytearray((blocks + 7) // 8) if bits is None else bits
-        self._offset = offset
-        self._blocks = blocks
-        self.count = sum(length for _, length in self.ranges()) if bits is not None else 0
+    def __init__(self, blocks: int, bits: mmap.mmap, offset: int) -> None:
+        self._bits, self._offset, self._blocks = bits, offset, blocks
+        self.count = total(self.ranges())
 
     def add(self, first: int, count: int) -> None:
         """Put a range in; numbers already in or beyond the limit change nothing."""

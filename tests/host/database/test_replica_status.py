@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from host_bench import ScriptedProcesses, json_row
-from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, sql_text
+from peaker_host.database.mysql_client import MysqlClient, remote_login, sql_text
 from peaker_host.database.replica_status import (
     DIALECTS,
     count_missing,
@@ -92,7 +92,7 @@ class TestClient:
             return json_row(x=1)
 
         programs.on("SELECT", answer=look)
-        with RemoteLogin(Machine.of(Settings(), programs), "10.0.0.1", 3306, "repl", 'se"c\\ret') as client:
+        with remote_login(Machine.of(Settings(), programs), "10.0.0.1", 3306, "repl", 'se"c\\ret') as client:
             client.json({"x": "1"})
         assert 'password="se\\"c\\\\ret"' in seen["content"]
         assert seen["mode"] == 0o600

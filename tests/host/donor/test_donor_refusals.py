@@ -25,7 +25,6 @@ from peaker_host.machine.errors import (
     CommandFailed,
     DataOutsideVolumes,
     DonorIsSource,
-    DonorNotReplicating,
     ErrantTransactions,
     FiltersDiffer,
     HostError,
@@ -294,21 +293,8 @@ class TestPrepareDonor:
     def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer="")
         with pytest.raises(DonorIsSource):
-            prepare_donor.prepare_donor(host.machine(programs), ["/var/lib/mysql"], quiet)
+            prepare(host, programs)
         assert not programs.said("SET GLOBAL")
-
-    def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("SHOW REPLICA STATUS", answer=status()).on(
-            "super_read_only", answer=json_row(read_only=0)
-        )
-        with pytest.raises(DonorIsSource, match="accepts writes"):
-            prepare_donor.prepare_donor(host.machine(programs), ["/var/lib/mysql"], quiet)
-
-    def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
-        programs.on("super_read_only", answer=json_row(read_only=1))
-        with pytest.raises(DonorNotReplicating, match="dup"):
-            prepare_donor.prepare_donor(host.machine(programs), ["/var/lib/mysql"], quiet)
 
     @pytest.mark.real
     def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:

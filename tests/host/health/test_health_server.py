@@ -370,9 +370,3 @@ def test_a_killed_process_that_looked_takes_the_other_one_along(responder: Respo
     while Path(f"/proc/{child}").exists() and "zombie" not in Path(f"/proc/{child}/status").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_1100_silent_connections_do_not_silence_the_whole_responder(responder: Responder) -> None:
-    responder.until(200)
-    with many(1100, responder.port):
-        responder.until(200)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.server
 import itertools
-import json
 import random
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from host_bench import answering
 from peaker_host.health.policy import TIE_SECONDS, Peer, Standing, ask_peers, may_keep_serving, standing_from
+from peaker_host.health.server import HealthServer, listen
 
 OUT, AWAY = Standing("i-out", "out"), Standing("i-away", "unreachable")
 # A look is a second old, was asked for a second ago, and lag is told in whole seconds.
@@ -100,39 +99,10 @@ def test_what_a_peer_s_answer_means(body: dict[str, Any], state: str) -> None:
     assert standing_from("i-1", body).state == state
 
 
-@pytest.fixture
-def answering() -> Iterator[tuple[int, dict[str, Any]]]:
-    """A responder on a port, and what it answers: status and body, or raw bytes."""
-    says: dict[str, Any] = {"status": 200, "body": b"{}"}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(says["status"])
-            self.end_headers()
-            self.wfile.write(says["body"])
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield server.server_address[1], says
-    server.shutdown()
-    server.server_close()
-
-
-def test_peers_are_asked_over_http(
-    answering: tuple[int, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peers_are_asked_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    port, says = answering
+    late = {"state": "bad", "only_lag": True, "staleness_seconds": 8}
     peers = [Peer("i-1", "127.0.0.1"), Peer("i-2", "127.255.255.254")]
-    says.update(
-        status=503, body=json.dumps({"state": "bad", "only_lag": True, "staleness_seconds": 8}).encode()
-    )
-    first, second = ask_peers(peers, port, 60)
-    assert first == Standing("i-1", "lagging", 8.0)
-    assert second == Standing("i-2", "unreachable")
-    says.update(status=200, body=b"ok")
-    assert ask_peers(peers[:1], port, 60) == [Standing("i-1", "unreachable")]
-    assert ask_peers([], port) == []
+    with answering(HealthServer(listen(["127.0.0.1"], 0), lambda: (503, late))) as port:
+        assert ask_peers(peers, port, 60) == [Standing("i-1", "lagging", 8.0), Standing("i-2", "unreachable")]
+        assert ask_peers([], port) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from host_bench import ScriptedProcesses, table, variables
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.layouts.image_fit import compare, donor_facts, image_facts, needs
@@ -20,26 +21,32 @@ def judged(donor: dict[str, Any], image: dict[str, Any]) -> tuple[list[str], lis
     return compare({**DONOR, **donor}, {**IMAGE, **image})
 
 
-def test_the_same_on_both_sides_fits_in_silence() -> None:
-    assert judged({}, {}) == ([], [])
-
-
-def test_newer_within_the_series_is_said() -> None:
-    said = "the image's server is 8.4.9, the donor's 8.4.6: newer within the series"
-    assert judged({}, {"server version": [8, 4, 9]}) == ([], [said])
-
-
-def test_another_group_with_the_same_user_is_said() -> None:
-    reasons, said = judged({}, {"owner of the data": [27, 999, "mysql"]})
-    assert (reasons, said) == (
-        [],
-        ["mysql has uid 27 gid 999 in the image, the donor's files are of uid 27 gid 27"],
-    )
-
-
-def test_an_image_without_the_account_is_refused() -> None:
-    reasons, _ = judged({}, {"owner of the data": ["mysql"]})
-    assert reasons == ["the image has no account mysql, the donor's files are of uid 27 gid 27"]
+@pytest.mark.parametrize(
+    ("image", "reasons", "said"),
+    [
+        ({}, [], []),
+        (
+            {"server version": [8, 4, 9]},
+            [],
+            ["the image's server is 8.4.9, the donor's 8.4.6: newer within the series"],
+        ),
+        (
+            {"owner of the data": [27, 999, "mysql"]},
+            [],
+            ["mysql has uid 27 gid 999 in the image, the donor's files are of uid 27 gid 27"],
+        ),
+        (
+            {"owner of the data": ["mysql"]},
+            ["the image has no account mysql, the donor's files are of uid 27 gid 27"],
+            [],
+        ),
+    ],
+    ids=["the same", "newer", "another group", "no account"],
+)
+def test_what_is_refused_and_what_is_only_said(
+    image: dict[str, Any], reasons: list[str], said: list[str]
+) -> None:
+    assert judged({}, image) == (reasons, said)
 
 
 def test_a_fact_that_cannot_be_read_is_said_and_refuses_only_where_it_is_essential() -> None:

@@ -99,9 +99,9 @@ def test_nothing_sampled_is_unknown() -> None:
 
 @pytest.mark.parametrize("machine", ["quiet", "stalling"])
 @pytest.mark.parametrize("cold_share", [0.02, 0.05])
-@pytest.mark.parametrize("reads", [{"slow_reads": 2}, {"slow_reads": 3, "lingers": 4}])
+@pytest.mark.parametrize("reads", [{"slow_reads": 2}, {"slow_reads": 3, "lingers": 4}, {"fetch_ms": 20.0}])
 def test_cold_blocks_whose_second_read_is_slow_too_are_still_seen(
-    monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float, reads: dict[str, int]
+    monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float, reads: dict[str, Any]
 ) -> None:
     for seed in range(6):
         proof = prove(monkeypatch, 1810, cold_share, machine, seed, **reads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table
@@ -22,8 +23,17 @@ from peaker_host.replicate.source_login import Credentials, Encryption
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 
 
-def quiet(_text: str) -> None:
-    pass
+STOPPED = status(Replica_IO_Running="No", Replica_SQL_Running="No")
+
+
+def join(host: Host, programs: ScriptedProcesses, source: str = "10.77.1.10") -> dict[str, Any]:
+    return start_replication(host.machine(programs), source, lambda _text: None)
+
+
+def shows(programs: ScriptedProcesses, *statuses: str) -> None:
+    """The channel's status, one after the other."""
+    left = list(statuses)
+    programs.on("SHOW REPLICA STATUS", answer=lambda _: left.pop(0))
 
 
 class TestStartReplication:
@@ -42,10 +52,8 @@ class TestStartReplication:
 
     def test_it_joins_by_gtid_with_the_stored_user(self, host: Host, programs: ScriptedProcesses) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
-        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
-        answers = [stopped, stopped.replace("No", "Connecting", 1), status(), status()]
-        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        found = start_replication(host.machine(programs), "10.77.1.10", quiet)
+        shows(programs, STOPPED, STOPPED.replace("No", "Connecting", 1), status(), status())
+        found = join(host, programs)
         (change,) = programs.said("CHANGE REPLICATION SOURCE")
         for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1"):
             assert part in change
@@ -67,10 +75,8 @@ class TestStartReplication:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
         Path(host.settings.config_dir).mkdir()
         programs.on("SHOW REPLICAS", answer=table(*readers)).on("SET GLOBAL server_id")
-        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
-        answers = [stopped, stopped, status(), status()]
-        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        assert start_replication(host.machine(programs), "10.77.1.10", quiet)["server_id"] == expected
+        shows(programs, STOPPED, STOPPED, status(), status())
+        assert join(host, programs)["server_id"] == expected
         assert kept_server_id(host.settings, 77) == expected
         assert len(programs.said(f"SET GLOBAL server_id = {expected}")) == (expected != 77)
         if expected != 77:
@@ -87,10 +93,8 @@ class TestStartReplication:
     ) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
         programs.on("SHOW REPLICAS", answer=CommandFailed("Access denied; you need REPLICATION SLAVE"))
-        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
-        answers = [stopped, stopped, status(), status()]
-        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        found = start_replication(host.machine(programs), "10.77.1.10", quiet)
+        shows(programs, STOPPED, STOPPED, status(), status())
+        found = join(host, programs)
         assert (found["server_id"], found["already_running"]) == (None, False)
 
     def test_its_receiver_does_not_give_a_restarting_source_up(
@@ -103,7 +107,7 @@ class TestStartReplication:
 
     def test_a_channel_that_already_runs_is_left_alone(self, host: Host, programs: ScriptedProcesses) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
-        assert start_replication(host.machine(programs), "10.77.1.10", quiet)["already_running"]
+        assert join(host, programs)["already_running"]
         assert not programs.said("CHANGE REPLICATION SOURCE")
 
     def test_purged_binary_logs_are_found_before_the_channel_is_touched(
@@ -111,7 +115,7 @@ class TestStartReplication:
     ) -> None:
         self.source(programs, f"{A}:1-30", f"{A}:1-25", f"{A}:1-20")
         with pytest.raises(BinlogsGone, match="purged 5 transactions"):
-            start_replication(host.machine(programs), "10.77.1.10", quiet)
+            join(host, programs)
         assert not programs.said("STOP REPLICA")
 
     def test_transactions_that_the_source_lacks_are_refused(
@@ -120,7 +124,7 @@ class TestStartReplication:
         monkeypatch.setattr("peaker_host.replicate.errant._PAUSE_SECONDS", 0.0)
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20,{B}:1-2")
         with pytest.raises(ErrantTransactions, match=f"2 transactions that the source does not: {B}:1-2"):
-            start_replication(host.machine(programs), "10.77.1.10", quiet)
+            join(host, programs)
 
     def test_a_replica_that_applies_while_its_source_is_asked_holds_nothing_errant(
         self, host: Host, programs: ScriptedProcesses
@@ -135,7 +139,7 @@ class TestStartReplication:
 
         programs.on("gtid", "@@GLOBAL.gtid_executed", answer=lambda _: json_row(gtid=later()))
         programs.on("gtid_purged", answer=lambda _: json_row(executed=later(), purged=f"{A}:1-{now[0] - 5}"))
-        found = start_replication(host.machine(programs), "10.77.1.10", quiet)
+        found = join(host, programs)
         assert (found["already_running"], found["source_checked"]) == (True, True)
 
     def test_a_transaction_that_the_source_has_sent_and_not_counted_yet_is_no_errant_one(
@@ -145,16 +149,15 @@ class TestStartReplication:
         self.source(programs, "", "", f"{A}:1-21")
         counted = [f"{A}:1-20", f"{A}:1-20", f"{A}:1-21"]
         programs.on("gtid_purged", answer=lambda _: json_row(executed=counted.pop(0), purged=""))
-        assert start_replication(host.machine(programs), "10.77.1.10", quiet)["already_running"]
+        assert join(host, programs)["already_running"]
 
     def test_a_named_channel_is_the_one_that_is_made_again(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
         stopped = status(Replica_IO_Running="No", Channel_Name="ea'st")
-        answers = [stopped, stopped, *[status(Channel_Name="ea'st")] * 2]
-        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        start_replication(host.machine(programs), "10.77.1.10", quiet)
+        shows(programs, stopped, stopped, *[status(Channel_Name="ea'st")] * 2)
+        join(host, programs)
         for words in ("STOP REPLICA", "CHANGE REPLICATION SOURCE", "START REPLICA"):
             assert programs.said(words)[0].endswith(" FOR CHANNEL 'ea''st';\n")
         assert programs.said("Channel_name = 'ea''st'")
@@ -163,7 +166,7 @@ class TestStartReplication:
         two = table({**RUNNING, "Channel_Name": "east"}, {**RUNNING, "Channel_Name": "west"})
         programs.on("SHOW REPLICA STATUS", answer=two)
         with pytest.raises(UnsupportedChannels, match="'east', 'west'"):
-            start_replication(host.machine(programs), "10.77.1.10", quiet)
+            join(host, programs)
 
     def test_a_source_that_does_not_let_us_ask_is_joined_and_error_1236_still_named(
         self, host: Host, programs: ScriptedProcesses
@@ -177,7 +180,7 @@ class TestStartReplication:
             ),
         )
         with pytest.raises(BinlogsGone, match="purged required"):
-            start_replication(host.machine(programs), "10.77.1.10", quiet)
+            join(host, programs)
 
     def test_a_duplicate_server_uuid_is_not_mistaken_for_missing_binary_logs(
         self, host: Host, programs: ScriptedProcesses
@@ -192,14 +195,14 @@ class TestStartReplication:
             ),
         )
         with pytest.raises(ReplicationStopped, match="same server_uuid"):
-            start_replication(host.machine(programs), "10.77.1.10", quiet)
+            join(host, programs)
 
     def test_without_any_user_it_says_where_one_is_looked_for(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
         programs.on("slave_master_info", answer="").on("SHOW REPLICA STATUS", answer=status())
         with pytest.raises(ReplicationNotConfigured, match=r"replication\.json"):
-            start_replication(host.machine(programs), "10.77.1.10", quiet)
+            join(host, programs)
 
     def test_a_credentials_file_comes_before_what_is_stored(
         self, host: Host, programs: ScriptedProcesses
@@ -207,7 +210,7 @@ class TestStartReplication:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
         Path(host.settings.replication_credentials_file).write_text('{"user": "other", "password": "p"}')
         programs.on("SHOW REPLICA STATUS", answer=status(Source_Host="old"))
-        start_replication(host.machine(programs), "10.77.1.10", quiet)
+        join(host, programs)
         assert "'other'" in programs.said("CHANGE REPLICATION SOURCE")[0]
 
     def logged_in_with(self, host: Host, programs: ScriptedProcesses, **stored: str) -> tuple[str, str]:
@@ -222,9 +225,8 @@ class TestStartReplication:
             return json_row(executed=f"{A}:1-30", purged="")
 
         programs.on("gtid_purged", answer=look)
-        answers = [status(Source_Host="old"), status(Source_Host="old"), status(), status()]
-        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
-        start_replication(host.machine(programs), "10.77.1.10", quiet)
+        shows(programs, *[status(Source_Host="old")] * 2, status(), status())
+        join(host, programs)
         return seen[0], programs.said("CHANGE REPLICATION SOURCE")[0]
 
     def test_the_password_s_key_comes_from_the_source_only_where_the_donor_had_it_so(
@@ -308,9 +310,9 @@ class TestStartReplication:
         programs.on("BINLOG_GTID_POS('binlog.000003', 4)", answer=json_row(purged=begins))
         if gone:
             with pytest.raises(BinlogsGone, match="purged 1 transactions"):
-                start_replication(host.machine(programs), "10.77.1.10", quiet)
+                join(host, programs)
         else:
-            found = start_replication(host.machine(programs), "10.77.1.10", quiet)
+            found = join(host, programs)
             assert found["source_checked"] is (begins is not None), "unknown is not checked"
 
     def test_mariadb_makes_its_channel_anew_from_its_own_position(self) -> None:
@@ -337,6 +339,6 @@ class TestStartReplication:
         programs.on("'uuid', CONCAT('server-'", answer=json_row(id=6, uuid="server-6"))
         programs.on("gtid_binlog_pos", answer=json_row(gtid="0-1-21", executed="0-1-22", purged=""))
         programs.on("STOP SLAVE").on("RESET SLAVE").on("CHANGE MASTER").on("START SLAVE")
-        found = start_replication(host.machine(programs), "10.0.0.1", quiet)
+        found = join(host, programs, "10.0.0.1")
         assert programs.said("SET GLOBAL gtid_slave_pos = '0-1-21'")
         assert (found["gtid_set"], found["gtid_behind"]) == ("0-1-21", 1)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peaker_host.warm.journal import BlockSet, Journal
+from peaker_host.warm.journal import Journal
 
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 
@@ -54,8 +54,9 @@ def test_another_volume_s_journal_counts_for_nothing(tmp_path: Path, other: dict
     assert open_journal(tmp_path / "j", **other).done.count == 0  # type: ignore[arg-type]
 
 
-def test_a_block_set_counts_each_block_once_and_stays_in_its_limit() -> None:
-    blocks = BlockSet(10)
-    blocks.add(8, 5)
-    blocks.add(9, 1)
+def test_it_counts_each_block_once_and_stays_in_its_limit(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path / "j", blocks=10)
+    journal.append(8, 5)
+    journal.append(9, 1)
+    blocks = journal.done
     assert (blocks.count, blocks.ranges(), 8 in blocks, 7 in blocks) == (2, [(8, 2)], True, False)

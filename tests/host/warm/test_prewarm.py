@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume, assemble, filled, journal_ranges, sectors_read
+from host_bench import (
+    BLOCK,
+    MIB,
+    RUN_ID,
+    Host,
+    Volume,
+    assemble,
+    assembled,
+    filled,
+    journal_ranges,
+    sectors_read,
+)
 from peaker_host.blocks import block_list
 from peaker_host.blocks.ranges import blocks_of_bytes, total
 from peaker_host.machine import command
@@ -88,8 +99,7 @@ def test_two_volumes_are_read_in_one_run(host: Host) -> None:
 
 
 def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(host: Host) -> None:
-    volume = filled(host, data=200 * MIB)
-    assert assemble(host, volume)["ok"]
+    volume = assembled(host, filled(host, data=200 * MIB))
     before = sectors_read(volume)
     generator = random.Random(5)
     kills = 5
@@ -129,8 +139,7 @@ def await_reading(host: Host, child: subprocess.Popen[str]) -> None:
 
 
 def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Host) -> None:
-    volume = filled(host)
-    assert assemble(host, volume)["ok"]
+    assembled(host, filled(host))
     assert host.call("report_prewarm")["error"] == "PrewarmNotStarted"
     # So slow that it is at work still when all has been asked of it.
     arguments = ("--background-rate-mib-per-s", "40")
@@ -172,8 +181,7 @@ def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
 
 
 def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host) -> None:
-    volume = filled(host)
-    assert assemble(host, volume)["ok"]
+    assembled(host, filled(host))
     child = engine(host, "--background-rate-mib-per-s", "10")
     try:
         progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
@@ -196,26 +204,9 @@ def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host) -> None:
     assert result["bytes_read"] <= (result["blocks_total"] + 20) * BLOCK
 
 
-def test_an_engine_that_was_killed_is_reported_dead(host: Host) -> None:
-    volume = filled(host)
-    assert assemble(host, volume)["ok"]
-    child = engine(host, "--background-rate-mib-per-s", "20")
-    try:
-        progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
-        while not progress.exists():
-            time.sleep(0.05)
-    finally:
-        child.kill()
-        child.communicate()
-    report = host.call("report_prewarm")
-    assert report["state"] == "dead"
-    assert KILLED in report["message"]
-
-
 def test_the_last_words_of_an_engine_that_died_are_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of this engine, not of one before it."""
-    volume = filled(host)
-    assert assemble(host, volume)["ok"]
+    assembled(host, filled(host))
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     slow = ("start_prewarm", "--background-rate-mib-per-s", "20")
     for ending, crashed in ((signal.SIGSEGV, True), (signal.SIGKILL, False)):
@@ -232,8 +223,7 @@ def test_the_last_words_of_an_engine_that_died_are_told(host: Host, monkeypatch:
 
 
 def test_ranges_that_cannot_be_read_fail_the_run_by_name(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    volume = filled(host)
-    assert assemble(host, volume)["ok"]
+    volume = assembled(host, filled(host))
     bad, _ = blocks_of_bytes(host.used_ranges(volume, "xfs"))[-1]
     real = os.preadv
 
@@ -278,8 +268,7 @@ def tier_of(volume: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_hot_blocks_come_first_and_their_end_is_told(host: Host) -> None:
-    volume = with_database(host, HOT_TENTH)
-    assert assemble(host, volume)["ok"]
+    assembled(host, with_database(host, HOT_TENTH))
     result = host.call("prewarm")
     assert 12 <= tier(result, "hot")["blocks"] <= 16
     assert tier(result, "hot")["done"] == tier(result, "hot")["blocks"]
@@ -288,16 +277,14 @@ def test_hot_blocks_come_first_and_their_end_is_told(host: Host) -> None:
 
 
 def test_without_a_page_list_nothing_is_called_hot(host: Host) -> None:
-    volume = with_database(host, "")
-    assert assemble(host, volume)["ok"]
+    assembled(host, with_database(host, ""))
     result = host.call("prewarm")
     assert (result["state"], result["hot_warm_seconds"]) == ("done", None)
     assert "ib_buffer_pool" in result["hot_unknown"]
 
 
 def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host) -> None:
-    volume = with_database(host, HOT_TENTH)
-    assert assemble(host, volume)["ok"]
+    assembled(host, with_database(host, HOT_TENTH))
     result = host.call("prewarm", "--background-rate-mib-per-s", "30")
     rest_mib = (result["blocks_total"] - tier(result, "hot")["blocks"]) / 2
     assert tier(result, "hot")["blocks"] < tier(result, "used")["blocks"]
@@ -306,8 +293,7 @@ def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host) -
 
 
 def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host) -> None:
-    volume = with_database(host, HOT_TENTH)
-    assert assemble(host, volume)["ok"]
+    assembled(host, with_database(host, HOT_TENTH))
     arguments = ("--load-seconds", "0")
     hot = host.call("verify_storage", *arguments, "--scope", "hot")
     used = host.call("verify_storage", *arguments)
@@ -318,8 +304,7 @@ def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host) -> None:
 def test_files_that_cannot_be_found_cost_the_order_not_the_run(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    volume = with_database(host, HOT_TENTH)
-    assert assemble(host, volume)["ok"]
+    assembled(host, with_database(host, HOT_TENTH))
 
     def broken(*_: Any) -> None:
         raise CommandFailed("xfs_db ended with exit code 1: Metadata corruption detected")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume
+from host_bench import MIB, RUN_ID, Host, Volume, assembled
 from peaker_host.machine.errors import StateDirectoryFull
 from peaker_host.warm import progress
 from peaker_host.warm.journal import Journal
@@ -154,8 +154,7 @@ class TestFullDisk:
     def test_progress_that_cannot_be_written_ends_nothing(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        volume = filled(host)
-        assert assemble(host, volume)["ok"]
+        assembled(host, filled(host))
 
         def full_disk(*_: Any) -> None:
             raise OSError(28, "No space left on device")
@@ -207,8 +206,7 @@ class TestLayouts:
 class TestRemainder:
     def given(self, host: Host) -> tuple[Volume, Path]:
         """A volume whose snapshot holds blocks that the filesystem does not use."""
-        volume = filled(host)
-        assert assemble(host, volume)["ok"]
+        volume = assembled(host, filled(host))
         host.give_block_list(volume.volume_id, "0-399")
         place = host.root / "place0"
         place.mkdir()

@@ -162,10 +162,6 @@ def test_requests_are_whole_blocks_at_most_two_and_skip_what_is_done() -> None:
     assert found == [(0, 0, 2), (0, 3, 1), (1, 6, 1), (1, 8, 2)]
 
 
-def test_a_rate_limit_is_kept(clock: StoppedClock) -> None:
-    assert seconds_for(RateLimiter(10e6), 100, clock) == pytest.approx(10.0, abs=0.3)
-
-
 def test_a_limited_reader_ends_its_wait_when_told() -> None:
     stop = threading.Event()
     limiter = RateLimiter(1.0)

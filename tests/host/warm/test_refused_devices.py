@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from host_bench import MIB, Host, Volume, assemble, filled, sectors_read
+from host_bench import MIB, Host, Volume, assemble, assembled, filled, sectors_read
 
 pytestmark = pytest.mark.real
 
@@ -28,8 +28,7 @@ class TestWrongDevices:
             assert self.refused(host, volume) == "DeviceInUse"
 
     def test_mounted_after_it_was_assembled(self, host: Host) -> None:
-        volume = filled(host)
-        assert assemble(host, volume)["ok"]
+        volume = assembled(host, filled(host))
         with host.mounted(volume):
             for command in ("start_prewarm", "prewarm"):
                 assert host.call(command)["error"] == "DeviceInUse"
@@ -74,8 +73,7 @@ class TestWrongDevices:
         assert self.refused(host, volume) == "DeviceNotFound"
 
     def test_another_run_s_manifest(self, host: Host) -> None:
-        volume = filled(host)
-        assert assemble(host, volume)["ok"]
+        assembled(host, filled(host))
         result = host.call("start_prewarm", run_id="another-run")
         assert result["error"] == "StorageNotAssembled"
 
