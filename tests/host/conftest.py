@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from host_bench import Host, ScriptedProcesses
 
+from localcloud.blockstore import ColdBlockStore
+
 
 @pytest.fixture
 def host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Host]:
@@ -17,6 +19,13 @@ def host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Host]:
         pytest.skip("loop devices need root")
     with contextlib.ExitStack() as volumes:
         yield Host(tmp_path, volumes, capsys)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ColdBlockStore]:
+    """Of cold volumes."""
+    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
+        yield store
 
 
 @pytest.fixture

@@ -252,9 +252,9 @@ def assemble(host: Host, *volumes: Volume, filesystem: str = "xfs") -> dict[str,
     return host.call("assemble_storage", "--wait-seconds", "1", "--volumes", asked)
 
 
-def assembled(host: Host, volume: Volume) -> Volume:
+def assembled(host: Host, volume: Volume, filesystem: str = "xfs") -> Volume:
     """The volume, which assemble_storage has taken for the run's."""
-    answer = assemble(host, volume)
+    answer = assemble(host, volume, filesystem=filesystem)
     assert answer["ok"], answer
     return volume
 

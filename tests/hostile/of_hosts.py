@@ -483,9 +483,8 @@ def _base_looked_at(case: Any) -> Any:
 def _logged_in(settings: Any, case: Any) -> str:
     """The option file of a login with what the data directory says."""
     found = source_login.read_credentials(settings, server(case))
-    login = source_login.login_at(Machine.of(settings, answering(case)), "10.0.0.1", found)
-    with login:
-        return Path(login._path).read_text(encoding="utf-8")
+    with source_login.login_at(Machine.of(settings, answering(case)), "10.0.0.1", found) as client:
+        return Path(client._argv[1].partition("=")[2]).read_text(encoding="utf-8")
 
 
 def _mysql_statements(case: Any) -> list[str]:

@@ -180,22 +180,15 @@ def test_a_second_load_that_takes_too_long_costs_no_build(host: Host, programs: 
     assert programs.said("innodb_buffer_pool_load_abort = ON")
 
 
+@pytest.mark.parametrize("killed_between_the_two", [False, True])
 def test_what_a_killed_command_raised_is_put_back_by_the_next_one(
-    host: Host, programs: ScriptedProcesses
+    host: Host, programs: ScriptedProcesses, killed_between_the_two: bool
 ) -> None:
     copy = Copy(host, programs, FIRST_END, FIRST_END, SECOND_END)
     page_load._raise_limits(copy.client, host.settings)
     assert copy.capacities == (20_000, 20_000)
-    copy.load()
-    assert copy.capacities == (200, 2000)
-
-
-def test_what_a_command_raised_that_was_killed_between_the_two_is_put_back(
-    host: Host, programs: ScriptedProcesses
-) -> None:
-    copy = Copy(host, programs, FIRST_END, FIRST_END, SECOND_END)
-    page_load._raise_limits(copy.client, host.settings)
-    copy.variables["innodb_io_capacity"] = 200
+    if killed_between_the_two:
+        copy.variables["innodb_io_capacity"] = 200
     copy.load()
     assert copy.capacities == (200, 2000)
 

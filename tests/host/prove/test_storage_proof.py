@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cold_store import SIZE_BYTES, SNAPSHOT, SOURCE, filling, restored
 from host_bench import MIB, Host
 from peaker_host.blocks import timed_reads
 from peaker_host.prove.storage_proof import (
@@ -130,66 +129,37 @@ def test_the_margin_follows_the_noise_of_the_second_reads_alone() -> None:
     assert slow_limit_ms([10.0] * 400) == 15.0
 
 
-@pytest.fixture
-def cold_store(tmp_path: Path) -> Iterator[ColdBlockStore]:
-    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
-        yield store
-
-
 @pytest.mark.real
 def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
-    host: Host, cold_store: ColdBlockStore, tmp_path: Path
+    host: Host, store: ColdBlockStore, tmp_path: Path
 ) -> None:
-    source, restored, untouched = (f"vol-0000000000000c0{n}d" for n in (1, 2, 3))
-    cold_store.create_volume(
-        source, 1024 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
-    )
-    device = cold_store.attach(source).path
-    subprocess.run(["mkfs.xfs", "-q", device], check=True)
-    point = tmp_path / "m"
-    point.mkdir()
-    subprocess.run(["mount", device, str(point)], check=True)
-    try:
+    with filling(store, tmp_path / "m") as point:
         (point / "t.ibd").write_bytes(bytes(240 * MIB))
         (point / "gone.ibd").write_bytes(bytes(120 * MIB))
         subprocess.run(["sync", "-f", str(point)], check=True)
         (point / "gone.ibd").unlink()
-    finally:
-        subprocess.run(["umount", str(point)], check=True)
-    cold_store.detach(source)
-    cold_store.create_snapshots({source: "snap-1"})
-    for volume_id in (restored, untouched):
-        cold_store.create_volume(volume_id, 1024 * MIB, VolumeLimits(fetch_latency_ms=12.0), "snap-1")
+    store.create_snapshots({SOURCE: SNAPSHOT})
+    volume_id, untouched = "vol-0000000000000c02d", "vol-0000000000000c03d"
+    limits = VolumeLimits(fetch_latency_ms=12.0)
+    store.create_volume(untouched, SIZE_BYTES, limits, SNAPSHOT)
     try:
-        host.link(restored, cold_store.attach(restored).path)
-        request = json.loads(host.request())
-        request.append(
-            {
-                "name": "data",
-                "volume_id": restored,
-                "device": "/dev/sdf",
-                "mount_point": str(tmp_path / "place"),
-                "filesystem": "xfs",
-            }
-        )
-        assembled = host.call("assemble_storage", "--volumes", json.dumps(request))
-        assert assembled["ok"], assembled
+        restored(host, store, volume_id, limits=limits)
         cold = host.prove("--load-seconds", "0", "--sample-blocks", "60")
         assert cold["verdict"] == "not_warm", cold
         assert cold["ratio"] > 5
-        stat = cold_store.stat(restored)
-        listed = [(block, 1) for block in cold_store.snapshot_blocks("snap-1")]
-        fresh = timed_reads.probe(device_of(cold_store, untouched), 1024 * MIB, listed, random.Random(1))
+        stat = store.stat(volume_id)
+        listed = [(block, 1) for block in store.snapshot_blocks(SNAPSHOT)]
+        fresh = timed_reads.probe(store.attach(untouched).path, SIZE_BYTES, listed, random.Random(1))
         assert fresh is not None
         assert fresh.await_ms > 8
         assert set(fresh.blocks) <= {block for block, _ in listed}
         warmed = host.call("prewarm")
         assert 0 < warmed["rate_mib_per_s"] <= 1.05 * 125
-        before = cold_store.stat(restored).blocks_cold
+        before = store.stat(volume_id).blocks_cold
         warm = host.prove("--load-seconds", "2", "--knee-seconds", "4")
         assert warm["verdict"] == "warm", warm
         check_load(warm)
-        after = cold_store.stat(restored)
+        after = store.stat(volume_id)
         assert after.blocks_cold == before, "load and knee stay within what was proven"
         assert warm["await_cold_ms"] == warmed["volumes"][0]["await_cold_ms"] > 0
         knee = warm["volumes"][0]["knee"]
@@ -197,12 +167,8 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         assert [one["await_limit_ms"] for one in knee["crossings"]] == [20.0, 50.0]
         assert 0 < after.blocks_cold < stat.blocks_cold, "what was deleted stays cold"
     finally:
-        cold_store.detach(restored)
-        cold_store.detach(untouched)
-
-
-def device_of(store: ColdBlockStore, volume_id: str) -> str:
-    return store.attach(volume_id).path
+        store.detach(volume_id)
+        store.detach(untouched)
 
 
 def check_load(proof: dict[str, Any]) -> None:

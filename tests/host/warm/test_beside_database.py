@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cold_store import COLD, SNAPSHOT, SOURCE, filling, restored
 from host_bench import MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.blocks.ranges import total
@@ -29,43 +29,21 @@ USED_MIB, GONE_MIB = 240, 120
 
 
 @pytest.fixture
-def place(host: Host, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def place(host: Host, store: ColdBlockStore, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Where a cold volume belongs, which is assembled and not mounted. Its snapshot holds a deleted file besides."""
-    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
-        fill(store, tmp_path / "m")
-        limits = getattr(request, "param", VolumeLimits())
-        store.create_volume(VOLUME, 1024 * MIB, limits, "snap-1")
-        device = store.attach(VOLUME).path
-        host.link(VOLUME, device)
-        place = tmp_path / "place"
-        volume = {"name": "data", "volume_id": VOLUME, "device": "/dev/sdf", "mount_point": str(place)}
-        asked = json.dumps([{**volume, "filesystem": "xfs"}])
-        assert host.call("assemble_storage", "--volumes", asked)["ok"]
-        host.give_block_list(VOLUME, ",".join(map(str, store.snapshot_blocks("snap-1"))))
-        place.mkdir()
-        try:
-            yield place
-        finally:
-            store.detach(VOLUME)
-
-
-def fill(store: ColdBlockStore, point: Path) -> None:
-    store.create_volume(
-        "vol-source", 1024 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
-    )
-    device = store.attach("vol-source").path
-    subprocess.run(["mkfs.xfs", "-q", device], check=True)
-    point.mkdir()
-    subprocess.run(["mount", device, str(point)], check=True)
-    try:
+    with filling(store, host.root / "m") as point:
         (point / "t.ibd").write_bytes(os.urandom(MIB) * USED_MIB)
         (point / "gone.ibd").write_bytes(os.urandom(MIB) * GONE_MIB)
         subprocess.run(["sync", "-f", str(point)], check=True)
         (point / "gone.ibd").unlink()
+    store.create_snapshots({SOURCE: SNAPSHOT})
+    restored(host, store, VOLUME, limits=getattr(request, "param", COLD))
+    place = host.root / "place0"
+    place.mkdir()
+    try:
+        yield place
     finally:
-        subprocess.run(["umount", str(point)], check=True)
-    store.detach("vol-source")
-    store.create_snapshots({"vol-source": "snap-1"})
+        store.detach(VOLUME)
 
 
 @contextlib.contextmanager
@@ -143,7 +121,7 @@ def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(host: Hos
     with at_work(host, place):
         result = host.call("prewarm")
     assert result["state"] == "done"
-    assert result["throttled"].startswith("data: held back for "), result
+    assert result["throttled"].startswith("volume0: held back for "), result
     [volume] = result["volumes"]
     assert volume["throttled"]["held_seconds"] >= 1
     assert volume["throttled"]["await_slowest_ms"] > 2 * volume["throttled"]["await_baseline_ms"]

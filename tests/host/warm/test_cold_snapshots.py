@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cold_store import SNAPSHOT, SOURCE, filling, restored
 from host_bench import BLOCK, MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import live_blocks_of
 from peaker_host.blocks.log_replay import replay_log
@@ -19,52 +17,20 @@ from peaker_host.blocks.ranges import each_block
 from peaker_host.machine.manifest import load_manifest
 
 from localcloud.blockstore import ColdBlockStore
-from localcloud.dataplane import VolumeLimits
 
 pytestmark = pytest.mark.real
-SOURCE, SIZE = "vol-0000000000000c50d", 1200 * MIB
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ColdBlockStore]:
-    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
-        yield store
 
 
 def snapshot_under_writes(store: ColdBlockStore, point: Path, kind: str) -> None:
     """The snapshot's log holds what was written after the maps were."""
-    unlimited = VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
-    store.create_volume(SOURCE, SIZE, unlimited)
-    device = store.attach(SOURCE).path
-    subprocess.run([f"mkfs.{kind}", "-q", device], check=True)
-    point.mkdir()
-    subprocess.run(["mount", device, str(point)], check=True)
-    try:
+    with filling(store, point, kind):
         (point / "t.ibd").write_bytes(os.urandom(80 * MIB))
         os.sync()
         for number in range(15):
             with (point / f"binlog.{number:06}").open("wb") as file:
                 file.write(os.urandom(8 * MIB))
                 os.fsync(file.fileno())
-        store.create_snapshots({SOURCE: "snap-1"})
-    finally:
-        subprocess.run(["umount", str(point)], check=True)
-    store.detach(SOURCE)
-
-
-def restored(host: Host, store: ColdBlockStore, volume_id: str, kind: str) -> str:
-    """A cold volume of the snapshot on this host, with the snapshot's block list; its device."""
-    store.create_volume(volume_id, SIZE, VolumeLimits(), "snap-1")
-    path = store.attach(volume_id).path
-    host.link(volume_id, path)
-    request = [
-        {"name": "data", "volume_id": volume_id, "device": "/dev/sdf", "mount_point": str(host.root / "place"),
-         "filesystem": kind}
-    ]  # fmt: skip
-    assembled = host.call("assemble_storage", "--volumes", json.dumps(request))
-    assert assembled["ok"], assembled
-    host.give_block_list(volume_id, ",".join(map(str, store.snapshot_blocks("snap-1"))))
-    return path
+        store.create_snapshots({SOURCE: SNAPSHOT})
 
 
 def proof(host: Host, *arguments: str) -> dict[str, Any]:
@@ -92,7 +58,7 @@ def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
 ) -> None:
     snapshot_under_writes(store, tmp_path / "donor", "xfs")
     volume_id = "vol-0000000000000c52d"
-    path = restored(host, store, volume_id, "xfs")
+    path = restored(host, store, volume_id).path
     try:
         (member,) = load_manifest(host.settings, RUN_ID).members
         used = replay_log(host.machine(), RUN_ID, member)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import BLOCK, MIB, RUN_ID, Host
+from cold_store import SIZE_BYTES, SNAPSHOT, SOURCE, restored
+from host_bench import BLOCK, RUN_ID, Host
 from peaker_host.blocks import timed_reads
 from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map
@@ -22,8 +23,7 @@ from peaker_host.warm import first_touch
 from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
 from peaker_host.warm.reading_order import PrewarmRequest
-from test_cold_snapshots import restored
-from test_prewarm import HOT_TENTH, assemble, tier_of, with_database
+from test_prewarm import HOT_TENTH, assembled, tier_of, with_database
 from test_prewarm import engine as started
 
 from localcloud.blockstore import ColdBlockStore
@@ -46,20 +46,19 @@ class Cold:
 
 
 @pytest.fixture
-def cold(host: Host, tmp_path: Path) -> Iterator[Cold]:
-    with ColdBlockStore(tmp_path / "store", pool_bytes=4 << 30) as store:
-        image = with_database(host, HOT_TENTH).image
-        store.create_volume("vol-source", 1200 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0))
-        with open(store.attach("vol-source").path, "r+b") as device:
-            device.write(image.read_bytes())
-            os.fsync(device.fileno())
-        store.detach("vol-source")
-        store.create_snapshots({"vol-source": "snap-1"})
-        device = restored(host, store, VOLUME, "xfs")
-        try:
-            yield Cold(store, device, hot_offsets(image))
-        finally:
-            store.detach(VOLUME)
+def cold(host: Host, store: ColdBlockStore) -> Iterator[Cold]:
+    image = with_database(host, HOT_TENTH).image
+    store.create_volume(SOURCE, SIZE_BYTES, VolumeLimits(iops=0, throughput_mib_per_s=0))
+    with open(store.attach(SOURCE).path, "r+b") as source:
+        source.write(image.read_bytes())
+        os.fsync(source.fileno())
+    store.detach(SOURCE)
+    store.create_snapshots({SOURCE: SNAPSHOT})
+    device = restored(host, store, VOLUME).path
+    try:
+        yield Cold(store, device, hot_offsets(image))
+    finally:
+        store.detach(VOLUME)
 
 
 def hot_offsets(image: Path) -> list[int]:
@@ -131,7 +130,7 @@ def test_the_whole_reads_follow_and_are_what_counts_as_done(host: Host, cold: Co
 
 @pytest.mark.real
 def test_on_a_volume_that_is_not_cold_nothing_is_touched(host: Host) -> None:
-    assert assemble(host, with_database(host, HOT_TENTH))["ok"]
+    assembled(host, with_database(host, HOT_TENTH))
     result = host.call("prewarm")
     assert result["volumes"][0]["touched"] == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +22,22 @@ from peaker_host.warm.reader_pool import (
 )
 
 
-def settle(throughput_at: dict[int, float] | None, limit: float, per_reader: float, windows: int = 15) -> int:
-    """The depth at which the controller rests on a device with a ceiling."""
+@pytest.mark.parametrize(
+    ("throughput", "depth"),
+    [
+        pytest.param(lambda depth: min(125e6, depth * 30e6), 8, id="eight readers saturate it"),
+        pytest.param(lambda depth: min(1000e6, depth * 20e6), 64, id="it rewards more"),
+        pytest.param({8: 100, 16: 190, 32: 195, 64: 190}.__getitem__, 16, id="it stops rising"),
+        pytest.param(lambda depth: depth * 1e6, 64, id="never more than the limit"),
+    ],
+)
+def test_the_depth_rests_where_the_device_rewards_no_more(
+    throughput: Callable[[int], float], depth: int
+) -> None:
     controller = DepthController()
-    for _ in range(windows):
-        depth = controller.depth
-        controller.observe((throughput_at or {}).get(depth, min(limit, depth * per_reader)))
-    return controller.depth
-
-
-def test_a_device_that_eight_readers_saturate_keeps_eight() -> None:
-    assert settle(None, limit=125e6, per_reader=30e6) == 8
-
-
-def test_a_device_that_rewards_more_readers_gets_them() -> None:
-    assert settle(None, limit=1000e6, per_reader=20e6) == 64
-
-
-def test_the_depth_ends_where_throughput_stops_rising() -> None:
-    assert settle({8: 100, 16: 190, 32: 195, 64: 190}, 0, 0) == 16
-
-
-def test_never_more_than_the_limit() -> None:
-    assert settle(None, limit=1e12, per_reader=1e6, windows=60) == 64
+    for _ in range(60 if depth == 64 else 15):
+        controller.observe(throughput(controller.depth))
+    assert controller.depth == depth
 
 
 def test_a_device_that_becomes_faster_is_noticed() -> None:
