@@ -33,6 +33,12 @@ PACKAGE = Path(cli.__file__).parent
 BLOCK = 512 * 1024
 MIB = 1024 * 1024
 RUN_ID = "scale-out-orders-20261121T0140-9f3a"
+# Of two servers: a source, and the replica itself.
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+def quiet(_text: str) -> None:
+    """Progress that nobody reads."""
 
 
 @dataclass(frozen=True)
@@ -401,16 +407,13 @@ def pool_settings(datadir: Path, percent: int = 100, filename: str = "ib_buffer_
     return json_row(datadir=str(datadir), **names)
 
 
-SERVER_UUID = "3d664b29-e551-11f1-b745-6ef0865e2f1c"
-
-
 def looks(status_rows: str, **changes: Any) -> str:
     """What one look of a healthy replica brings: its progress, then its replication status."""
     facts: dict[str, Any] = {
         "read_only": 1,
         "instruments": 1,
-        "received": f"{SERVER_UUID}:1-90",
-        "executed": f"{SERVER_UUID}:1-90",
+        "received": f"{B}:1-90",
+        "executed": f"{B}:1-90",
         "heartbeats": 812,
         "heartbeat_interval_seconds": 1.0,
         "contact_age_seconds": 0.4,

@@ -56,18 +56,12 @@ def test_it_follows_the_source_by_gtid(mariadb: MariaDbCluster, replica: str) ->
     assert "Slave_Pos" in mariadb.asked(replica, "SHOW SLAVE STATUS")
 
 
-def test_its_channel_is_encrypted_and_verifies_the_source_as_its_donors_does(
+def test_its_channel_is_encrypted_verified_and_certified_as_its_donors_is(
     mariadb: MariaDbCluster, replica: str
 ) -> None:
     shown = mariadb.channel(replica)
     assert shown["Master_SSL_Allowed"] == shown["Master_SSL_Verify_Server_Cert"] == "Yes"
     assert shown["Master_SSL_CA_File"] == CERTIFICATE
-
-
-def test_it_shows_the_source_the_certificate_that_its_donor_shows(
-    mariadb: MariaDbCluster, replica: str
-) -> None:
-    shown = mariadb.channel(replica)
     assert (shown["Master_SSL_Cert"], shown["Master_SSL_Key"]) == (CLIENT_CERTIFICATE, CLIENT_KEY)
     assert shown["Slave_IO_Running"] == "Yes"
 

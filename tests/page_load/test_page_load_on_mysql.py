@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from host_bench import Host
+from host_bench import Host, quiet
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.page_load import begin_buffer_pool_load, dump_buffer_pool, load_buffer_pool
 from peaker_host.donor.prepare_donor import DUMP_PERCENT
@@ -36,10 +36,6 @@ _FILL = """SET SESSION cte_max_recursion_depth = 1000000;
 CREATE TABLE shop.{name} (id INT PRIMARY KEY, text VARCHAR(8000)) CHARSET latin1
 WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < {rows})
 SELECT id, REPEAT('a', {size}) AS text FROM n"""
-
-
-def quiet(_text: str) -> None:
-    pass
 
 
 def client_of(server: Server) -> MysqlClient:

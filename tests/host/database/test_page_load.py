@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses, json_row, table
+from host_bench import Host, ScriptedProcesses, json_row, quiet, table
 from peaker_host.database import page_load
 from peaker_host.machine.errors import BufferPoolTimeout, CommandFailed
 
@@ -29,10 +29,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(page_load.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(page_load.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
-
-
-def quiet(_text: str) -> None:
-    pass
 
 
 class Copy:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import ScriptedProcesses, json_row
+from host_bench import A, B, ScriptedProcesses, json_row
 from peaker_host.database.mysql_client import MysqlClient, remote_login, sql_text
 from peaker_host.database.replica_status import (
     DIALECTS,
@@ -40,9 +40,6 @@ def test_read_only_of_mariadb_is_a_switch_up_to_11_and_a_word_from_12_on(value: 
 @pytest.mark.parametrize("value", [0, 1])
 def test_super_read_only_of_mysql_is_a_switch(value: int) -> None:
     assert evaluated(DIALECTS["mysql"].read_only_expression, "super_read_only", value) == value
-
-
-A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 
 
 class TestGtidSets:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses, answering, json_row, mounts_of, status, table, variables
+from host_bench import A, B, Host, ScriptedProcesses, answering, json_row, mounts_of, status, table, variables
 from peaker_host.database import data_paths
 from peaker_host.donor import base_replica
 from peaker_host.donor.base_checks import Filesystem
@@ -22,7 +22,6 @@ from peaker_host.machine.settings import Completed, Machine
 
 DATA = "/var/lib/mysql"
 MOUNTS = {"/": "ext4", DATA: "xfs"}
-A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 GOOD_ANSWER = (200, {"state": "good", "why": "read only, replicating, in time"})
 MARIADB_STATUS = {
     "Master_Host": "10.0.0.1", "Master_Port": "3306", "Slave_IO_Running": "Yes", "Slave_SQL_Running": "Yes",

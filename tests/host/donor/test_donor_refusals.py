@@ -9,11 +9,14 @@ import pytest
 from host_bench import (
     MIB,
     RUNNING,
+    A,
+    B,
     Host,
     ScriptedProcesses,
     json_row,
     mounts_of,
     pool_settings,
+    quiet,
     status,
     table,
     variables,
@@ -32,7 +35,6 @@ from peaker_host.machine.errors import (
 )
 from peaker_host.replicate.source_login import read_record, refuse_other_filters, write_record
 
-A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 VOLUMES = ["/var/lib/mysql", "/var/lib/mysql-log"]
 MOUNTS = ["/", "/run", "/srv", *VOLUMES]
 USUAL = {
@@ -49,10 +51,6 @@ USUAL = {
     "tmpdir": "/tmp",
     "innodb_temp_tablespaces_dir": "./#innodb_temp/",
 }
-
-
-def quiet(_text: str) -> None:
-    pass
 
 
 def prepare(host: Host, programs: ScriptedProcesses) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from host_bench import SERVER_UUID, Host, ScriptedProcesses, json_row, looks, status, table
+from host_bench import B, Host, ScriptedProcesses, json_row, looks, status, table
 from peaker_host.health.policy import HealthPolicy
 from peaker_host.health.sample import (
     FAULT,
@@ -65,7 +65,7 @@ def look(
         ({**AWAY, "Last_IO_Errno": "2003", "Replica_SQL_Running": "No"}, {}, FAULT, "thread does not run"),
         ({"Replica_SQL_Running": "No", "Seconds_Behind_Source": "31"}, {}, FAULT, "applier"),
         # The server says 0 while the first transaction that it has not applied is 40 s old.
-        ({}, {"received": f"{SERVER_UUID}:1-95", "unapplied_seconds": 40.2}, LAG, "lag 40.2 s is over 30 s"),
+        ({}, {"received": f"{B}:1-95", "unapplied_seconds": 40.2}, LAG, "lag 40.2 s is over 30 s"),
         # An old time that a worker still shows means nothing when all is applied.
         ({}, {"unapplied_seconds": 4000.0}, "", ""),
         ({}, {"contact_age_seconds": 3.5}, LAG, "the source was not heard of for 3.5 s"),
@@ -95,7 +95,7 @@ def test_one_sample(
 def test_a_sample_is_one_connection_that_counts_what_is_behind(
     host: Host, programs: ScriptedProcesses
 ) -> None:
-    answer = looks(status(), received=f"{SERVER_UUID}:1-95", unapplied_seconds=1.5, contact_age_seconds=2.5)
+    answer = looks(status(), received=f"{B}:1-95", unapplied_seconds=1.5, contact_age_seconds=2.5)
     programs.on("SHOW REPLICA STATUS", answer=answer)
     sample = look(host, programs)
     assert (sample.transactions_behind, sample.lag_seconds, sample.staleness_seconds) == (5, 1.5, 2.5)
@@ -120,9 +120,7 @@ def test_a_replica_whose_source_is_away_is_as_old_as_the_last_word_of_it(
         "Last_IO_Errno": "2003",
         "Last_IO_Error": "Can't connect to MySQL server on '10.77.1.10:3306'",
     }
-    answer = looks(
-        status(**lost), contact_age_seconds=41.5, received=f"{SERVER_UUID}:1-95", unapplied_seconds=44.0
-    )
+    answer = looks(status(**lost), contact_age_seconds=41.5, received=f"{B}:1-95", unapplied_seconds=44.0)
     programs.on("SHOW REPLICA STATUS", answer=answer)
     sample = look(host, programs)
     assert (sample.receiver_runs, sample.applier_runs, sample.lag_seconds) == (False, True, None)

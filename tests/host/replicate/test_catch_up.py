@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses, json_row, status, table
+from host_bench import A, Host, ScriptedProcesses, json_row, quiet, status, table
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.database.replica_status import status_from
 from peaker_host.machine.errors import BinlogsGone, CatchUpTimeout, ReplicationStopped
@@ -19,9 +19,6 @@ from peaker_host.replicate.replication import (
     wait_for_catch_up,
 )
 
-A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
-
-
 LOST = {
     "Replica_IO_Running": "Connecting",
     "Seconds_Behind_Source": None,
@@ -29,10 +26,6 @@ LOST = {
     "Last_IO_Error": "Error reconnecting to source 'repl@10.77.1.10:3306'. This was attempt 1/10, with a delay of 5 "
     "seconds between attempts. Message: Can't connect to MySQL server on '10.77.1.10:3306' (111)",
 }
-
-
-def quiet(_text: str) -> None:
-    pass
 
 
 class TestWaitForCatchUp:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, Host, ScriptedProcesses, answering, json_row, table
+from host_bench import MIB, A, B, Host, ScriptedProcesses, answering, json_row, table
 from peaker_host import cli
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.machine import command as gate
 from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, ResponderUnreachable, TornSnapshot
 
-A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 PERSISTED = {
     "Version": 2,
     "mysql_static_variables": {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table
+from host_bench import RUNNING, A, B, Host, ScriptedProcesses, json_row, status, table
 from peaker_host.machine.errors import (
     BinlogsGone,
     CommandFailed,
@@ -19,9 +19,6 @@ from peaker_host.machine.errors import (
 from peaker_host.replicate.identity import draw, kept_server_id
 from peaker_host.replicate.replication import join_statements, start_replication
 from peaker_host.replicate.source_login import Credentials, Encryption
-
-A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
-
 
 STOPPED = status(Replica_IO_Running="No", Replica_SQL_Running="No")
 
