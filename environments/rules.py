@@ -123,6 +123,23 @@ def _zones_lie_in_the_region(
             yield Fault(at, f"must be a zone of the region {region}, got {zone}")
 
 
+def _what_it_names_is_of_the_region(
+    region: str, kms_key_arns: Sequence[str], capacity_reservation_group_arn: str | None
+) -> Iterator[Fault]:
+    keys = ((("kms_key_arns", at), arn) for at, arn in enumerate(kms_key_arns))
+    for place, arn in (*keys, (("capacity_reservation_group_arn",), capacity_reservation_group_arn)):
+        if arn is not None and arn.split(":")[3] != region:
+            yield Fault(place, f"must be of the region {region}, where the replicas are; got {arn}")
+
+
+def _its_role_is_of_the_account(account: str, instance_role_arn: str | None) -> Iterator[Fault]:
+    """A role of another account can be passed to no instance."""
+    if instance_role_arn is not None and instance_role_arn.split(":")[4] != account:
+        yield Fault(
+            ("instance_role_arn",), f"must be a role of the account {account}, got {instance_role_arn}"
+        )
+
+
 def _budget_pays_for_a_replica(
     region: str, instance_type: str, instance_hourly_usd: float | None, limits: LimitSettings
 ) -> Iterator[Fault]:
@@ -214,10 +231,12 @@ FILE_RULES: tuple[Rule, ...] = (
     _instance_types_are_known,
     _fallbacks_boot_the_same_image,
 )
-# Read from a cluster, and the name and region of its environment.
+# Read from a cluster, and the name, account and region of its environment.
 PLACE_RULES: tuple[Rule, ...] = (
     _names_fit_a_load_balancer,
     _zones_lie_in_the_region,
+    _what_it_names_is_of_the_region,
+    _its_role_is_of_the_account,
     _budget_pays_for_a_replica,
 )
 # Read from all clusters, and what the environment has beside them.

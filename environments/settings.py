@@ -43,6 +43,10 @@ from peaker_contract.names import LOCAL_ACCOUNT
 VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
 
 
+# What the rules of a cluster read of its environment.
+_PLACE = ("environment", "account", "region")
+
+
 class Cluster(ClusterBlock):
     """One MySQL cluster whose peak replicas Peaker makes and retires."""
 
@@ -203,7 +207,7 @@ class Environment(Settings):
     def _keeps_its_rules(self) -> Self:
         found = list(broken(rules.ENVIRONMENT_RULES, dict(self)))
         for index, cluster in enumerate(self.clusters):
-            placed = {**dict(cluster), "environment": self.environment, "region": self.region}
+            placed = {**dict(cluster), **{name: getattr(self, name) for name in _PLACE}}
             found += [fault.below("clusters", index) for fault in broken(rules.PLACE_RULES, placed)]
             found += [fault.below("clusters", index) for fault in rules.parameter_faults(cluster)]
         refuse(found)
@@ -256,7 +260,7 @@ def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterato
         placed = () if () in wrong else rules.PLACE_RULES
         if any(loc[:2] == at for loc in wrong):
             yield from (fault.below(*at) for fault in broken(own, good))
-        of_place: dict[str, Any] = {name: place[name] for name in ("environment", "region") if name in place}
+        of_place: dict[str, Any] = {name: place[name] for name in _PLACE if name in place}
         yield from (fault.below(*at) for fault in broken(placed, {**good, **of_place}))
 
 

@@ -52,6 +52,8 @@ class MetricOptions:
 
     def over(self, configured: LoadMetricSettings | None) -> LoadMetricSettings:
         """Returns the metric to read: options win over the cluster's settings. Raises BadInput naming the option."""
+        if self.metric:
+            refuse_no_load("--metric", self.metric)
         wanted: dict[str, Any] = {"statistic": "Average", "period_seconds": 300, "dimensions": {}}
         if configured is not None:
             wanted |= configured.model_dump()

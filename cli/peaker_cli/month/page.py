@@ -53,7 +53,7 @@ def render_page(month: Month, document: Mapping[str, Any]) -> str:
 def _cards(document: Mapping[str, Any]) -> Iterator[Element]:
     for name in ("base", "peak", "parked"):
         part = document[name]
-        yield card(name, as_usd(part["usd"]), [("", f"{part['replica_hours']:,.0f} replica-hours")])
+        yield card(name, as_usd(part["usd"]), [("", f"{part['replica_hours']:,.1f} replica-hours")])
     yield card("in all", as_usd(document["total_usd"]))
 
 

@@ -56,7 +56,8 @@ def rehearse_command(
     cluster: str,
     deployment: DeploymentOptions,
     budget: Annotated[
-        float, typer.Option(min=0, help="Refuse where two hours would cost more USD, and stop there.")
+        float,
+        typer.Option(min=0, max=1_000, help="Refuse where two hours would cost more USD, and stop there."),
     ] = 5.0,
     gib: Annotated[int, typer.Option(min=1, max=200, help="Size of the volumes that are filled, GiB.")] = 20,
     rehearsal: Annotated[

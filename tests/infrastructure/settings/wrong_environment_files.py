@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LEFT_OUT = object()
+KEY = "arn:aws:kms:eu-west-1:012345678901:key/12345678-1234-1234-1234-123456789012"
 INFINITE, NAN = float("inf"), float("nan")
 
 
@@ -89,6 +90,10 @@ _CLUSTER = [
     _wrong("fallback of another architecture", "c.fallback_instance_types", ["r7i.4xlarge"], "must be of the architecture of r7g.4xlarge, arm64", "c.fallback_instance_types.0"),
     _wrong("fallback with a g of another meaning", "d.fallback_instance_types", ["g6.2xlarge", "im4gn.large"], "got im4gn.large of arm64", "d.fallback_instance_types.1"),
     _wrong("fallback that is the usual type", "c.fallback_instance_types", ["r7g.4xlarge"], "is asked for before", "c.fallback_instance_types.0"),
+    _wrong("key of another region", "c.kms_key_arns", [KEY.replace("eu-west-1", "us-east-1")], "must be of the region eu-west-1", "c.kms_key_arns.0"),
+    _wrong("reservations of another region", "c.capacity_reservation_group_arn",
+           "arn:aws:resource-groups:us-east-1:012345678901:group/orders", "must be of the region eu-west-1"),
+    _wrong("role of another account", "c.instance_role_arn", "arn:aws:iam::999999999999:role/hosts", "must be a role of the account 012345678901"),
     _wrong("no security group", "c.security_group_ids", [], "must have at least 1: add one"),
     _wrong("a security group as a word", "c.security_group_ids", "sg-0c0d0000000000001", "must be a list"),
     _wrong("a security group by name", "c.security_group_ids.0", "mysql", "must be a security group id such as"),

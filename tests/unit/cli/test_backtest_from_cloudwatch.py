@@ -148,6 +148,7 @@ def test_what_is_given_wins_over_the_cluster_s_settings() -> None:
         ("--cluster orders --history-days 0", "--history-days is 0; give a value from 5 to 454"),
         ("--namespace Shop --metric Reads --dimension orders", "give it as NAME=VALUE"),
         ("--namespace Shop --metric R --dimension a=1 --dimension a=2", "is given twice"),
+        ("--namespace AWS/EC2 --metric CPUUtilization", "--metric: `CPUUtilization` is no load: a util"),
         ("--namespace :Shop --metric R", "namespace: String should match"),
         ("--namespace Shop --metric R --statistic p99", "statistic: Input should be 'Average'"),
         ("--namespace Shop --metric R --period-seconds 90", "period_seconds: Input should be"),
