@@ -47,7 +47,7 @@ from ssm_documents.schema import InvalidDocument, check_document
 from tests.hostile.entry_point import BYTES, DOCUMENT, JSON_TEXT, TEXT, WORDS, EntryPoint, told_plainly
 from tests.hostile.places import file_with, folder
 from tests.support import simulated_month as plan_month
-from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
+from tests.support.builders import BASE, RUN_ID, fleet_with, replica
 from tests.unit.cli.test_receipt import proof
 from tests.unit.cli.test_receipt import receipt as a_receipt
 from tests.unit.cli.test_status_document import REPORT, gathered
@@ -127,10 +127,6 @@ def _documents() -> Iterator[EntryPoint]:
         "AWS's date", TEXT, _dated, ("Sun, 22 Nov 2026 20:50:00 GMT", "22 Nov 2026 20:50:00 +0100"), (),
     )  # fmt: skip
     yield EntryPoint(
-        "a deployed cluster's settings, for a backtest", JSON_TEXT, _deployed_settings,
-        (orders().model_dump(mode="json"),), (BadInput,),
-    )  # fmt: skip
-    yield EntryPoint(
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
     )  # fmt: skip
     yield EntryPoint(
@@ -142,13 +138,6 @@ def _dated(case: str) -> Any:
     clock = AwsClock()
     clock._note(SimpleNamespace(headers={"Date": case}))
     return clock.now()
-
-
-def _deployed_settings(case: str) -> Any:
-    absent = SimpleNamespace(ParameterNotFound=LookupError)
-    ssm = SimpleNamespace(get_parameter=lambda **_: {"Parameter": {"Value": case}}, exceptions=absent)
-    control = SimpleNamespace(client=lambda _: ssm, environment="local", region="us-east-1")
-    return live_load._settings(control, "orders")  # type: ignore[arg-type]
 
 
 def _files_of_checkout(case: bytes) -> Any:
@@ -201,6 +190,7 @@ def _read_live(case: Any) -> Any:
     pages = {"list_metrics": lambda **_: [unlisted], "get_metric_data": lambda **_: _points(case)}
     answers = SimpleNamespace(
         list_metrics=lambda **_: unlisted,
+        get_metric_data=lambda **_: {"MetricDataResults": []},
         get_paginator=lambda operation: SimpleNamespace(paginate=pages[operation]),
     )
     control = SimpleNamespace(
