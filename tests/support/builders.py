@@ -27,7 +27,6 @@ from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import RequestedStep, StepInput, run_id
 from peaker.usecases.run.acquire_lease import acquire_lease
-from peaker.usecases.run.held_lease import holder_of
 
 from lab.application_load import APPLICATION_LOAD
 from peaker_contract.cluster import ClusterSettings
@@ -208,7 +207,7 @@ def let_late_calls_end(ports: CalmPorts, cluster: str) -> None:
 def run_with_a_registered_replica(ports: CalmPorts) -> StepInput:
     """A build that got as far as a registered replica, PEAK, with volumes and snapshots; it holds the lease."""
     step = leased(ports, "RegisterReplica")
-    holder, now = holder_of(step), ports.clock.now()
+    holder, now = step.holder, ports.clock.now()
     tags = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
     ports.compute.add(instance(PEAK, tags={**tags, LOAD_TAG: "peak"}))
     volumes = [ports.storage.add(volume) for volume in data_volumes_of(PEAK, tags)]

@@ -12,7 +12,6 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Targ
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput
 from peaker.usecases.leave.drain_replica import drain_replica
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
@@ -35,7 +34,7 @@ def with_peak(ports: CalmPorts, size_gib: int = 4) -> CalmPorts:
     with_cluster(ports)
     ports.commands.said |= {"*": STILL_RUNNING, "report_work": AT_WORK}
     built = leased(ports, "AwaitHealthy")
-    holder = holder_of(built)
+    holder = built.holder
     ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(hours=5)))
     made = [
         (ResourceKind.INSTANCE, "replica", PEAK, {}),

@@ -15,7 +15,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.runtime import wiring
 from peaker.runtime.telemetry import logger
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker_contract.errors import (
     LONGEST_SENTENCE,
     NotYet,
@@ -122,7 +122,7 @@ def _reported(use_case: Callable[[Ports, InputT], Summary], given: InputT) -> di
 def _recorded(ports: Ports, use_case: Callable[[Ports, InputT], Summary], given: InputT) -> Summary:
     if given.fencing_token is None:
         return use_case(ports, given)
-    holder = holder_of(given)
+    holder = given.holder
     started_at = ports.clock.now()
     ports.ledger.start_step(holder, given.step, started_at, lease_end(started_at))
     answer = use_case(ports, given)

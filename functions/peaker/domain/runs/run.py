@@ -13,6 +13,8 @@ from peaker.domain.decoding import Contract, Frozen
 from peaker.domain.instants import require_utc
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import Holder
+from peaker_contract.errors import LeaseLost
 
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
 RUN_ID_LIMIT = 64
@@ -64,6 +66,18 @@ class StepInput(Contract):
     fencing_token: int | None = None
     batch: str | None = None
     member_token: int | None = None
+
+    @property
+    def holder(self) -> Holder:
+        """Proof of the lease. Raises LeaseLost for a step that was started without one."""
+        if self.fencing_token is None:
+            raise LeaseLost(f"{self.step} of {self.run_id} was called without a fencing token")
+        return Holder(self.cluster, self.run_id, self.fencing_token, self.batch, self.member_token)
+
+    @property
+    def shared_run(self) -> str:
+        """The run whose rows have what all members share: the donor and its snapshot set."""
+        return self.batch or self.run_id
 
 
 class RequestedStep(StepInput):

@@ -9,7 +9,6 @@ from peaker.domain.runs.ledger import DonorServer, ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id, made_id, plan_of_run
 
@@ -19,7 +18,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     which. The set manifest, which all members of a batch have from one donor, says what they were on the donor. The
     donor's facts go along: the host holds its image against them. Raises ImageUnfit."""
     plan, rows = plan_of_run(ports, step), ports.ledger.resources(step.run_id)
-    run = ports.ledger.run(shared_run(step))
+    run = ports.ledger.run(step.shared_run)
     manifest, donor = run.part(SetManifest), run.part(DonorServer)
     sources = {} if manifest is None else manifest.volumes
     volumes = [

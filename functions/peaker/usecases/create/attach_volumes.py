@@ -10,7 +10,6 @@ from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id, made_id, plan_of_run
 from peaker_contract.errors import ResourceNotFound, VolumeFailed, VolumesAttaching, VolumeVanished
 
@@ -35,7 +34,7 @@ def attach_volumes(ports: Ports, step: StepInput) -> Summary:
         if volume is not None and (volume.instance_id, volume.attachment_state) == (instance_id, "attached"):
             row = _intended(ports, step, wanted, volume_id, instance_id)
             if row.resource_id is None:
-                ports.ledger.made(holder_of(step), row, f"{volume_id}:{wanted.device}", ports.clock.now())
+                ports.ledger.made(step.holder, row, f"{volume_id}:{wanted.device}", ports.clock.now())
             attached[wanted.name] = volume_id
             continue
         made = find(rows, ResourceKind.VOLUME, wanted.name)
@@ -51,7 +50,7 @@ def _intended(
 ) -> ResourceRow:
     details = {"volume_id": volume_id, "instance_id": instance_id, "device": wanted.device}
     return ports.ledger.intend(
-        holder_of(step), ResourceKind.ATTACHMENT, wanted.name, step.step, ports.clock.now(), details
+        step.holder, ResourceKind.ATTACHMENT, wanted.name, step.step, ports.clock.now(), details
     )
 
 
@@ -73,7 +72,7 @@ def _advance(
         if volume.state != "available":
             return f"{volume_id} is {volume.attachment_state or volume.state}"
         _intended(ports, step, wanted, volume_id, instance_id)
-        ports.ledger.require_lease(holder_of(step))
+        ports.ledger.require_lease(step.holder)
         # A list showed it, and a call by id may not find it yet.
         with suppress(ResourceNotFound):
             ports.storage.attach(volume_id, instance_id, wanted.device)

@@ -9,7 +9,6 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.launch_replica import ROOT_VOLUME_ROW
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id, time_in_step
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 
@@ -44,4 +43,4 @@ def await_instance_online(ports: Ports, step: StepInput) -> Summary:
 def _record_root_volume(ports: Ports, step: StepInput, instance_id: str, row: ResourceRow) -> None:
     roots = ports.storage.volumes_of_instance(instance_id)
     if roots:
-        ports.ledger.made(holder_of(step), row, roots[0].volume_id, ports.clock.now())
+        ports.ledger.made(step.holder, row, roots[0].volume_id, ports.clock.now())

@@ -9,7 +9,6 @@ from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.snapshot_sets import newest_completed
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.batch_members import shared_run
 from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 
 
@@ -18,7 +17,7 @@ def await_snapshots(ports: Ports, step: StepInput) -> Summary:
 
     A member of a batch waits for the set that all its members are made from.
     """
-    made = _complete(ports, shared_run(step))
+    made = _complete(ports, step.shared_run)
     full = _is_full_copy(ports, list(made.values()))
     kind = "increments" if full is False else "full copies" if full else "nobody knows whether full copies"
     return Summary(

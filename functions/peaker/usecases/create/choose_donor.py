@@ -9,7 +9,6 @@ from peaker.domain.runs.ledger import Donor, Source
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import possible_donors
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import plan_of_run
 from peaker_contract.errors import NoDonor
 
@@ -41,7 +40,7 @@ def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> S
         volumes={name: volume.volume_id for name, volume in volumes.items()},
     )
     source = Source(instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip)
-    ports.ledger.settle(holder_of(step), donor, source)
+    ports.ledger.settle(step.holder, donor, source)
     verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     other = terms.planned is not None and terms.planned != donor.instance_id
     instead = f" instead of {terms.planned}: {choice.reason(str(terms.planned))}" if other else ""

@@ -9,7 +9,6 @@ from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE, may_still_appear
 from peaker.usecases.run.run_memory import resource_tags, settled
 from peaker_contract.errors import (
@@ -62,15 +61,15 @@ def _make(ports: Ports, step: StepInput, donor: Donor) -> list[Snapshot]:
     require_donor(ports, step)
     now = ports.clock.now()
     until = now + LOST_ANSWER_GRACE
-    if not ports.ledger.claim(holder_of(step), step.step, now, until):
+    if not ports.ledger.claim(step.holder, step.step, now, until):
         raise SnapshotsPending("another call makes the set at this moment")
-    ports.ledger.require_lease(holder_of(step))
+    ports.ledger.require_lease(step.holder)
     tags = {**resource_tags(ports, step), DONOR_TAG: donor.instance_id}
     try:
         return ports.storage.create_snapshots(donor.instance_id, list(donor.volumes.values()), tags)
     except (AwsCallRejected, Throttled):
         # It has made nothing, and the next try need not wait for an answer.
-        ports.ledger.claim(holder_of(step), step.step, until, now)
+        ports.ledger.claim(step.holder, step.step, until, now)
         raise
 
 
@@ -78,7 +77,7 @@ def _intend(ports: Ports, step: StepInput, donor: Donor) -> dict[str, ResourceRo
     now = ports.clock.now()
     return {
         name: ports.ledger.intend(
-            holder_of(step), ResourceKind.SNAPSHOT, name, step.step, now, {"source_volume_id": volume_id}
+            step.holder, ResourceKind.SNAPSHOT, name, step.step, now, {"source_volume_id": volume_id}
         )
         for name, volume_id in donor.volumes.items()
     }
@@ -93,7 +92,7 @@ def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: Sequence
         raise SnapshotsPending(f"of the set the one of {source} ({row.name}) does not show yet")
     if snapshot is None:
         raise SnapshotFailed(f"the snapshot set has no member of {source} ({row.name}); none of it is usable")
-    return ports.ledger.made(holder_of(step), row, snapshot.snapshot_id, ports.clock.now())
+    return ports.ledger.made(step.holder, row, snapshot.snapshot_id, ports.clock.now())
 
 
 def _named(ports: Ports, row: ResourceRow) -> str:

@@ -9,8 +9,6 @@ from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import Placement, ResourceKind, VolumeRates
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.batch_members import shared_run
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import made_id, plan_of_run, resource_tags, settled
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
 from peaker_contract.names import VOLUME_TAG
@@ -29,13 +27,13 @@ def create_volumes(ports: Ports, step: StepInput) -> Summary:
     notes: list[str] = []
     for planned in plan_of_run(ports, step).volumes:
         row = ports.ledger.intend(
-            holder_of(step), ResourceKind.VOLUME, planned.name, step.step, ports.clock.now(), {}
+            step.holder, ResourceKind.VOLUME, planned.name, step.step, ports.clock.now(), {}
         )
         volume = existing.get(planned.name) or _create(ports, step, planned, zone, notes)
-        ports.ledger.made(holder_of(step), row, volume.volume_id, ports.clock.now())
+        ports.ledger.made(step.holder, row, volume.volume_id, ports.clock.now())
         made[planned.name] = volume.volume_id
         rates[planned.name] = volume.initialization_rate_mib_per_s
-    ports.ledger.settle(holder_of(step), VolumeRates(rates=rates))
+    ports.ledger.settle(step.holder, VolumeRates(rates=rates))
     return Summary(
         text=f"{len(made)} volumes in {zone}", numbers={"volumes": made, "zone": zone, "notes": notes}
     )
@@ -43,7 +41,7 @@ def create_volumes(ports: Ports, step: StepInput) -> Summary:
 
 def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, notes: list[str]) -> Volume:
     spec = _spec(ports, step, planned, zone)
-    ports.ledger.require_lease(holder_of(step))
+    ports.ledger.require_lease(step.holder)
     try:
         return ports.storage.create_volume(spec, client_token(step.run_id, step.step, planned.name))
     except (CapacityUnavailable, AwsCallRejected) as refusal:
@@ -59,7 +57,7 @@ def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, no
 
 
 def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> VolumeSpec:
-    rows = ports.ledger.resources(shared_run(step))
+    rows = ports.ledger.resources(step.shared_run)
     return VolumeSpec(
         snapshot_id=made_id(rows, ResourceKind.SNAPSHOT, planned.name),
         zone=zone,

@@ -13,7 +13,6 @@ from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.service.leftovers import attempt_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import GROUP_REFUSED
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import build_of_run, plan_of_run, resource_tags
 from peaker_contract.errors import CapacityUnavailable, PeakerError, Throttled
 
@@ -28,7 +27,7 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
 
     Each of two calls at once may launch one, in a zone of its own: the first that is settled is the run's replica.
     """
-    holder, now = holder_of(step), ports.clock.now()
+    holder, now = step.holder, ports.clock.now()
     ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
     launched = _launched(ports, step) or [_launch(ports, step)]
     for row, one in launched:
@@ -66,7 +65,7 @@ def _settle(
     """
     _, first = launched[0]
     wanted = RunReplica(instance_id=first.instance_id, builder=step.run_id, running_since=first.launched_at)
-    replica = ports.ledger.settle_first(holder_of(step), wanted)
+    replica = ports.ledger.settle_first(step.holder, wanted)
     settled = next((each for each in launched if each[1].instance_id == replica.instance_id), None)
     if settled is None:
         raise Throttled(
@@ -86,11 +85,11 @@ def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
     pools = _pools(plan, build.capacity_reservation_group_arn)
     for pool in _in_order(pools, ports.ledger.resources(step.run_id)):
         row = _attempt(ports, step, pool)
-        ports.ledger.require_lease(holder_of(step))
+        ports.ledger.require_lease(step.holder)
         try:
             return row, ports.compute.launch(_spec(ports, step, plan, build, pool), _token(step, pool))
         except pool.refusals as refusal:
-            ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
+            ports.ledger.mark(step.holder, step.run_id, row, ResourceState.UNDONE)
             refusals.append(f"{pool.text}: {refusal}")
     said = "; ".join(refusals) or f"{', '.join(plan.zones)} have refused before"
     raise CapacityUnavailable(f"no zone has capacity for {' or '.join(plan.launch_order)}: {said}")
@@ -144,7 +143,7 @@ def _in_order(pools: Sequence[_Pool], rows: Sequence[ResourceRow]) -> list[_Pool
 
 def _attempt(ports: Ports, step: StepInput, pool: _Pool) -> ResourceRow:
     return ports.ledger.intend(
-        holder_of(step),
+        step.holder,
         ResourceKind.INSTANCE,
         f"{INSTANCE_ROWS}{pool.name}",
         step.step,

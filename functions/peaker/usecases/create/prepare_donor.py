@@ -10,7 +10,6 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.set_manifest import SINGLE, SetManifest, stacks_of, why_not_as_planned
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import plan_of_run, settled
 from peaker_contract.errors import DonorLagging, LayoutRefused
@@ -37,7 +36,7 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
         raise DonorLagging(
             f"{instance_id}: lag is {shown}, gate {gate:g} s; a replica of it would start late"
         )
-    ports.ledger.settle(holder_of(step), DonorServer(facts=prepared.server))
+    ports.ledger.settle(step.holder, DonorServer(facts=prepared.server))
     _settle_manifest(ports, step, plan, prepared)
     return Summary(
         text=f"{instance_id}: lag {prepared.lag_seconds:g} s, {prepared.buffer_pool_pages} pages listed",
@@ -60,4 +59,4 @@ def _settle_manifest(ports: Ports, step: StepInput, plan: ScaleOutPlan, prepared
     if reasons:
         raise LayoutRefused(f"{donor.instance_id}: {'; '.join(reasons)}")
     manifest = SetManifest(stacks=stacks, gtid_set=prepared.gtid_set, volumes=donor.volumes)
-    ports.ledger.settle(holder_of(step), manifest)
+    ports.ledger.settle(step.holder, manifest)

@@ -12,7 +12,6 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import start_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import plan_of_run
 from peaker_contract.errors import LedgerInconsistent, ReturnRefused
 
@@ -44,10 +43,10 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
             raise ReturnRefused(f"{instance_id}: {why_not}")
         back = RunReplica(instance_id=instance_id, builder=replica.ledger_row.run_id, running_since=now)
         source = Source(instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip)
-        ports.ledger.settle(holder_of(step), back, source)
+        ports.ledger.settle(step.holder, back, source)
         building = replace(replica.ledger_row, state=ReplicaState.BUILDING, changed_at=now)
-        ports.ledger.set_replica(holder_of(step), building)
-    ports.ledger.require_lease(holder_of(step))
+        ports.ledger.set_replica(step.holder, building)
+    ports.ledger.require_lease(step.holder)
     group_arn = None if plan.build is None else plan.build.capacity_reservation_group_arn
     start_instance(ports, instance_id, group_arn)
     hours = parked_seconds(replica, now) / 3600

@@ -30,7 +30,6 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import member_rows
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
 from peaker_contract.cluster import ClusterSettings
@@ -94,7 +93,7 @@ def _warm_group_has_all(ports: Ports, step: StepInput, settings: ClusterSettings
     warming = ports.endpoint.warming_health(settings)
     for instance_id, health in ports.endpoint.health(settings).items():
         if health.state is TargetState.HEALTHY and instance_id not in warming and _runs(ports, instance_id):
-            ports.ledger.require_lease(holder_of(step))
+            ports.ledger.require_lease(step.holder)
             ports.endpoint.register(settings, instance_id)
 
 
@@ -108,9 +107,9 @@ def _runs(ports: Ports, instance_id: str) -> bool:
 def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:
     """Set the share, remember it, and come again after ramp_step_seconds."""
     share = _share_together(ports, step, settings, ramp)
-    ports.ledger.require_lease(holder_of(step))
+    ports.ledger.require_lease(step.holder)
     ports.endpoint.set_share(settings, share)
-    ports.ledger.settle(holder_of(step), ramp.model_copy(update={"endpoint_share": share}))
+    ports.ledger.settle(step.holder, ramp.model_copy(update={"endpoint_share": share}))
     raise RampInProgress(f"share {share:g}: {why}")
 
 
@@ -185,7 +184,7 @@ def _after(
     if verdict.action is RampAction.BACK:
         ramp = ramp.model_copy(update={"backs": ramp.backs + 1, "index": 0, "share_since": ramp.since})
         if ramp.backs >= WORSE_AT_MOST:
-            ports.ledger.require_lease(holder_of(step))
+            ports.ledger.require_lease(step.holder)
             ports.endpoint.set_share(settings, policy.shares[0])
             raise ReplicaWorseThanPeers(
                 f"{instance_id}: {verdict.reason} (attempt {ramp.backs} of {WORSE_AT_MOST})"
@@ -194,10 +193,10 @@ def _after(
     if ramp.index + 1 < len(policy.shares):
         risen = {"index": ramp.index + 1, "share_since": ramp.since}
         return _set(ports, step, settings, ramp.model_copy(update=risen), verdict.reason)
-    ports.ledger.require_lease(holder_of(step))
+    ports.ledger.require_lease(step.holder)
     ports.endpoint.promote(settings, instance_id)
     ramp = ramp.model_copy(update={"promoted": True})
-    ports.ledger.settle(holder_of(step), ramp)
+    ports.ledger.settle(step.holder, ramp)
     return ramp
 
 
@@ -255,7 +254,7 @@ def _measured(
 
 def put_into_service(ports: Ports, step: StepInput, instance_id: str) -> None:
     """Make a registered replica one of the proven, without more comparisons: its run ends here."""
-    ports.ledger.require_lease(holder_of(step))
+    ports.ledger.require_lease(step.holder)
     ports.endpoint.promote(ports.clusters.settings(step.cluster), instance_id)
     _record_in_service(ports, step, instance_id)
 
@@ -265,4 +264,4 @@ def _record_in_service(ports: Ports, step: StepInput, instance_id: str) -> None:
     known = ports.ledger.replicas(step.cluster).get(instance_id)
     now = ports.clock.now()
     row = known or ReplicaRow(step.cluster, instance_id, step.run_id, ReplicaState.BUILDING, now)
-    ports.ledger.set_replica(holder_of(step), replace(row, state=ReplicaState.IN_SERVICE, changed_at=now))
+    ports.ledger.set_replica(step.holder, replace(row, state=ReplicaState.IN_SERVICE, changed_at=now))

@@ -9,7 +9,6 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.registration import LiveState, changes_since_proof, missing_proofs, mounts_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import source_of
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id
 from peaker_contract.catalogue import states_passed
@@ -38,7 +37,7 @@ def register_replica(ports: Ports, step: StepInput) -> Summary:
         raise ReplicaChanged(
             f"{instance_id} is not what was proven any more, and is not registered (I5): {'; '.join(changes)}"
         )
-    holder, now = holder_of(step), ports.clock.now()
+    holder, now = step.holder, ports.clock.now()
     row = ports.ledger.intend(
         holder, ResourceKind.TARGET, TARGET_ROW, step.step, now, {"instance_id": instance_id}
     )

@@ -8,7 +8,6 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import shared
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id
 
@@ -33,8 +32,6 @@ def _parameters(ports: Ports, step: StepInput) -> dict[str, str]:
     """An unknown source is that of the plan for now; RegisterReplica asks again."""
     source = source_of(ports, ports.clusters.settings(step.cluster))
     if not isinstance(source, Unknown):
-        ports.ledger.settle(
-            holder_of(step), Source(instance_id=source.instance_id, private_ip=source.private_ip)
-        )
+        ports.ledger.settle(step.holder, Source(instance_id=source.instance_id, private_ip=source.private_ip))
     builder = builder_of(ports.ledger.run(step.run_id))
     return {"RunId": builder, "SourceHost": shared(ports, step, Source).private_ip}

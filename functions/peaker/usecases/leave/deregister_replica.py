@@ -7,8 +7,6 @@ from peaker.domain.runs.ledger import Removal, RunReplica
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
-from peaker.usecases.run.batch_members import shared_run
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
 
 
@@ -24,7 +22,7 @@ def deregister_replica(ports: Ports, step: StepInput) -> Summary:
     fleet = require_removable(ports, settings, instance_id)
     now = ports.clock.now()
     row = ReplicaRow(step.cluster, instance_id, chosen.builder, ReplicaState.DRAINING, now)
-    ports.ledger.begin_exit(holder_of(step), row, _counted_on(ports, step, fleet, instance_id))
+    ports.ledger.begin_exit(step.holder, row, _counted_on(ports, step, fleet, instance_id))
     ports.endpoint.deregister(settings, instance_id)
     return Summary(
         text=f"{instance_id} drains", numbers={"target": instance_id, "serving": len(fleet.serving)}
@@ -33,6 +31,6 @@ def deregister_replica(ports: Ports, step: StepInput) -> Summary:
 
 def _counted_on(ports: Ports, step: StepInput, fleet: FleetState, instance_id: str) -> tuple[str, ...]:
     """Returns the staying replicas that may begin to leave meanwhile: under this lease, members of this batch (I6)."""
-    removal = ports.ledger.run(shared_run(step)).part(Removal)
+    removal = ports.ledger.run(step.shared_run).part(Removal)
     leaving = set() if removal is None else {one.instance_id for one in removal.replicas} - {instance_id}
     return tuple(one.instance_id for one in fleet.staying if one.instance_id in leaving)

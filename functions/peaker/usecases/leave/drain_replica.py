@@ -7,7 +7,6 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.retirement import QUIET_SECONDS, Quiet, quiet_after
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_not_needed
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id, time_in_step
 from peaker_contract.cluster import ClusterSettings
@@ -64,5 +63,5 @@ def _quiet_seconds(ports: Ports, step: StepInput, report: DrainReport) -> float:
     before = ports.ledger.run(step.run_id).part(Quiet)
     quiet = quiet_after(before, report, now)
     if quiet != before:
-        ports.ledger.settle(holder_of(step), quiet)
+        ports.ledger.settle(step.holder, quiet)
     return quiet.seconds(now)

@@ -16,7 +16,6 @@ from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_replica import stop_commands, stop_database, stop_owned_instance
 from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
 from peaker.usecases.run.tear_down import require_not_source
 from peaker_contract.errors import LedgerInconsistent, ParkingInProgress
@@ -53,7 +52,7 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
                 numbers={**_compared(disposal), "objection": objection},
             )
         require_removable(ports, settings, instance_id)
-        stop_owned_instance(ports, holder_of(step), instance_id, chosen.builder)
+        stop_owned_instance(ports, step.holder, instance_id, chosen.builder)
         raise ParkingInProgress(f"{instance_id} stops, to stand until {_until(parking)}")
     if state == "stopping":
         raise ParkingInProgress(f"{instance_id} is stopping")
@@ -61,7 +60,7 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
     row = ReplicaRow(
         step.cluster, instance_id, chosen.builder, ReplicaState.PARKED, ports.clock.now(), parking
     )
-    ports.ledger.set_replica(holder_of(step), row)
+    ports.ledger.set_replica(step.holder, row)
     return Parked(
         text=f"{instance_id} is parked until {_until(parking)} ({parking.until_reason})",
         parked=True,
@@ -89,7 +88,7 @@ def choose_disposal(ports: Ports, step: StepInput) -> Disposal:
     if replica is None:
         raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
     disposal = disposal_of(ports, settings, fleet, replica)
-    return ports.ledger.settle_first(holder_of(step), disposal)
+    return ports.ledger.settle_first(step.holder, disposal)
 
 
 def _compared(disposal: Disposal) -> dict[str, Any]:
@@ -101,7 +100,7 @@ def _parking(ports: Ports, step: StepInput, stopped: DatabaseStopped) -> tuple[P
     run = ports.ledger.run(step.run_id)
     stop = run.part(DatabaseStop)
     if stop is None:
-        stop = ports.ledger.settle_first(holder_of(step), DatabaseStop(at=ports.clock.now()))
+        stop = ports.ledger.settle_first(step.holder, DatabaseStop(at=ports.clock.now()))
     parked_at = stop.at
     disposal = run.required(Disposal, step.step)
     expire = stopped.binlog_expire_seconds

@@ -20,7 +20,6 @@ from peaker.usecases.join.database_control import bring_database_back, database_
 from peaker.usecases.leave.retire_replica import is_leaving, lost_volumes
 from peaker.usecases.leave.stop_replica import stop_commands
 from peaker.usecases.plan.gather_fleet import source_of
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import lost_in_silence
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker.usecases.run.tear_down import require_not_source
@@ -89,12 +88,12 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     if times := _times_brought_back(ports, step, settings, row, chosen):
         _bring_back(ports, step, settings, instance_id, times)
     for enter in (ports.endpoint.register, ports.endpoint.promote):
-        ports.ledger.require_lease(holder_of(step))
+        ports.ledger.require_lease(step.holder)
         enter(settings, instance_id)
     called_off = failure.error == ReplicaNeeded.__name__
     (require_registered if called_off else require_healthy)(ports, settings, instance_id)
     serving = replace(row, state=ReplicaState.IN_SERVICE, changed_at=ports.clock.now())
-    ports.ledger.set_replica(holder_of(step), serving)
+    ports.ledger.set_replica(step.holder, serving)
     text = f"{instance_id} {'is registered' if called_off else 'serves'} again"
     return Restored(text=text, restored=True, standing="in_service", failure=failure)
 
@@ -115,7 +114,7 @@ def _times_brought_back(
         begins = _is_void(ports, step, row.instance_id, times) or _is_down(ports, settings, row)
     if not begins:
         return times
-    ports.ledger.settle(holder_of(step), Waking(times={**before, row.instance_id: times + 1}))
+    ports.ledger.settle(step.holder, Waking(times={**before, row.instance_id: times + 1}))
     return times + 1
 
 
@@ -170,7 +169,7 @@ def _bring_back(
         _leave_endpoint(ports, step, settings, instance_id)
     state = ports.compute.instance(instance_id).state
     if state == "stopped":
-        ports.ledger.require_lease(holder_of(step))
+        ports.ledger.require_lease(step.holder)
         start_instance(ports, instance_id, settings.capacity_reservation_group_arn)
     if state != "running" or not ports.commands.agent(instance_id).is_online:
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
@@ -182,7 +181,7 @@ def _leave_endpoint(ports: Ports, step: StepInput, settings: ClusterSettings, in
     """A database that has to catch up gets no reads meanwhile (I5)."""
     health = ports.endpoint.health(settings).get(instance_id)
     if health is not None and health.state is not TargetState.DRAINING:
-        ports.ledger.require_lease(holder_of(step))
+        ports.ledger.require_lease(step.holder)
         ports.endpoint.deregister(settings, instance_id)
 
 
@@ -208,4 +207,4 @@ def _await_running_stop(ports: Ports, step: StepInput, instance_id: str) -> None
         if lost_in_silence(ports, step, row) is None:
             raise HostCommandRunning(f"the database of {instance_id} is stopping: {outcome.status.value}")
         ports.commands.cancel(command_id, instance_id)
-        ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
+        ports.ledger.mark(step.holder, step.run_id, row, ResourceState.UNDONE)

@@ -7,7 +7,6 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, o
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker_contract.errors import ResourceNotFound, RetirementInProgress, RetirementRefused
@@ -31,7 +30,7 @@ def retire_replica(ports: Ports, step: StepInput) -> Summary:
             # Another call of this step may have terminated it since.
             if not is_leaving(ports, instance_id):
                 raise
-    holder = holder_of(step)
+    holder = step.holder
     row = ports.ledger.replicas(step.cluster).get(instance_id)
     drained = row is not None and row.state is ReplicaState.DRAINING
     waiting = tear_down(TearDown(ports, holder, settings, builder, drained=drained))

@@ -31,7 +31,6 @@ from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.refresh_prices import cluster_prices
 from peaker.usecases.run.batch_members import handed_to_member
-from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoIdleReplica, ResourceNotFound
 from peaker_contract.metrics import Metric
@@ -128,7 +127,7 @@ def _first_choice(ports: Ports, step: SelectStep, fleet: FleetState, idle: IdleR
     settled = ports.ledger.run(step.run_id).part(Removal)
     if settled is None and idle.replicas:
         chosen = tuple(_chosen(one, fleet.source) for one in idle.replicas)
-        settled = ports.ledger.settle_first(holder_of(step), Removal(replicas=chosen))
+        settled = ports.ledger.settle_first(step.holder, Removal(replicas=chosen))
     return settled
 
 
@@ -140,7 +139,7 @@ def _opened(
     for number, chosen in enumerate(removal.replicas, 1):
         run_id = member_run_id(step.run_id, number)
         member = Member(batch=step.run_id, number=number)
-        holder = replace(holder_of(step), run_id=run_id, batch=step.run_id)
+        holder = replace(step.holder, run_id=run_id, batch=step.run_id)
         if number == 1:
             ports.ledger.settle_first(holder, chosen)
             ports.ledger.settle_first(holder, member)
@@ -153,7 +152,7 @@ def _opened(
         given.append({**handed_to_member(ports, step, run_id), "out_of_service": out_of_service})
     ids = tuple(str(one["run_id"]) for one in given)
     batch = Batch(wanted=len(ids), deadline=ports.clock.now(), rounds=(ids,))
-    ports.ledger.settle(holder_of(step), batch)
+    ports.ledger.settle(step.holder, batch)
     return tuple(given)
 
 

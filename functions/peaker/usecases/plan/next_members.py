@@ -29,7 +29,6 @@ from peaker.usecases.plan.decide_plan import decide_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_facts import gather_plan_facts
 from peaker.usecases.run.batch_members import handed_to_member, members_of
-from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.steps import Method
 
@@ -139,7 +138,7 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
         run_id = member_run_id(run.run_id, number)
         method = Method.BUILD if own.returns is None else Method.RETURN
         member = Member(batch=run.run_id, number=number, method=method)
-        holder = replace(holder_of(step), run_id=run_id, batch=run.run_id)
+        holder = replace(step.holder, run_id=run_id, batch=run.run_id)
         if number == 1:
             ports.ledger.settle(holder, member)
         else:
@@ -148,7 +147,7 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
     serving = sum(one.state == "in_service" for one in members_of(ports, batch).values())
     rounds = (*batch.rounds, tuple(ids))
     batch = batch.model_copy(update={"rounds": rounds, "wanted": max(batch.wanted, serving + len(ids))})
-    ports.ledger.settle(holder_of(step), batch)
+    ports.ledger.settle(step.holder, batch)
     return batch
 
 

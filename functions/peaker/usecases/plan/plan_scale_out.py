@@ -16,7 +16,6 @@ from peaker.usecases.plan.check_shortage import missing_replicas, why_not_short
 from peaker.usecases.plan.decide_plan import decide_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_facts import gather_plan_facts
-from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.errors import (
     AboveLimits,
     AwsCallRejected,
@@ -52,7 +51,7 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
         if refused_by_limits_alone(plan):
             raise AboveLimits(why)
         raise ScaleOutRefused(why)
-    ports.ledger.settle(holder_of(step), plan)
+    ports.ledger.settle(step.holder, plan)
     return Planned(text=plan_text(plan), plan=as_document(plan), numbers=_numbers(plan))
 
 

@@ -8,7 +8,7 @@ from peaker.domain.report.event import lease_refusal_event, start_event
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, Holder, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.held_lease import give_back, holder_of, lease_end
+from peaker.usecases.run.held_lease import give_back, lease_end
 from peaker_contract.errors import LeaseHeld
 
 
@@ -67,7 +67,7 @@ def _lease_of_run(ports: Ports, step: RequestedStep) -> LeaseAcquired:
 
 
 def _fenced_member(ports: Ports, step: RequestedStep) -> LeaseAcquired:
-    holder = replace(holder_of(step), member_token=None)
+    holder = replace(step.holder, member_token=None)
     token = ports.ledger.fence_member(holder, ports.clock.now())
     return _acquired(step, replace(holder, member_token=token), f"goes on under its token {token}")
 

@@ -12,15 +12,10 @@ from peaker_contract.errors import LedgerInconsistent, NoDonor
 from peaker_contract.names import ROLE_TAG
 
 
-def shared_run(step: StepInput) -> str:
-    """The run whose rows have what all members share: the donor and its snapshot set."""
-    return step.batch or step.run_id
-
-
 def shared(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
     """The run's own part, else the batch's. Raises LedgerInconsistent when no step has settled it."""
     own = ports.ledger.run(step.run_id).part(kind)
-    return own or ports.ledger.run(shared_run(step)).required(kind, step.step)
+    return own or ports.ledger.run(step.shared_run).required(kind, step.step)
 
 
 def handed_to_member(ports: Ports, step: StepInput, run_id: str) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from peaker.domain.runs.ledger import Holder
-from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
-from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling
+from peaker_contract.errors import LeaseHeld, LeaseSettling
 
 # Renewed by every call of every step; the longest pause between two calls is the prewarm poll of 10 minutes.
 LEASE_TIME = timedelta(hours=6)
@@ -19,13 +18,6 @@ SHORT_LEASE_TIME = timedelta(minutes=3)
 # The longest call that passed its last look at the lease: three tries of a call to AWS (adapters/aws_clients.py) end
 # within the 60 s of a function. Only then may another run begin.
 LATE_CALL_TIME = timedelta(seconds=60)
-
-
-def holder_of(step: StepInput) -> Holder:
-    """Proof of the lease. Raises LeaseLost for a step that was started without one."""
-    if step.fencing_token is None:
-        raise LeaseLost(f"{step.step} of {step.run_id} was called without a fencing token")
-    return Holder(step.cluster, step.run_id, step.fencing_token, step.batch, step.member_token)
 
 
 def lease_end(now: datetime) -> datetime:

@@ -24,7 +24,6 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.sent_commands import send_command
 from peaker_contract.errors import AwsUnavailable, HostCommandFailed
 
@@ -101,7 +100,7 @@ def _questions(ports: Ports, step: StepInput, command: ResourceRow) -> list[Reso
 def _ask(ports: Ports, step: StepInput, command: ResourceRow, number: int) -> ResourceRow:
     details = {"document": REPORT_WORK, "instance_id": command.details["instance_id"]}
     return ports.ledger.intend(
-        holder_of(step),
+        step.holder,
         ResourceKind.COMMAND,
         f"{command.name}.{REPORT_WORK}#{number}",
         f"{step.step}.{REPORT_WORK}",
@@ -111,7 +110,7 @@ def _ask(ports: Ports, step: StepInput, command: ResourceRow, number: int) -> Re
 
 
 def _settle(ports: Ports, step: StepInput, question: ResourceRow, state: ResourceState) -> None:
-    ports.ledger.mark(holder_of(step), step.run_id, question, state)
+    ports.ledger.mark(step.holder, step.run_id, question, state)
 
 
 def _is_at_work(ports: Ports, step: StepInput, question: ResourceRow) -> bool | Unknown:

@@ -15,7 +15,6 @@ from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState, RunRe
 from peaker.domain.runs.run import RecordStep, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import member_rows, members_of
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
@@ -67,7 +66,7 @@ def write_receipt(ports: Ports, step: RecordStep) -> Recorded:
         # Of a member that is undone once more, the step that failed first is what a person looks for.
         failure = member.failure or failure
         ended = {"state": state_after(step.operation, step.outcome), "failure": failure}
-        ports.ledger.settle(holder_of(step), member.model_copy(update=ended))
+        ports.ledger.settle(step.holder, member.model_copy(update=ended))
         if step.batch == step.run_id:
             seconds = seconds_between(run.started_at, ports.clock.now())
             return _recorded(f"member {member.number}: {step.outcome}", step, seconds, failure)
@@ -78,8 +77,8 @@ def write_receipt(ports: Ports, step: RecordStep) -> Recorded:
     if plan is not None and step.batch is None:
         notes += [f"passed a limit: {one}" for one in plan.lifted]
     receipt = _assemble(ports, step, run, failure, notes)
-    ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
-    ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)
+    ports.ledger.save_receipt(step.holder, receipt.model_dump(mode="json"))
+    ports.ledger.close_run(step.holder, step.outcome, receipt.finished_at)
     text = f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s"
     return _recorded(text, step, receipt.seconds, failure, undo)
 
@@ -127,7 +126,7 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
     if step.batch is not None:
         return notes
     unwanted = None if settings.keep_snapshots else "keep_snapshots is false"
-    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted)]
+    return [*notes, *delete_surplus_sets(ports, step.holder, settings.name, unwanted)]
 
 
 def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:
@@ -135,7 +134,7 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
         return []
     run = ports.ledger.run(step.run_id)
     rows = ports.ledger.resources(step.run_id)
-    holder = holder_of(step)
+    holder = step.holder
     returned = builder_of(run) != step.run_id
     for row in rows:
         if row.kind in _SERVING_KINDS and row.is_open:

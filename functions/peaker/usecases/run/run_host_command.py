@@ -21,7 +21,6 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Numb
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import was_lost
 from peaker.usecases.run.sent_commands import RESEND_AFTER, send_command, sent_command
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, ImageUnfit
@@ -58,10 +57,10 @@ def run_host_command(
     if not outcome.status.is_over:
         raise HostCommandRunning(f"{document} on {instance_id}: {outcome.status.value} ({row.resource_id})")
     if row.is_open:
-        ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.KEPT)
+        ports.ledger.mark(step.holder, step.run_id, row, ResourceState.KEPT)
     said = last_json_line(outcome.stdout)
     if said is not None and said.get("error") == FENCED:
-        ports.ledger.require_lease(holder_of(step))
+        ports.ledger.require_lease(step.holder)
     return _result(document, instance_id, outcome)
 
 
@@ -84,7 +83,7 @@ def _send_again(
         raise HostCommandFailed(f"{document} on {instance_id} was lost {lost} times, the last time: {why}")
     ports.commands.cancel(row.resource_id, instance_id)
     again = _intend(ports, step, document, instance_id, lost)
-    ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
+    ports.ledger.mark(step.holder, step.run_id, row, ResourceState.UNDONE)
     send_command(ports, step, again, _values(parameters))
     raise HostCommandRunning(
         f"{document} on {instance_id}: {row.name} is lost, {why}; sent again as {again.name}"
@@ -107,7 +106,7 @@ def _intend(
     if lost_before:
         details["lost_before"] = lost_before
     return ports.ledger.intend(
-        holder_of(step),
+        step.holder,
         ResourceKind.COMMAND,
         f"{step.step}#{number}",
         step.step,
@@ -127,7 +126,7 @@ def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow
         return row
     command_id = sent_command(ports, step.run_id, row)
     if command_id is not None:
-        return ports.ledger.made(holder_of(step), row, command_id, ports.clock.now())
+        return ports.ledger.made(step.holder, row, command_id, ports.clock.now())
     if ports.clock.now() - row.intended_at < RESEND_AFTER:
         raise HostCommandRunning(f"{row.name}: an earlier call's answer was lost; its command may still show")
     return row

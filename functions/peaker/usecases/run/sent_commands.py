@@ -13,7 +13,6 @@ from peaker.domain.host_results import FENCED_DOCUMENTS
 from peaker.domain.runs.ledger import Holder, ResourceRow
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.held_lease import holder_of
 
 # A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
 RESEND_AFTER = timedelta(minutes=1)
@@ -45,7 +44,7 @@ def send_command(
     ports: Ports, step: StepInput, row: ResourceRow, parameters: Mapping[str, str]
 ) -> ResourceRow:
     """Send the command of the row; returns the row with its id. Each sending has a latest time of its own."""
-    holder, document = holder_of(step), row.details["document"]
+    holder, document = step.holder, row.details["document"]
     ports.ledger.require_lease(holder)
     fence = fence_parameters(ports, holder) if document in FENCED_DOCUMENTS else {}
     command_id = ports.commands.send(

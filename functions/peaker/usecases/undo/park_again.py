@@ -12,7 +12,6 @@ from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_replica import stop_commands, stop_database, stop_owned_instance
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import host_id
 from peaker.usecases.run.tear_down import (
     TearDown,
@@ -26,7 +25,7 @@ from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRu
 
 def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) -> str:
     """Raises UndoInProgress until it stands. One that EC2 has ended meanwhile goes with all that was made for it."""
-    holder, settings = holder_of(step), ports.clusters.settings(step.cluster)
+    holder, settings = step.holder, ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step, "replica")
     job = TearDown(ports, holder, settings, step.run_id, builder)
     rows = ports.ledger.resources(step.run_id)
@@ -67,7 +66,7 @@ def _stop(ports: Ports, step: StepInput, instance_id: str, builder: str) -> Data
             # EC2 shuts the system down, and with it the database; InnoDB recovers at the next start if need be.
             pass
     if state != "stopping":
-        stop_owned_instance(ports, holder_of(step), instance_id, builder)
+        stop_owned_instance(ports, step.holder, instance_id, builder)
     raise UndoInProgress(f"{instance_id} is {state}, waiting for it to stop")
 
 

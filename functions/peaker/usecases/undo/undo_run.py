@@ -17,7 +17,6 @@ from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import members_of
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import builder_of, opened_run
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.park_again import park_again
@@ -94,7 +93,7 @@ def _standing(ports: Ports, run: RunRow, replica: RunReplica) -> Standing:
 
 
 def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
-    holder = holder_of(step)
+    holder = step.holder
     settings = ports.clusters.settings(step.cluster)
     alone = step.batch is None
     for kept in ports.ledger.snapshot_sets(step.cluster):

@@ -11,8 +11,6 @@ from peaker.domain.runs.ledger import BlockList, ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.batch_members import shared_run
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import build_of_run, host_id
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
@@ -65,7 +63,7 @@ def _block_list_url(ports: Ports, step: StepInput) -> str:
             listed = BlockList(blocks={name: of.blocks for name, of in volumes.items()})
     except (AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled) as error:
         listed = BlockList(missing=f"{type(error).__name__}: {error}")
-    ports.ledger.settle(holder_of(step), listed)
+    ports.ledger.settle(step.holder, listed)
     return url
 
 
@@ -73,7 +71,7 @@ def _blocks_of_snapshots(ports: Ports, step: StepInput) -> dict[str, BlockRuns] 
     """Lists the snapshots' blocks by the names of the volumes that were made from them."""
     found: dict[str, BlockRuns] = {}
     pages = PAGES_AT_MOST
-    rows = of_kind(ports.ledger.resources(shared_run(step)), ResourceKind.SNAPSHOT)
+    rows = of_kind(ports.ledger.resources(step.shared_run), ResourceKind.SNAPSHOT)
     for row in rows:
         if row.resource_id is None:
             continue

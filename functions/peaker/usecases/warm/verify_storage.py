@@ -24,7 +24,6 @@ from peaker.domain.storage.storage_looks import (
     next_look,
 )
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import build_of_run, host_id, plan_of_run
 from peaker_contract.errors import (
@@ -125,7 +124,7 @@ def _look_again(ports: Ports, step: StepInput, looks: list[Look], blocks: int | 
     verdicts = ", ".join(look.verdict for look in looks)
     if plan is None:
         raise StorageNotWarm(f"{shown}; {looks[-1].reason}; looks: {verdicts}".replace("; ;", ";"))
-    ports.ledger.settle(holder_of(step), StorageLooks(looks=tuple(looks), next=plan))
+    ports.ledger.settle(step.holder, StorageLooks(looks=tuple(looks), next=plan))
     raise StorageProofOpen(f"{shown}; looks: {verdicts}; {plan.why}")
 
 

@@ -14,7 +14,7 @@ from peaker.domain.service.leftovers import attempt_of
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.tear_down import TearDown, tear_down
 
 from peaker_contract import errors
@@ -130,7 +130,7 @@ def test_an_instance_with_copied_tags_is_no_attempt_of_the_run(ports: CalmPorts)
     given = launch(ports)
     [row] = rows(ports)
     assert row.resource_id == ours.instance_id
-    job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
+    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), RUN_ID)
     assert tear_down(job) == [ours.instance_id]
     ports.compute.forget(ours.instance_id)
     ports.clock.advance(minutes=10)
@@ -159,7 +159,7 @@ def test_of_two_calls_that_both_launched_the_first_settled_instance_is_the_repli
 def test_a_call_that_comes_late_leaves_a_replica_in_service(ports: CalmPorts) -> None:
     given = launch(ports)
     [row] = ports.ledger.replicas("orders").values()
-    ports.ledger.set_replica(holder_of(given), replace(row, state=ReplicaState.IN_SERVICE))
+    ports.ledger.set_replica(given.holder, replace(row, state=ReplicaState.IN_SERVICE))
     launch_replica(ports, given)
     assert ports.ledger.replicas("orders")[row.instance_id].state is ReplicaState.IN_SERVICE
 
@@ -168,7 +168,7 @@ def test_the_undo_finds_what_was_launched_without_an_answer(ports: CalmPorts) ->
     ports.world.account.full_zones = {"us-east-1a"}
     launches_without_an_answer(ports)
     given = leased(ports, "UndoScaleOut")
-    job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
+    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), RUN_ID)
     [left] = tear_down(job)
     assert ports.done("compute.terminate") == [left]
 

@@ -15,7 +15,6 @@ from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.maintain_snapshots import maintain_snapshots
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 
 from peaker_contract.errors import Throttled
@@ -238,7 +237,7 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
         ports,
         RecordStep(**{**given.model_dump(exclude={"of"}), "step": "RecordReceipt"}, outcome="succeeded"),
     )
-    ports.lease.release(holder_of(given), ports.clock.now())
+    ports.lease.release(given.holder, ports.clock.now())
     assert looked(ports) == f"{RUN_ID} left a set of its own"
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [RUN_ID]
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}

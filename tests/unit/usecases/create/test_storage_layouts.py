@@ -20,7 +20,6 @@ from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
 from peaker.usecases.plan.plan_scale_out import plan_scale_out as plan_step
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import keep_set
 
 from peaker_contract import errors
@@ -200,7 +199,7 @@ def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: CalmPorts) -> 
     assert {one["name"]: one["source"] for one in json.loads(told["Volumes"])} == donor
 
     rows = ports.ledger.resources(RUN_ID)
-    kept = keep_set(ports, holder_of(leased(ports, "RecordReceipt")), ports.ledger.run(RUN_ID), rows)
+    kept = keep_set(ports, leased(ports, "RecordReceipt").holder, ports.ledger.run(RUN_ID), rows)
     assert kept is not None
     manifest = SetManifest.model_validate(kept.manifest)
     assert (manifest.gtid_set, manifest.snapshots) == ("a:1-9", dict(kept.snapshots))
@@ -214,7 +213,7 @@ def test_every_member_of_a_batch_has_the_manifest_of_its_one_set(ports: CalmPort
     first, run = leased(ports, "LaunchReplica"), ports.ledger.run(RUN_ID)
     second = first.model_copy(update={"run_id": f"{RUN_ID}-2", "batch": RUN_ID})
     own = {name: part for name, part in run.parts.items() if name == ScaleOutPlan.ledger_name}
-    ports.ledger.open_run(holder_of(second), replace(run, run_id=second.run_id, parts=own))
+    ports.ledger.open_run(second.holder, replace(run, run_id=second.run_id, parts=own))
     launch_replica(ports, second)
     ports.clock.advance(seconds=15)
     create_volumes(ports, second.model_copy(update={"step": "CreateVolumes"}))

@@ -23,7 +23,7 @@ from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.warm.report_prewarm import PrewarmProgress, report_prewarm
 from peaker.usecases.warm.start_prewarm import start_prewarm
 from peaker.usecases.warm.verify_storage import verify_storage
@@ -231,7 +231,7 @@ class TestWhatProtectsIsTodays:
     @pytest.mark.parametrize(("minutes", "fails"), [(15, True), (60, False)])
     def test_the_deadline_is_todays(self, ports: CalmPorts, minutes: int, fails: bool) -> None:
         given, now = leased(launched(ports), "StartPrewarm"), ports.clock.now()
-        ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+        ports.ledger.start_step(given.holder, "StartPrewarm", now, lease_end(now))
         limits = orders().limits.model_dump()
         deploy(ports, limits={**limits, "prewarm_deadline_minutes": minutes})
         ports.clock.advance(minutes=16)

@@ -14,7 +14,7 @@ from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.tear_down import TearDown, remove_targets
 
 from peaker_contract import errors
@@ -35,7 +35,7 @@ def ramping(step_seconds: int) -> tuple[CalmPorts, StepInput]:
     ports.compute.add(instance(NEW))
     ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
     given = leased(ports, "RampTraffic")
-    ports.ledger.settle(holder_of(given), RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
+    ports.ledger.settle(given.holder, RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
     return ports, given
 
 
@@ -72,7 +72,7 @@ def draining(**changes: object) -> tuple[CalmPorts, StepInput]:
     select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     given = step(ports, "DrainReplica")
     now = ports.clock.now()
-    ports.ledger.start_step(holder_of(given), "DrainReplica", now, lease_end(now))
+    ports.ledger.start_step(given.holder, "DrainReplica", now, lease_end(now))
     return ports, given
 
 
@@ -102,7 +102,7 @@ def test_an_undo_keeps_the_instance_until_clients_have_followed() -> None:
     ports.compute.add(instance(NEW, tags={OWNER_TAG: "local", RUN_TAG: RUN_ID}))
     ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
     given = leased(ports, "RegisterReplica")
-    holder, now = holder_of(given), ports.clock.now()
+    holder, now = given.holder, ports.clock.now()
     row = ports.ledger.intend(holder, ResourceKind.TARGET, "read-endpoint", "Made", now, {"instance_id": NEW})
     ports.ledger.made(holder, row, NEW, now)
     job = TearDown(ports, holder, ports.clusters.settings("orders"), RUN_ID)

@@ -15,7 +15,7 @@ from peaker.domain.runs.run import StepInput
 from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 
 from peaker_contract import errors
 from sim.calm import CalmPorts, calm_ports
@@ -35,7 +35,7 @@ PROOFS: dict[str, dict[str, Any]] = {
 
 
 def proven(ports: CalmPorts, step: StepInput, names: tuple[str, ...] = tuple(PROOFS)) -> None:
-    holder, now = holder_of(step), ports.clock.now()
+    holder, now = step.holder, ports.clock.now()
     for name in names:
         ports.ledger.start_step(holder, name, now, lease_end(now))
         ports.ledger.finish_step(holder, name, now, PROOFS[name])
@@ -47,7 +47,7 @@ def ports() -> CalmPorts:
     ports = with_cluster(calm_ports(orders()))
     ports.compute.add(instance(NEW, launched_at=NOON))
     given = leased(ports, "WaitForCatchUp")
-    holder = holder_of(given)
+    holder = given.holder
     for volume in data_volumes_of(NEW):
         ports.storage.add(volume)
         details = {"volume_id": volume.volume_id, "instance_id": NEW, "device": volume.device}
@@ -133,12 +133,12 @@ def test_a_host_that_cannot_say_what_it_has_mounted_registers_nothing(ports: Cal
 
 def returned(ports: CalmPorts) -> StepInput:
     """Another run has brought the parked replica back; its instance was started an hour ago."""
-    ports.lease.release(holder_of(leased(ports, "ReleaseLease")), NOON)
+    ports.lease.release(leased(ports, "ReleaseLease").holder, NOON)
     ports.compute.add(instance(NEW, launched_at=NOON + timedelta(days=1)))
     given = leased(ports, "RegisterReplica", run_id="scale-out-orders-2")
-    ports.ledger.settle(holder_of(given), RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
+    ports.ledger.settle(given.holder, RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
     proven(ports, given, ("StartReplication", "WaitForCatchUp"))
-    holder, now = holder_of(given), ports.clock.now()
+    holder, now = given.holder, ports.clock.now()
     ports.ledger.start_step(holder, "StartDatabase", now, lease_end(now))
     started = {**PROOFS["StartDatabase"], "launched_at": to_iso(NOON + timedelta(days=1))}
     ports.ledger.finish_step(holder, "StartDatabase", now, started)
@@ -168,7 +168,7 @@ def test_a_late_call_of_a_fenced_run_registers_nothing(ports: CalmPorts) -> None
     """Its first call was lost after its intent, so that no write stands before the endpoint's call any more."""
     late = leased(ports, "RegisterReplica")
     ports.ledger.intend(
-        holder_of(late), ResourceKind.TARGET, "read-endpoint", late.step, NOON, {"instance_id": NEW}
+        late.holder, ResourceKind.TARGET, "read-endpoint", late.step, NOON, {"instance_id": NEW}
     )
     ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, lease_end(NOON), fence=True)
     with pytest.raises(errors.LeaseLost):

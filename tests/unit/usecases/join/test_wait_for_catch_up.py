@@ -7,7 +7,7 @@ from typing import Any
 
 from peaker.domain.runs.ledger import RunReplica, Source
 from peaker.usecases.join.wait_for_catch_up import wait_for_catch_up
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 
 from peaker_contract import errors
 from sim.calm import CalmPorts, calm_ports
@@ -22,7 +22,7 @@ def proven(database_minutes_before: float = 60, **numbers: Any) -> CalmPorts:
     """A run whose storage proof has ended with these numbers, so long after its database was started."""
     ports = with_cluster(calm_ports(orders()))
     ports.compute.add(instance(NEW, launched_at=NOON))
-    holder = holder_of(leased(ports, "VerifyStorage"))
+    holder = leased(ports, "VerifyStorage").holder
     ports.ledger.settle(
         holder,
         RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON),

@@ -11,7 +11,6 @@ from peaker.domain.replicas.fleet import Parking, ReplicaState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import SurplusStep
 from peaker.usecases.leave.check_surplus import check_surplus
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract.errors import NoSurplus
@@ -52,7 +51,7 @@ def park(ports: CalmPorts, hours: float) -> None:
     until = NOON + timedelta(hours=hours)
     parking = Parking(NOON - timedelta(days=2), None, None, until, "log retention")
     parked = replace(row, state=ReplicaState.PARKED, parking=parking)
-    ports.ledger.set_replica(holder_of(given), parked)
+    ports.ledger.set_replica(given.holder, parked)
     release_lease(ports, given)
     ports.endpoint.health(orders()).pop(PEAK, None)
     ports.compute.add(replace(ports.compute.instance(PEAK), state="stopped"))

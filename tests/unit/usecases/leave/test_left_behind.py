@@ -13,7 +13,6 @@ from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
@@ -33,7 +32,7 @@ def ports() -> CalmPorts:
 def left_behind(ports: CalmPorts, state: ReplicaState) -> None:
     """Its row, as a run left it whose execution is gone; nobody holds the lease."""
     given = leased(ports, "Left")
-    ports.ledger.set_replica(holder_of(given), ReplicaRow("orders", PEAK, RUN_ID, state, NOON))
+    ports.ledger.set_replica(given.holder, ReplicaRow("orders", PEAK, RUN_ID, state, NOON))
     ports.endpoint.forget(PEAK)
     release_lease(ports, given)
 

@@ -29,7 +29,7 @@ from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.disposal import disposal_of
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.undo_run import undo_run
@@ -58,7 +58,7 @@ def ports() -> CalmPorts:
 def recorded(ports: CalmPorts, name: str, **request: Any) -> StepInput:
     """A step whose start is in the ledger, as the handler writes it."""
     given = step(ports, name, **request)
-    ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
+    ports.ledger.start_step(given.holder, name, ports.clock.now(), lease_end(ports.clock.now()))
     return given
 
 
@@ -68,7 +68,7 @@ def drained(ports: CalmPorts, statements: int = 40) -> None:
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     clients(ports, 0, statements)
     given = recorded(ports, "DrainReplica")
-    ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_to_idle(ports, given))
+    ports.ledger.finish_step(given.holder, "DrainReplica", NOON, drain_to_idle(ports, given))
 
 
 DRAINED_AT = NOON + timedelta(seconds=NLB_PROPAGATION_SECONDS)
@@ -104,7 +104,7 @@ def test_two_calls_at_once_settle_one_disposal(ports: CalmPorts, monkeypatch: py
     def meanwhile(*known: Any) -> Disposal:
         monkeypatch.setattr(parking, "disposal_of", compare)
         retire = compare(*known).model_copy(update={"action": "retire"})
-        ports.ledger.settle(holder_of(given), retire)
+        ports.ledger.settle(given.holder, retire)
         return compare(*known)
 
     monkeypatch.setattr(parking, "disposal_of", meanwhile)
@@ -137,7 +137,7 @@ def test_a_command_of_another_step_proves_no_idleness(ports: CalmPorts) -> None:
     ports.clock.advance(seconds=700)
     details = {"document": "drain_replica", "instance_id": PEAK}
     ports.ledger.intend(
-        holder_of(given), ResourceKind.COMMAND, "late", "DrainReplica", ports.clock.now(), details
+        given.holder, ResourceKind.COMMAND, "late", "DrainReplica", ports.clock.now(), details
     )
     ports.commands.said["drain_replica"] = answered
     with pytest.raises(errors.IdleNotConfirmed, match="nothing in 0 s"):
@@ -171,7 +171,7 @@ def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
     clients(ports, 3, 7)
     given = recorded(ports, "DrainReplica")
     ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
-    ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_replica(ports, given).numbers)
+    ports.ledger.finish_step(given.holder, "DrainReplica", NOON, drain_replica(ports, given).numbers)
     assert "3 connections are to be cut" in confirm_idle(ports, recorded(ports, "ConfirmIdle")).text
 
 
@@ -226,7 +226,7 @@ def fake_ledger_row(ports: CalmPorts) -> None:
     row = ports.ledger.replicas("orders")[PEAK]
     one = ports.compute.instance(PEAK)
     ports.compute.add(dataclasses.replace(one, tags={**one.tags, RUN_TAG: "another-run"}))
-    holder = holder_of(step(ports, "Broken"))
+    holder = step(ports, "Broken").holder
     ports.ledger.set_replica(holder, dataclasses.replace(row, run_id="another-run"))
 
 
@@ -364,14 +364,14 @@ def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: CalmPort
 
 def back(ports: CalmPorts, name: str) -> StepInput:
     given = leased(ports, name, "scale_out", BACK_RUN)
-    ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
+    ports.ledger.start_step(given.holder, name, ports.clock.now(), lease_end(ports.clock.now()))
     return given
 
 
 def finish(ports: CalmPorts, name: str, run_id: str = BACK_RUN, **numbers: Any) -> None:
     given = leased(ports, name, "scale_out", run_id)
-    ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
-    ports.ledger.finish_step(holder_of(given), name, ports.clock.now(), numbers)
+    ports.ledger.start_step(given.holder, name, ports.clock.now(), lease_end(ports.clock.now()))
+    ports.ledger.finish_step(given.holder, name, ports.clock.now(), numbers)
 
 
 def returning(ports: CalmPorts, hours: float = 1.0, prove: bool = True) -> None:

@@ -21,7 +21,7 @@ from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 
@@ -128,7 +128,7 @@ def test_a_base_replica_is_spared_for_what_it_is_and_not_for_its_age(ports: Calm
 def test_draining_waits_for_clients_until_the_limit(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
-    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
     clients(ports, 2)
     with pytest.raises(errors.ReplicaDraining, match="2 connections"):
         drain_replica(ports, given)
@@ -152,7 +152,7 @@ def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
     selected(ports)
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     given = step(ports, "DrainReplica")
-    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
     clients(ports, 2)
     ports.readings.loads["orders"] = load
     ports.readings.metrics = {} if required is None else {("orders", "RequiredReplicas"): required}
@@ -178,9 +178,7 @@ def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registra
     """So that no needless replica is begun, and one that never gets healthy is missing again and pages."""
     settings = ports.clusters.settings("orders")
     row = ports.ledger.replicas("orders")[PEAK]
-    ports.ledger.set_replica(
-        holder_of(step(ports, "UndoRemoval")), replace(row, changed_at=ports.clock.now())
-    )
+    ports.ledger.set_replica(step(ports, "UndoRemoval").holder, replace(row, changed_at=ports.clock.now()))
     ports.endpoint.set(PEAK, TargetState.INITIAL)
     fleet = gather_fleet(ports, settings)
     assert [one.instance_id for one in fleet.coming] == [PEAK]
@@ -206,7 +204,7 @@ def is_short(ports: CalmPorts) -> bool:
 def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
-    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
     clients(ports, 0, statements=40)
     with pytest.raises(errors.ReplicaDraining, match=r"the load balancer acts minutes late: 0 of 300 s"):
         drain_replica(ports, given)
@@ -225,7 +223,7 @@ def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: CalmPorts) -> Non
 def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_stay(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
-    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
     for statements, minutes in ((1, 30), (2, 30)):
         clients(ports, 0, statements)
         with pytest.raises(errors.ReplicaDraining):
@@ -240,7 +238,7 @@ def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
     ports = with_peak(calm_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
     selected(ports)
     given = step(ports, "DrainReplica")
-    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
     ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
     clients(ports, 2)
     numbers = drain_replica(ports, given).numbers
@@ -267,7 +265,7 @@ def test_a_volume_that_peaker_deleted_is_not_lost(ports: CalmPorts) -> None:
     detach(ports.world, PEAK)
     [lost] = retiring.lost_volumes(ports, PEAK, RUN_ID)
     row = next(one for one in ports.ledger.resources(RUN_ID) if one.resource_id == lost)
-    ports.ledger.mark(holder_of(step(ports, "RetireReplica")), RUN_ID, row, ResourceState.UNDONE)
+    ports.ledger.mark(step(ports, "RetireReplica").holder, RUN_ID, row, ResourceState.UNDONE)
     assert retiring.lost_volumes(ports, PEAK, RUN_ID) == ()
 
 

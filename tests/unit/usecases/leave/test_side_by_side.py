@@ -17,7 +17,7 @@ from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.select_idle_replicas import Selected, select_idle_replicas
 from peaker.usecases.leave.sum_up_removal import sum_up_removal
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.undo_removal import undo_removal
@@ -41,10 +41,10 @@ def ports() -> CalmPorts:
     built = leased(made, "AwaitHealthy", run_id=ITS_RUN)
     tags = {OWNER_TAG: "local", RUN_TAG: ITS_RUN, LOAD_TAG: "peak"}
     made.compute.add(instance(SECOND, tags=tags, launched_at=NOON - timedelta(hours=5)))
-    row = made.ledger.intend(holder_of(built), ResourceKind.INSTANCE, "replica", "Made", NOON, {})
-    made.ledger.made(holder_of(built), row, SECOND, NOON)
+    row = made.ledger.intend(built.holder, ResourceKind.INSTANCE, "replica", "Made", NOON, {})
+    made.ledger.made(built.holder, row, SECOND, NOON)
     serves = ReplicaRow("orders", SECOND, ITS_RUN, ReplicaState.IN_SERVICE, NOON)
-    made.ledger.set_replica(holder_of(built), serves)
+    made.ledger.set_replica(built.holder, serves)
     made.endpoint.set(SECOND, TargetState.HEALTHY)
     release_lease(made, built)
     return made
@@ -119,7 +119,7 @@ def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: C
     by_id = {
         ports.ledger.run(one["run_id"]).required(RunReplica, "x").instance_id: one for one in (mine, other)
     }
-    ports.ledger.begin_exit(holder_of(of_member(by_id[PEAK], "DeregisterReplica")), leaving, [])
+    ports.ledger.begin_exit(of_member(by_id[PEAK], "DeregisterReplica").holder, leaving, [])
     assert ports.endpoint.health(orders())[PEAK].state is TargetState.HEALTHY
     with pytest.raises(errors.RetirementRefused, match="1 would remain"):
         guard_retirement(ports, of_member(by_id[SECOND], "GuardRetirement"))
@@ -134,7 +134,7 @@ def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: CalmPorts)
     for member in mine.values():
         deregister_replica(ports, of_member(member, "DeregisterReplica"))
         ports.ledger.start_step(
-            holder_of(of_member(member, "DrainReplica")), "DrainReplica", NOON, lease_end(NOON)
+            of_member(member, "DrainReplica").holder, "DrainReplica", NOON, lease_end(NOON)
         )
     clients(ports, 2)
     ports.clock.advance(minutes=10)

@@ -13,7 +13,6 @@ from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import PlanStep, RoundStep, StepInput
 from peaker.usecases.plan.next_members import MembersChosen, next_members
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
@@ -47,7 +46,7 @@ def first_round(ports: CalmPorts, trigger: dict[str, Any]) -> MembersChosen:
 
 def ended(ports: CalmPorts, run_id: str, state: str) -> None:
     """A member whose replica serves, or of which nothing is left."""
-    holder: Holder = replace(holder_of(step(ports, "RecordMember", ALARM)), run_id=run_id, batch=RUN_ID)
+    holder: Holder = replace(step(ports, "RecordMember", ALARM).holder, run_id=run_id, batch=RUN_ID)
     member = ports.ledger.run(run_id).required(Member, "x")
     ports.ledger.settle(holder, member.model_copy(update={"state": state}))
     if state == "in_service":
@@ -99,6 +98,6 @@ def test_the_release_of_a_scale_out_that_brought_a_replica_lets_scale_out_look(
 ) -> None:
     """Also of a person's: an alarm may have met its lease."""
     given = step(ports, "ReleaseLease", {"kind": "manual"})
-    ports.ledger.close_run(holder_of(given), outcome, ports.clock.now())
+    ports.ledger.close_run(given.holder, outcome, ports.clock.now())
     release_lease(ports, given)
     assert len(ports.done("executions.start_scale_out")) == looks

@@ -14,7 +14,6 @@ from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.runs.run import ExecutionRequest, PlanStep
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.validate_request import validate_request
 from peaker_cli.runs.plan import render_plan
 from rich.console import Console
@@ -139,7 +138,7 @@ def test_binary_logs_that_do_not_last_refuse_the_run(ports: CalmPorts) -> None:
     """As the source said when a replica was parked: it keeps ten minutes."""
     gone = "i-0000000000000d0e1"
     row = ReplicaRow("orders", gone, RUN_ID, ReplicaState.RETIRED, NOON, Parking(NOON, None, 600.0, None, ""))
-    ports.ledger.set_replica(holder_of(leased(ports, "PlanScaleOut")), row)
+    ports.ledger.set_replica(leased(ports, "PlanScaleOut").holder, row)
     with pytest.raises(ScaleOutRefused, match=r"binary logs: .*raise binlog_expire_logs_seconds"):
         planned(ports, held=True)
 

@@ -9,7 +9,6 @@ import pytest
 from peaker.domain.runs.ledger import Holder, RunReplica
 from peaker.domain.runs.run import PlanStep, RecordStep
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 
@@ -25,7 +24,7 @@ def ports() -> CalmPorts:
     made = with_cluster(calm_ports(orders(initialization_rate_mib_per_s=300)))
     step = leased(made, "PlanScaleOut")
     plan_scale_out(made, PlanStep(**step.model_dump()))
-    made.ledger.close_run(holder_of(step), "succeeded", made.clock.now() + timedelta(hours=1))
+    made.ledger.close_run(step.holder, "succeeded", made.clock.now() + timedelta(hours=1))
     release_lease(made, step)
     return made
 
@@ -34,7 +33,7 @@ def cost_of_leaving(ports: CalmPorts, started_after_hours: float) -> dict[str, A
     """The cost in the receipt of a scale_in whose replica's instance started so long after the build began."""
     step = leased(ports, "RecordReceipt", "scale_in", AWAY)
     since = ports.clock.now() + timedelta(hours=started_after_hours)
-    holder: Holder = holder_of(step)
+    holder: Holder = step.holder
     ports.ledger.settle(holder, RunReplica(instance_id="i-1", builder=RUN_ID, running_since=since))
     ports.clock.advance(hours=6)
     record_receipt(ports, RecordStep(**step.model_dump(), outcome="succeeded"))

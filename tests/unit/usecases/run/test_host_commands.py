@@ -7,7 +7,7 @@ import json
 import pytest
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fence_parameters
 
@@ -48,9 +48,9 @@ def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: CalmPorts) -
     step = leased(ports, "LoadBufferPool")
     details = {"document": "load_buffer_pool", "instance_id": BASE}
     ports.ledger.intend(
-        holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
+        step.holder, ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
     )
-    parameters = {**RUN, **fence_parameters(ports, holder_of(step))}
+    parameters = {**RUN, **fence_parameters(ports, step.holder)}
     ports.commands.send(
         "load_buffer_pool", BASE, parameters, command_comment(step.run_id, "LoadBufferPool#1")
     )
@@ -63,7 +63,7 @@ def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: CalmPorts
     step = leased(ports, "LoadBufferPool")
     details = {"document": "load_buffer_pool", "instance_id": BASE}
     ports.ledger.intend(
-        holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
+        step.holder, ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
     )
     with pytest.raises(HostCommandRunning, match="may still show"):
         run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
@@ -182,7 +182,7 @@ class TestFence:
 
     def test_a_member_of_a_batch_has_a_token_of_its_own(self, ports: CalmPorts) -> None:
         step = leased(ports, "StopDatabase").model_copy(update={"member_token": 2})
-        assert fence_parameters(ports, holder_of(step))["FencingToken"].endswith(f":{step.fencing_token}.2")
+        assert fence_parameters(ports, step.holder)["FencingToken"].endswith(f":{step.fencing_token}.2")
 
     @pytest.mark.parametrize("error", ["CommandTooLate", "HostBusy"])
     def test_one_that_was_not_begun_is_sent_again_with_a_new_latest_time(

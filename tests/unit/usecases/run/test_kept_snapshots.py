@@ -20,7 +20,6 @@ from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run import kept_snapshots
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.undo_run import undo_run
@@ -64,7 +63,7 @@ def recorded(ports: CalmPorts, run_id: str) -> list[str]:
             receipt = ports.ledger.receipt(run_id) or {}
             assert receipt["kept_nothing_else"]
             notes += receipt["notes"]
-    ports.lease.release(holder_of(given), ports.clock.now())
+    ports.lease.release(given.holder, ports.clock.now())
     return notes
 
 
@@ -141,7 +140,7 @@ def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: CalmPorts)
 def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     given = leased(ports, "RetireReplica", "scale_in", "scale-in-orders-1")
-    job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), FIRST, drained=True)
+    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), FIRST, drained=True)
     assert tear_down(job) == []
     assert len(ports.storage.snapshots) == 2
     assert states(ports, FIRST) == {ResourceState.KEPT}

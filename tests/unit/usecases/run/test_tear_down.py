@@ -10,7 +10,6 @@ from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
 from peaker.domain.runs.run import FailedStep, StepInput
-from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.tear_down import TearDown, remove_targets, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
@@ -81,7 +80,7 @@ def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistratio
     ports: CalmPorts,
 ) -> None:
     step = build(ports)
-    job = TearDown(ports, holder_of(step), ports.clusters.settings("orders"), RUN_ID, drained=True)
+    job = TearDown(ports, step.holder, ports.clusters.settings("orders"), RUN_ID, drained=True)
     assert tear_down(job) == [f"target {NEW} healthy"]
     assert ports.endpoint.health(orders())[NEW].state is TargetState.DRAINING
     assert ports.done("compute.terminate") == []
@@ -125,7 +124,7 @@ def test_a_refused_deletion_keeps_nothing_else_from_going(ports: CalmPorts) -> N
 def test_a_target_that_a_late_call_put_back_leaves_again(ports: CalmPorts) -> None:
     """Its row says undone already."""
     step = build(ports)
-    job = TearDown(ports, holder_of(step), ports.clusters.settings("orders"), RUN_ID)
+    job = TearDown(ports, step.holder, ports.clusters.settings("orders"), RUN_ID)
     ports.endpoint.forget(NEW)
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == []
     ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
@@ -146,7 +145,7 @@ def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: CalmPo
     step = leased(ports, "StartDatabase")
     details = {"document": "start_database", "instance_id": BASE}
     ports.ledger.intend(
-        holder_of(step), ResourceKind.COMMAND, "StartDatabase#1", step.step, ports.clock.now(), details
+        step.holder, ResourceKind.COMMAND, "StartDatabase#1", step.step, ports.clock.now(), details
     )
     with pytest.raises(UndoInProgress, match=r"StartDatabase#1 of i-.* \(its answer was lost\)"):
         undo_run(ports, failed(step))
@@ -167,14 +166,14 @@ def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: CalmPo
 def test_a_target_of_another_owner_is_not_deregistered(ports: CalmPorts) -> None:
     step = leased(ports, "RegisterReplica")
     row = ports.ledger.intend(
-        holder_of(step),
+        step.holder,
         ResourceKind.TARGET,
         "read-endpoint",
         step.step,
         ports.clock.now(),
         {"instance_id": BASE},
     )
-    ports.ledger.made(holder_of(step), row, BASE, ports.clock.now())
+    ports.ledger.made(step.holder, row, BASE, ports.clock.now())
     with pytest.raises(NotOwned):
         undo_run(ports, failed(step))
     assert ports.endpoint.health(orders())[BASE].state is TargetState.HEALTHY
@@ -182,7 +181,7 @@ def test_a_target_of_another_owner_is_not_deregistered(ports: CalmPorts) -> None
 
 def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: CalmPorts) -> None:
     step = leased(ports, "CreateVolumes")
-    holder = holder_of(step)
+    holder = step.holder
     ports.ledger.intend(holder, ResourceKind.VOLUME, "data", step.step, ports.clock.now(), {})
     with pytest.raises(UndoInProgress, match="its answer was lost"):
         undo_run(ports, failed(step))
@@ -194,7 +193,7 @@ def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: CalmPorts) -> No
 
 def test_an_answer_that_never_comes_ends_the_wait(ports: CalmPorts) -> None:
     step = leased(ports, "CreateVolumes")
-    ports.ledger.intend(holder_of(step), ResourceKind.VOLUME, "data", step.step, ports.clock.now(), {})
+    ports.ledger.intend(step.holder, ResourceKind.VOLUME, "data", step.step, ports.clock.now(), {})
     undo(ports, failed(step))
     assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
 
@@ -225,6 +224,6 @@ def test_a_second_snapshot_set_of_a_lost_answer_goes_too(ports: CalmPorts) -> No
 def test_the_replicas_row_ends_as_retired(ports: CalmPorts) -> None:
     step = build(ports)
     row = ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, ports.clock.now())
-    ports.ledger.set_replica(holder_of(step), row)
+    ports.ledger.set_replica(step.holder, row)
     undo(ports, step)
     assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.RETIRED

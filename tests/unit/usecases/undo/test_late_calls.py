@@ -13,7 +13,7 @@ from peaker.domain.runs.run import FailedStep, StepInput
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.stop_replica import stop_owned_instance
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.undo.undo_run import undo_run
 
@@ -42,13 +42,13 @@ def fenced(ports: CalmPorts, run_id: str = IN_RUN) -> None:
 def retiring(ports: CalmPorts) -> StepInput:
     given = step(ports, "DeregisterReplica")
     replica = RunReplica(instance_id=PEAK, builder=RUN_ID, running_since=NOON)
-    ports.ledger.settle(holder_of(given), replica)
+    ports.ledger.settle(given.holder, replica)
     return given
 
 
 def draining(ports: CalmPorts) -> None:
     row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.DRAINING, NOON)
-    ports.ledger.set_replica(holder_of(retiring(ports)), row)
+    ports.ledger.set_replica(retiring(ports).holder, row)
     ports.endpoint.forget(PEAK)
 
 
@@ -57,7 +57,7 @@ def deregisters(ports: CalmPorts, late: StepInput) -> None:
 
 
 def stops_the_instance(ports: CalmPorts, late: StepInput) -> None:
-    stop_owned_instance(ports, holder_of(late), PEAK, RUN_ID)
+    stop_owned_instance(ports, late.holder, PEAK, RUN_ID)
 
 
 def restores(ports: CalmPorts, late: StepInput) -> None:
@@ -78,7 +78,7 @@ def test_a_call_of_a_fenced_run_changes_nothing(
     if act is commands:
         # The intent was written before the run was fenced: no write stands between it and the command.
         details = {"document": "stop_database", "instance_id": PEAK}
-        ports.ledger.intend(holder_of(late), ResourceKind.COMMAND, f"{late.step}#1", late.step, NOON, details)
+        ports.ledger.intend(late.holder, ResourceKind.COMMAND, f"{late.step}#1", late.step, NOON, details)
         ports.clock.advance(minutes=2)
     before = (dict(ports.endpoint.health(orders())), dict(ports.endpoint.warming_health(orders())))
     fenced(ports)
@@ -99,7 +99,7 @@ def asked_to_stop(ports: CalmPorts) -> None:
     given = step(ports, "ParkReplica")
     details = {"document": "stop_database", "instance_id": PEAK}
     ports.ledger.intend(
-        holder_of(given), ResourceKind.COMMAND, "ParkReplica#1", "ParkReplica", ports.clock.now(), details
+        given.holder, ResourceKind.COMMAND, "ParkReplica#1", "ParkReplica", ports.clock.now(), details
     )
 
 
@@ -151,7 +151,7 @@ def returned(ports: CalmPorts) -> FailedStep:
     """A return that was stopped after it had written that it registers, and before it did."""
     ports.endpoint.forget(PEAK)
     given = leased(ports, "UndoStoppedRun", "scale_out", BACK_RUN)
-    holder = holder_of(given)
+    holder = given.holder
     ports.ledger.settle(holder, RunReplica(instance_id=PEAK, builder=RUN_ID, running_since=NOON))
     parking = Parking(NOON, "uuid:1-9", 86_400, None, "no limit is known")
     row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.BUILDING, NOON, parking)

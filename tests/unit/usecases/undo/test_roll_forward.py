@@ -13,7 +13,7 @@ from peaker.domain.runs.run import FailedStep, RecordStep, StepInput
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.usecases.join.ramp_traffic import ramp_traffic
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.undo.undo_members import Undone
 from peaker.usecases.undo.undo_run import undo_run
@@ -35,7 +35,7 @@ def ports() -> CalmPorts:
     ports = with_cluster(calm_ports(orders(ramp={"shares": [0.5, 1.0], "step_seconds": 1})))
     ports.compute.add(instance(NEW, tags=TAGS))
     given = leased(ports, "RegisterReplica")
-    holder = holder_of(given)
+    holder = given.holder
     snapshots = ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
     made = [
         (ResourceKind.INSTANCE, "replica/us-east-1b", NEW, {"zone": "us-east-1b"}),
@@ -56,7 +56,7 @@ def ports() -> CalmPorts:
 
 
 def in_service(ports: CalmPorts) -> None:
-    holder = holder_of(leased(ports, "RampTraffic"))
+    holder = leased(ports, "RampTraffic").holder
     ports.endpoint.set(NEW, TargetState.HEALTHY)
     ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.IN_SERVICE, NOON))
 
@@ -90,7 +90,7 @@ def test_a_step_that_fails_after_the_replica_is_in_service_takes_nothing_away(po
 
 
 def test_the_undo_of_a_run_takes_the_snapshots_that_it_kept_for_later_runs(ports: CalmPorts) -> None:
-    holder = holder_of(leased(ports, "RecordReceipt"))
+    holder = leased(ports, "RecordReceipt").holder
     rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.SNAPSHOT)
     made = {row.name: str(row.resource_id) for row in rows}
     donor = ports.ledger.run(RUN_ID).required(Donor, "ChooseDonor")
@@ -118,7 +118,7 @@ def test_one_that_has_served_stays_whatever_became_of_it_since(
     ports: CalmPorts, state: ReplicaState, stays: bool
 ) -> None:
     """Of a batch one member resists its undo for hours; meanwhile the one that served is parked by its own rule."""
-    holder = holder_of(leased(ports, "RampTraffic"))
+    holder = leased(ports, "RampTraffic").holder
     ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, state, NOON))
     if not stays:
         taken_away(ports)
@@ -133,14 +133,14 @@ def test_one_that_has_served_stays_whatever_became_of_it_since(
 
 def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(ports: CalmPorts) -> None:
     given = leased(ports, "RampTraffic")
-    ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
+    ports.ledger.settle(given.holder, Ramp(since=NOON, share_since=NOON, promoted=True))
     ports.endpoint.set(NEW, TargetState.HEALTHY)
     stays(ports)
 
 
 def test_one_that_was_promoted_and_is_not_healthy_goes(ports: CalmPorts) -> None:
     given = leased(ports, "RampTraffic")
-    ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
+    ports.ledger.settle(given.holder, Ramp(since=NOON, share_since=NOON, promoted=True))
     ports.endpoint.set(NEW, TargetState.UNHEALTHY)
     with pytest.raises(errors.UndoInProgress):
         undone(ports)
@@ -156,8 +156,8 @@ def test_the_last_one_that_gets_reads_is_never_taken_away(ports: CalmPorts) -> N
 def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(ports: CalmPorts) -> None:
     """It follows what is not the source any more: it keeps its reads (I3), and gets no others (I5)."""
     given = leased(ports, "StartReplication")
-    ports.ledger.start_step(holder_of(given), given.step, NOON, lease_end(NOON))
-    ports.ledger.finish_step(holder_of(given), given.step, NOON, {"source_host": "10.0.0.99"})
+    ports.ledger.start_step(given.holder, given.step, NOON, lease_end(NOON))
+    ports.ledger.finish_step(given.holder, given.step, NOON, {"source_host": "10.0.0.99"})
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
     with pytest.raises(errors.UndoInProgress, match=r"follows 10\.0\.0\.99"):
         undone(ports)
@@ -212,7 +212,7 @@ def test_a_run_that_rolled_forward_keeps_all_that_its_replica_has(ports: CalmPor
 def test_a_peer_whose_agent_is_gone_is_not_the_newcomers_failure(ports: CalmPorts) -> None:
     """ssm:SendCommand refuses a host whose agent does not answer; it is not measured, and that holds the share."""
     given = leased(ports, "RampTraffic")
-    ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON))
+    ports.ledger.settle(given.holder, Ramp(since=NOON, share_since=NOON))
     ports.clock.advance(hours=1)
     ports.commands.said["*"] = STILL_RUNNING
     ports.commands.silence(BASE)
@@ -233,7 +233,7 @@ def returning(ports: CalmPorts) -> StepInput:
     """The same replica, returned by this run from its parking."""
     given = leased(ports, "RampTraffic")
     earlier = RunReplica(instance_id=NEW, builder="scale-out-orders-0", running_since=NOON)
-    ports.ledger.settle(holder_of(given), earlier)
+    ports.ledger.settle(given.holder, earlier)
     return given
 
 

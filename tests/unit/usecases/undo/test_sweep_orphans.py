@@ -23,7 +23,7 @@ from peaker.domain.service.leftovers import (
     UndoAttempts,
 )
 from peaker.usecases.run.acquire_lease import acquire_lease
-from peaker.usecases.run.held_lease import LEASE_TIME, holder_of
+from peaker.usecases.run.held_lease import LEASE_TIME
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.reconcile_replica import reconcile_replica
@@ -86,7 +86,7 @@ def swept(ports: CalmPorts, looks: int = 20) -> list[str]:
 def built(ports: CalmPorts) -> FailedStep:
     """A build that got as far as a registered replica with volumes and snapshots; it holds the lease."""
     step = run_with_a_registered_replica(ports)
-    holder, now = holder_of(step), ports.clock.now()
+    holder, now = step.holder, ports.clock.now()
     refused = {"zone": "us-east-1a", "client_token": OTHER_ATTEMPT}
     row = ports.ledger.intend(holder, ResourceKind.INSTANCE, "replica/us-east-1a", "Made", now, refused)
     ports.ledger.mark(holder, RUN_ID, row, ResourceState.UNDONE)
@@ -100,7 +100,7 @@ def built(ports: CalmPorts) -> FailedStep:
 
 def recorded(ports: CalmPorts, step: FailedStep, outcome: str, state: ReplicaState) -> None:
     """The run has ended so, and its replica stands so; the lease is free."""
-    holder = holder_of(step)
+    holder = step.holder
     ports.ledger.set_replica(
         holder, replace(ports.ledger.replicas("orders")[NEW], state=state, changed_at=ports.clock.now())
     )
@@ -187,7 +187,7 @@ class TestRunsWithoutAnExecution:
         recorded(ports, step, "succeeded", ReplicaState.DRAINING)
         leaving = leased(ports, "DrainReplica", "scale_in", run_id("scale_in", "orders", NOON, "manual-2"))
         chosen = RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON)
-        ports.ledger.settle(holder_of(leaving), chosen)
+        ports.ledger.settle(leaving.holder, chosen)
         ports.endpoint.deregister(orders(), NEW)
         ports.world.workflows.plant("scale_in", "manual-2", "TIMED_OUT")
         passes(ports)
@@ -335,7 +335,7 @@ class TestLedgerAndCloud:
         serving.endpoint.set(NEW, TargetState.UNHEALTHY)
         step = leased(serving, "UndoScaleOut", run_id="another")
         waiting = UndoAttempts(first_at=NOON, last_at=serving.clock.now(), alike=20, waiting="denied")
-        serving.ledger.settle(holder_of(step), waiting)
+        serving.ledger.settle(step.holder, waiting)
         release_lease(serving, step)
         passes(serving)
         look(serving)
@@ -385,7 +385,7 @@ class TestTheLease:
         ports.clock.advance(EVENT_GRACE)
         look(ports)
         with pytest.raises(LeaseLost):
-            ports.ledger.intend(holder_of(step), ResourceKind.VOLUME, "data2", "CreateVolumes", NOON, {})
+            ports.ledger.intend(step.holder, ResourceKind.VOLUME, "data2", "CreateVolumes", NOON, {})
 
     def test_a_roll_back_that_comes_after_the_sweep_has_ended_the_run_gets_no_lease(
         self, ports: CalmPorts

@@ -12,7 +12,7 @@ from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.domain.storage.block_list import runs_of
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.warm.report_prewarm import PrewarmProgress, report_prewarm
 from peaker.usecases.warm.start_prewarm import start_prewarm
 from peaker.usecases.warm.verify_storage import verify_storage
@@ -34,7 +34,7 @@ def world(**changes: Any) -> CalmPorts:
     launch_replica(ports, leased(ports, "LaunchReplica"))
     ports.clock.advance(seconds=15)
     given, now = leased(ports, "ReportPrewarm"), ports.clock.now()
-    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+    ports.ledger.start_step(given.holder, "StartPrewarm", now, lease_end(now))
     return ports
 
 
@@ -51,8 +51,8 @@ def recorded(ports: CalmPorts, progress: PrewarmProgress) -> None:
     """As the handler does around the use case."""
     given: StepInput = leased(ports, "ReportPrewarm")
     now = ports.clock.now()
-    ports.ledger.start_step(holder_of(given), given.step, now, lease_end(now))
-    ports.ledger.finish_step(holder_of(given), given.step, now, progress.numbers)
+    ports.ledger.start_step(given.holder, given.step, now, lease_end(now))
+    ports.ledger.finish_step(given.holder, given.step, now, progress.numbers)
 
 
 class TestStart:
@@ -88,9 +88,9 @@ class TestBlockList:
         given = leased(ports, "CreateSnapshots")
         for name in ("data", "log"):
             row = ports.ledger.intend(
-                holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), {}
+                given.holder, ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), {}
             )
-            ports.ledger.made(holder_of(given), row, f"snap-{name}", ports.clock.now())
+            ports.ledger.made(given.holder, row, f"snap-{name}", ports.clock.now())
 
     def started(self, ports: CalmPorts) -> dict[str, Any]:
         answers(ports, "start_prewarm", pid=1, block_list_missing="")
