@@ -157,12 +157,17 @@ def _row(section: Section, name: str, prop: JsonSchema, sections: Sequence[Secti
         f"[{'kind ' if len(parts) > 1 else ''}{_link(one, parts)}](#{one.anchor})" for one in parts
     )
     default = "required" if name in section.required else _default(prop, bool(parts))
-    example = "" if parts else f"`{json.dumps(prop['examples'][0], ensure_ascii=False)}`"
+    example = "" if parts else f"`{json.dumps(_example(prop), ensure_ascii=False)}`"
     values = links or _values(prop)
     if parts and "items" in prop:
         values = f"{links}; {_length(prop)}"
     cells = (f"`{name}`", prop["description"], _unit(name, prop), default, values, example)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _example(prop: JsonSchema) -> Any:
+    """The default is the example of a setting that has no other."""
+    return prop["examples"][0] if "examples" in prop else prop["default"]
 
 
 def _link(section: Section, parts: Sequence[Section]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
@@ -35,11 +35,6 @@ _FIXED_ONCE_DEPLOYED = (
     "Fixed once deployed, because AWS changes no target group's port: remove the cluster and deploy it anew, or "
     "deploy another one under a new name."
 )
-_HEALTH_PORT = (
-    "Port of the replicas' health responder (HTTP); another than `port`. A change is asked for as soon as it is "
-    "deployed: run `peaker prepare-base` on each base replica then, and retire peak replicas before, which answer at "
-    "the old one."
-)
 # Ports of a database host that its other services listen at.
 _TAKEN_PORTS = {
     3306: "MySQL", 4444: "Galera", 4567: "Galera", 4568: "Galera", 9100: "the node exporter of Prometheus",
@@ -47,23 +42,49 @@ _TAKEN_PORTS = {
     33060: "MySQL's X protocol", 33062: "MySQL's administrators",
 }  # fmt: skip
 FIRST_FREE_PORT = 1024
-_SOURCE_SERVES_READS = "Whether the health responder of a source answers good."
 
 
-def _shared_ports(endpoint: NlbEndpoint | Route53EndpointSettings) -> Iterator[Fault]:
-    if endpoint.health_port == endpoint.port:
-        yield Fault(
-            ("health_port",),
-            f"must be another port than port, where MySQL answers ({endpoint.port}): the health responder needs its "
-            "own, such as 9200",
-        )
-    elif endpoint.health_port < FIRST_FREE_PORT or endpoint.health_port in _TAKEN_PORTS:
-        owner = _TAKEN_PORTS.get(endpoint.health_port, "a service of the system")
-        yield Fault(
-            ("health_port",),
-            f"must be a port that nothing else on the host has, {FIRST_FREE_PORT} or above, such as 9200; "
-            f"{endpoint.health_port} is that of {owner}",
-        )
+class _Endpoint(Settings):
+    """What endpoints of all kinds have.
+
+    `late_because` says why a client may act for some time on the endpoint's former state. `longest_check_minutes` is
+    the rarest check by which a bad replica is noticed in time; None where the endpoint looks for itself.
+    """
+
+    late_because: ClassVar[str]
+    longest_check_minutes: ClassVar[int | None] = None
+
+    kind: str
+    port: Port = Field(default=3306, description=_PORT)
+    health_port: Port = Field(
+        default=9200,
+        description="Port of the replicas' health responder (HTTP); another than `port`. A change is asked for as soon "
+        "as it is deployed: run `peaker prepare-base` on each base replica then, and retire peak replicas before, "
+        "which answer at the old one.",
+    )
+    source_serves_reads: StrictBool = Field(
+        default=False, description="Whether the health responder of a source answers good."
+    )
+
+    @model_validator(mode="after")
+    def _has_ports_of_its_own(self) -> Self:
+        refuse(self._shared_ports())
+        return self
+
+    def _shared_ports(self) -> Iterator[Fault]:
+        if self.health_port == self.port:
+            yield Fault(
+                ("health_port",),
+                f"must be another port than port, where MySQL answers ({self.port}): the health responder needs its "
+                "own, such as 9200",
+            )
+        elif self.health_port < FIRST_FREE_PORT or self.health_port in _TAKEN_PORTS:
+            owner = _TAKEN_PORTS.get(self.health_port, "a service of the system")
+            yield Fault(
+                ("health_port",),
+                f"must be a port that nothing else on the host has, {FIRST_FREE_PORT} or above, such as 9200; "
+                f"{self.health_port} is that of {owner}",
+            )
 
 
 def _the_replicas_port(valid: dict[str, Any]) -> Any:
@@ -71,22 +92,18 @@ def _the_replicas_port(valid: dict[str, Any]) -> Any:
     return valid.get("port")
 
 
-class NlbEndpoint(Settings):
+class NlbEndpoint(_Endpoint):
     """An internal Network Load Balancer, which Peaker makes; clients connect to `listener_port`."""
 
-    kind: Literal["nlb"] = Field(default="nlb", description=_KIND, examples=["nlb"])
-    port: Port = Field(
-        default=3306,
-        description=f"{_PORT} {_FIXED_ONCE_DEPLOYED}",
-        examples=[3306],
-    )
+    late_because = "the load balancer acts minutes late"
+
+    kind: Literal["nlb"] = Field(default="nlb", description=_KIND)
+    port: Port = Field(default=3306, description=f"{_PORT} {_FIXED_ONCE_DEPLOYED}")
     listener_port: Port = Field(
         default_factory=_the_replicas_port,
         description="Port of the load balancer that clients connect to. Without it: `port`.",
         examples=[3306],
     )
-    health_port: Port = Field(default=9200, description=_HEALTH_PORT, examples=[9200])
-    source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
     subnets: Mapping[ZoneName, SubnetId] | None = Field(
         default=None,
         min_length=1,
@@ -99,15 +116,13 @@ class NlbEndpoint(Settings):
         examples=[{"us-east-1a": "subnet-0b0d000000000001a"}],
     )
 
-    @model_validator(mode="after")
-    def _has_ports_of_its_own(self) -> Self:
-        refuse(_shared_ports(self))
+    def _shared_ports(self) -> Iterator[Fault]:
+        yield from super()._shared_ports()
         if self.listener_port == self.health_port:
             message = (
                 f"must be another port than health_port ({self.health_port}): clients of MySQL connect to it"
             )
-            refuse([Fault(("listener_port",), message)])
-        return self
+            yield Fault(("listener_port",), message)
 
     @property
     def clients_follow_within_seconds(self) -> int:
@@ -115,16 +130,6 @@ class NlbEndpoint(Settings):
         acts on a change.
         """
         return NLB_PROPAGATION_SECONDS
-
-    @property
-    def late_because(self) -> str:
-        """Returns the reason why clients act on the old state for so long."""
-        return "the load balancer acts minutes late"
-
-    @property
-    def longest_check_minutes(self) -> int | None:
-        """The rarest check that a bad replica is noticed by in time; None when the endpoint looks for itself."""
-        return None
 
     def expected_ratio(self, share: float, peers: int, newcomers: int = 1) -> float:
         """A newcomer's new connections over those of one of its `peers`, at this share of the warming group.
@@ -147,13 +152,13 @@ class NlbEndpointSettings(NlbEndpoint):
     listener_arn: str | None = None
 
 
-class Route53EndpointSettings(Settings):
+class Route53EndpointSettings(_Endpoint):
     """A DNS name in a hosted zone that exists; clients connect to the replicas' own `port`."""
 
-    kind: Literal["route53"] = Field(default="route53", description=_KIND, examples=["route53"])
-    port: Port = Field(default=3306, description=_PORT, examples=[3306])
-    health_port: Port = Field(default=9200, description=_HEALTH_PORT, examples=[9200])
-    source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
+    late_because = "its address may be cached (TTL and propagation)"
+    longest_check_minutes = ROUTE53_LONGEST_CHECK_MINUTES
+
+    kind: Literal["route53"] = Field(default="route53", description=_KIND)
     hosted_zone_id: Annotated[
         str, text(r"^Z[A-Z0-9]{1,31}$", "a hosted zone id such as Z0123456789ABCDEFGHIJ")
     ] = Field(description="Hosted zone of yours, private or public.", examples=["Z0123456789ABCDEFGHIJ"])
@@ -167,14 +172,7 @@ class Route53EndpointSettings(Settings):
     ] = Field(
         description="Name whose A records Peaker makes; one per cluster.", examples=["reads.orders.internal"]
     )
-    ttl_seconds: StrictInt = Field(
-        default=30, ge=1, le=60, description="How long clients keep an answer.", examples=[30]
-    )
-
-    @model_validator(mode="after")
-    def _has_ports_of_its_own(self) -> Self:
-        refuse(_shared_ports(self))
-        return self
+    ttl_seconds: StrictInt = Field(default=30, ge=1, le=60, description="How long clients keep an answer.")
 
     @property
     def clients_follow_within_seconds(self) -> int:
@@ -182,16 +180,6 @@ class Route53EndpointSettings(Settings):
         the TTL.
         """
         return ROUTE53_PROPAGATION_SECONDS + self.ttl_seconds
-
-    @property
-    def late_because(self) -> str:
-        """Returns the reason why clients act on the old state for so long."""
-        return "its address may be cached (TTL and propagation)"
-
-    @property
-    def longest_check_minutes(self) -> int | None:
-        """The rarest check that a bad replica is noticed by in time."""
-        return ROUTE53_LONGEST_CHECK_MINUTES
 
     def expected_ratio(self, share: float, peers: int, newcomers: int = 1) -> float:
         """A newcomer's new connections over those of one of its `peers`: the weights of their records."""
@@ -227,11 +215,7 @@ class RampSettings(Settings):
         examples=[[0.3, 1.0]],
     )
     step_seconds: StrictInt = Field(
-        default=300,
-        ge=1,
-        le=3_600,
-        description="How long a share stands before the replica is compared.",
-        examples=[300],
+        default=300, ge=1, le=3_600, description="How long a share stands before the replica is compared."
     )
     window_seconds: StrictInt = Field(
         default=30,
@@ -239,14 +223,9 @@ class RampSettings(Settings):
         le=300,
         description="How long the statements are then counted. So many queries must come that they prove something: "
         "10 in 3 s, 20 at least.",
-        examples=[30],
     )
     latency_margin: Number = Field(
-        default=1.5,
-        ge=1,
-        le=100,
-        description="How many times its peers' mean latency it may take.",
-        examples=[1.5],
+        default=1.5, ge=1, le=100, description="How many times its peers' mean latency it may take."
     )
 
     @property
@@ -270,14 +249,12 @@ class HealthSettings(Settings):
         ge=0,
         le=MOST_REPLICAS,
         description="Below so many good replicas lag ejects nobody. At most `max_replicas`.",
-        examples=[1],
     )
     check_minutes: StrictInt = Field(
         default=1,
         ge=1,
         le=1_440,
         description="How often replicas hear of their peers and say how they stand. At most 5 with `route53`.",
-        examples=[1],
     )
 
 
@@ -289,12 +266,10 @@ class DrainSettings(Settings):
         ge=0,
         le=LONGEST_WAIT_SECONDS,
         description="How long connections may take to end. 28800 (8 hours) at most: the workflow waits no longer.",
-        examples=[900],
     )
     allow_forced: StrictBool = Field(
         default=False,
         description="Whether connections that are left then are cut; otherwise the replica goes back into service.",
-        examples=[False],
     )
 
 
@@ -306,10 +281,8 @@ class RetirementSettings(Settings):
         ge=0,
         le=LONGEST_WAIT_SECONDS,
         description="How long it must stay unused. 28800 (8 hours) at most: the workflow waits no longer.",
-        examples=[600],
     )
     park: Literal["auto", "never", "always"] = Field(
         default="auto",
         description="Whether it is parked. `auto`: while that is quicker to return and cheaper than rebuilding.",
-        examples=["auto"],
     )

@@ -97,7 +97,6 @@ class HoldSettings(Settings):
         le=1_440,
         description="How long nothing is retired after a failover or a deploy "
         "([which](forecast-and-decision.md#holds)).",
-        examples=[30],
     )
 
 
@@ -110,7 +109,6 @@ class ForecastSettings(Settings):
         le=0.99,
         description="Quantile of the load forecast that is served: short / (short + spare), the costs of an hour short "
         "and of a spare hour. 38 USD and 2 USD give 0.95.",
-        examples=[0.95],
     )
     rule: Literal["forecast", "reactive"] = Field(
         default="forecast",
@@ -126,7 +124,7 @@ class ForecastSettings(Settings):
         examples=[0.1],
     )
     schedule_minutes: StrictInt = Field(
-        default=5, ge=1, le=1_440, description="How often the forecast is made.", examples=[5]
+        default=5, ge=1, le=1_440, description="How often the forecast is made."
     )
 
 
@@ -196,18 +194,13 @@ class LimitSettings(Settings):
         examples=[10.0],
     )
     minimum_lifetime_minutes: StrictInt = Field(
-        default=60,
-        ge=0,
-        le=10_080,
-        description="A replica is kept so long at least; a week at most.",
-        examples=[60],
+        default=60, ge=0, le=10_080, description="A replica is kept so long at least; a week at most."
     )
     prewarm_deadline_minutes: StrictInt = Field(
         default=2_880,
         ge=1,
         le=2_880,
         description="A prewarm that cannot end by then fails. 48 hours at most, as a command on a host may take.",
-        examples=[2880],
     )
 
 

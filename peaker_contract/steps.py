@@ -121,6 +121,4 @@ class FunctionDefinition:
     @property
     def handler(self) -> str:
         """Returns the handler that Lambda imports and calls."""
-        return (
-            f"peaker.handlers.{self.name}.handler" if not self.steps else f"peaker.handlers.steps.{self.name}"
-        )
+        return f"peaker.handlers.{'steps' if self.steps else 'scheduled'}.{self.name}"

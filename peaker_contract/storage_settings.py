@@ -175,7 +175,7 @@ class VolumeSettings(Settings):
         examples=["/var/lib/mysql"],
     )
     filesystem: Annotated[Literal["xfs", "ext4"], BeforeValidator(_known_filesystem)] = Field(
-        default="xfs", description="Filesystem that the snapshots hold.", examples=["xfs"]
+        default="xfs", description="Filesystem that the snapshots hold."
     )
     layout: Layout = Field(
         default="single",
@@ -273,7 +273,6 @@ class PrewarmSettings(Settings):
         ge=1,
         le=4_000,
         description="With `hot`: how fast the rest is read beside the database, per volume.",
-        examples=[32],
     )
 
 
@@ -286,7 +285,6 @@ class GateSettings(Settings):
         le=3_600,
         description="Highest replication lag; also where the health responder turns bad. While catching up whole "
         "seconds count, rounded down.",
-        examples=[5],
     )
     storage_await_ratio: Number = Field(
         default=1.5,
@@ -294,7 +292,6 @@ class GateSettings(Settings):
         le=100,
         multiple_of=0.001,
         description="How many times as long the first read of a block may take as the second.",
-        examples=[1.5],
     )
     knee_seconds: StrictInt = Field(
         default=0,

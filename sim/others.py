@@ -199,13 +199,6 @@ class ForecastRecords:
         return self.past
 
 
-class PastRuns:
-    """Port PastRuns: none."""
-
-    def past_steps(self, cluster: str) -> PastSteps:
-        return PastSteps()
-
-
 @dataclass
 class PriceList:
     """Port PriceList: prices by region and type; without them the bundled table counts. `asked` counts the calls."""

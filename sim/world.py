@@ -47,7 +47,7 @@ ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
 PORTS = (
     "clusters", "compute", "storage", "commands", "endpoint", "package",
-    "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "past_runs",
+    "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "records",
     "price_list", "stored_prices", "account_quotas",
     "operators", "events",
 )  # fmt: skip
@@ -71,7 +71,7 @@ WRITES = frozenset({
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member", "ledger.begin_exit",
 })  # fmt: skip
 
-# What only reads, whichever port or adapter has it; of a parameter the last `write` counts.
+# What only reads, whichever port or adapter has it; of a parameter and of the forecast's rows the last write counts.
 READS = frozenset({
     "settings", "names", "instances_of_cluster", "instances_of_environment", "instances_of_run", "instance",
     "ebs_promise", "image_keys", "image_devices", "platform", "capacity_reservations", "on_demand_instances",
@@ -82,7 +82,7 @@ READS = frozenset({
     "published_points",
     "reads_per_second", "why_not_usable", "past_steps", "that_began", "being_rolled_back", "quote", "read", "write",
     "require_lease", "unfinished_runs", "member_token", "value", "points", "metric_points", "events",
-    "check_state", "issued", "report",
+    "check_state", "issued", "report", "save_check_state", "save_issued", "save_report",
 })  # fmt: skip
 METHODS = READS.union(one.split(".")[1] for one in EFFECTS | WRITES)
 
@@ -260,7 +260,7 @@ class World:
             "run_files": others.RunFiles(),
             "readings": self.readings,
             "volume_keys": others.VolumeKeys(),
-            "past_runs": others.PastRuns(),
+            "records": others.ForecastRecords(),
             "price_list": others.PriceList(),
             "stored_prices": others.StoredPrices(),
             "account_quotas": others.AccountQuotas(),
@@ -269,7 +269,8 @@ class World:
             **self._adapters(),
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}
-        return Ports(ENVIRONMENT, others.FunctionClock(self.time, self.functions), **traced)
+        clock = others.FunctionClock(self.time, self.functions)
+        return Ports(ENVIRONMENT, clock, history=None, metrics=None, **traced)  # type: ignore[arg-type]
 
     def _adapters(self) -> dict[str, Any]:
         """The ports behind which AWS is."""

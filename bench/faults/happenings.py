@@ -27,7 +27,7 @@ SWEEP = "sweep_orphans"
 # The ports of each service of AWS, which are down together.
 SERVICES: Mapping[str, tuple[str, ...]] = {
     "EC2": ("compute", "storage", "snapshot_blocks"),
-    "DynamoDB": ("lease", "ledger", "past_runs"),
+    "DynamoDB": ("lease", "ledger", "records"),
     "SSM commands": ("commands",),
     "read endpoint": ("endpoint",),
     "CloudWatch": ("readings",),

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import InstanceSpec, VolumeSpec
@@ -42,7 +43,7 @@ def calls_of(world: ExploredWorld) -> Calls:
     ports, cluster = world.ports, world.clusters.settings("orders")
     compute, storage, commands, endpoint = ports.compute, ports.storage, ports.commands, ports.endpoint
     lease, ledger, executions = ports.lease, ports.ledger, ports.executions
-    records = DynamoForecastRecords(world.aws.client("dynamodb"), TABLE, ledger)
+    records = DynamoForecastRecords(LedgerTable(world.aws.client("dynamodb"), TABLE), ledger)
     now, later = world.time.now(), world.time.now() + HOUR
     tags = {RUN_TAG: RUN, OWNER_TAG: "local", CLUSTER_TAG: "orders"}
     subnet, groups = cluster.subnets["us-east-1a"], tuple(cluster.security_group_ids)

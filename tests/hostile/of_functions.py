@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,6 @@ from peaker.domain.storage.iostat_columns import IostatFormatError
 from peaker.domain.storage.iostat_text import read_iostat
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 from peaker.domain.storage.set_manifest import stacks_of
-from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
 from peaker.usecases.run.run_host_command import _result
 from peaker.usecases.run.validate_request import validate_request
@@ -54,7 +54,6 @@ from peaker_contract.errors import (
     PeakerError,
     UnknownCluster,
 )
-from sim import others
 from sim.calm import calm_ports
 from sim.workflows.virtual_time import START as NOON
 from tests.contract.run_parts import ONE_OF_EACH, RUN
@@ -342,7 +341,7 @@ def _ledger() -> Iterator[EntryPoint]:
     }  # fmt: skip
 
     def records(wire: Any) -> DynamoForecastRecords:
-        return DynamoForecastRecords(wire, "t", ledger(wire))
+        return DynamoForecastRecords(LedgerTable(wire, "t"), ledger(wire))
 
     yield of(
         "the forecast's state",
@@ -479,12 +478,7 @@ class _History:
 
 def _checked_load(case: Any) -> Any:
     published = Published()
-    ports = ForecastPorts(
-        with_cluster(calm_ports()),
-        _History(case),
-        published,
-        others.ForecastRecords(),
-    )  # type: ignore[arg-type]
+    ports = replace(with_cluster(calm_ports()), history=_History(case), metrics=published)  # type: ignore[arg-type]
     return forecast_load(ports, "orders"), published
 
 

@@ -84,11 +84,11 @@ def test_a_metric_s_value_that_is_no_number_is_a_missing_point() -> None:
 
 
 def test_a_damaged_row_of_the_ledger_is_named() -> None:
-    item = wired({"number": 1, "kind": "volume", "name": "data", "state": "made"})
+    item = wired({"number": 1, "kind": "volume", "name": "data", "state": "made", "details": "{}"})
     pages = SimpleNamespace(paginate=lambda **_: [{"Items": [item]}])
     wire: Any = SimpleNamespace(get_paginator=lambda _: pages)
     with pytest.raises(
-        LedgerInconsistent, match=r"a resource in the ledger of run-1 cannot be read: 'step' is missing"
+        LedgerInconsistent, match=r"a resource in the ledger of run-1 cannot be read: step: Field required"
     ):
         DynamoDbLedger(LedgerTable(wire, "t")).resources("run-1")
 

@@ -18,7 +18,7 @@ import typer
 from botocore.exceptions import ClientError
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
-from peaker.adapters.s3.host_package import S3HostPackage
+from peaker.adapters.s3_files import S3HostPackage
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.host_results import OLDEST_AGENT, Agent, failure_text, last_json_line

@@ -283,7 +283,7 @@ class StatusReader:
 
     @cached_property
     def records(self) -> DynamoForecastRecords:
-        return DynamoForecastRecords(self._client("dynamodb"), self._control.ledger_table, self.ledger)
+        return DynamoForecastRecords(self._table, self.ledger)
 
 
 def owner_of(name: str, environment: str, clusters: Sequence[str]) -> str | None:

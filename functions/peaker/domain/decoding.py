@@ -21,7 +21,8 @@ def understood(refusal: type[Exception], what: str) -> Iterator[None]:
     try:
         yield
     except MISFITS as misfit:
-        said = " ".join(str(misfit).split())[:_LONGEST_REASON]
+        text = misfits(misfit) if isinstance(misfit, ValidationError) else str(misfit)
+        said = " ".join(text.split())[:_LONGEST_REASON]
         reason = f"{said} is missing" if isinstance(misfit, KeyError) else said or type(misfit).__name__
         raise refusal(f"{what} cannot be read: {reason}") from misfit
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer
 
 _LONGEST_TEXT = 64
 
@@ -39,6 +42,14 @@ def from_iso(text: str) -> datetime:
 @lru_cache(maxsize=4096)
 def _instant(text: str) -> datetime:
     return require_utc(datetime.fromisoformat(text))
+
+
+def _read(given: Any) -> datetime:
+    return given if isinstance(given, datetime) else from_iso(given)
+
+
+# A field of a stored document.
+Instant = Annotated[datetime, BeforeValidator(_read), PlainSerializer(to_iso)]
 
 
 def seconds_between(start: datetime, end: datetime) -> float:

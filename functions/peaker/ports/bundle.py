@@ -1,4 +1,4 @@
-"""The bundles of ports that a function has."""
+"""The bundle of ports that a function has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from peaker.ports.endpoint import TrafficRouter
     from peaker.ports.executions import Events, Executions, Operators
     from peaker.ports.hosts import CommandRunner, HostPackage, RunFiles
-    from peaker.ports.ledger import ForecastRecords, Lease, Ledger, PastRuns
+    from peaker.ports.ledger import ForecastRecords, Lease, Ledger
     from peaker.ports.metrics import LoadHistory, LoadReadings, MetricPublisher
     from peaker.ports.prices import PriceList, StoredPrices
 
@@ -35,19 +35,11 @@ class Ports:
     readings: LoadReadings
     executions: Executions
     volume_keys: VolumeKeys
-    past_runs: PastRuns
+    records: ForecastRecords
+    history: LoadHistory
+    metrics: MetricPublisher
     price_list: PriceList
     stored_prices: StoredPrices
     account_quotas: AccountQuotas
     operators: Operators
     events: Events
-
-
-@dataclass(frozen=True)
-class ForecastPorts:
-    """What forecast_load reaches beyond the ports that every function has."""
-
-    common: Ports
-    history: LoadHistory
-    metrics: MetricPublisher
-    records: ForecastRecords

@@ -146,13 +146,6 @@ class Ledger(Protocol):
         """The stored receipt, or None."""
 
 
-class PastRuns(Protocol):
-    """What earlier runs took."""
-
-    def past_steps(self, cluster: str) -> PastSteps:
-        """Step durations of the last 20 replicas that scale-outs put into service, the newest last."""
-
-
 class ForecastRecords(Protocol):
     """What the forecast remembers between its runs, per cluster."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 
-from peaker.runtime.step import Handler, step, unrecorded
+from peaker.runtime.step import Handler, step
 from peaker_contract.catalogue import FUNCTIONS
 
 _STEPS = {definition.name: definition for definition in FUNCTIONS if definition.steps}
@@ -22,4 +22,4 @@ def entry_point(name: str) -> Handler:
         raise AttributeError(f"no step of a workflow is called {name!r}")
     use_case = getattr(importlib.import_module(f"peaker.usecases.{definition.phase}.{name}"), name)
     _, given = inspect.signature(use_case, eval_str=True).parameters.values()
-    return (step if definition.recorded else unrecorded)(use_case, given.annotation)
+    return step(use_case, given.annotation, recorded=definition.recorded)

@@ -6,7 +6,7 @@ import json
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from aws_lambda_powertools.utilities.parser import parse
 from pydantic import BaseModel
@@ -25,42 +25,22 @@ from peaker_contract.errors import (
     UnexpectedError,
 )
 
-InputT = TypeVar("InputT", bound=StepInput)
-ModelT = TypeVar("ModelT", bound=BaseModel)
 MOST_RESULT_BYTES = 128 * 1024
 Handler = Callable[[dict[str, Any], object], dict[str, Any]]
 
 
-def step(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> Handler:
-    """A handler whose step is recorded: the first start over all retries, the end, and the numbers.
+def step(use_case: Callable[[Ports, Any], Summary], model: type[Any], *, recorded: bool) -> Handler:
+    """A handler of a state. Errors of the domain leave under their class names, which the workflows match.
 
-    Without a fencing token nothing is recorded, because nothing may be written. Errors of the domain leave
-    under their class names, which the workflows match.
+    A step that is recorded has its first start over all retries, its end and its numbers in the ledger. It is not
+    where there is no lease yet, or where it gives away the right to write.
     """
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        with (
-            errors_with_remedy(),
-            _parsed(event, model) as given,
-            logger.append_context_keys(function=use_case.__name__, **_identity(given)),
-        ):
-            return _reported(use_case, given)
-
-    return handler
-
-
-def unrecorded(use_case: Callable[[Ports, ModelT], Summary], model: type[ModelT]) -> Handler:
-    """A handler whose step is not recorded: there is no lease yet, or it gives away the right to write."""
-
-    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        with (
-            errors_with_remedy(),
-            _parsed(event, model) as given,
-            logger.append_context_keys(function=use_case.__name__, **_identity(given)),
-        ):
-            answer = use_case(wiring.ports(), given)
-            logger.info(answer.text)
-            return _public(answer)
+        with errors_with_remedy():
+            given = parse(event=event, model=model)
+            with logger.append_context_keys(function=use_case.__name__, **_identity(given)):
+                return _reported(use_case, given) if recorded else _answered(use_case(wiring.ports(), given))
 
     return handler
 
@@ -78,15 +58,9 @@ def errors_with_remedy() -> Iterator[None]:
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         logger.exception("unexpected")
-        text = (
-            f"{type(error).__name__}: {_one_line(error)} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
-        )
+        said = " ".join(str(error).split())
+        text = f"{type(error).__name__}: {said} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
         raise UnexpectedError(UnexpectedError(text).sentence) from error
-
-
-@contextmanager
-def _parsed(event: dict[str, Any], model: type[ModelT]) -> Iterator[ModelT]:
-    yield parse(event=event, model=model)
 
 
 def _identity(given: BaseModel) -> dict[str, str]:
@@ -95,31 +69,19 @@ def _identity(given: BaseModel) -> dict[str, str]:
     return {called: getattr(given, name) for name, called in names.items() if hasattr(given, name)}
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-def _reported(use_case: Callable[[Ports, InputT], Summary], given: InputT) -> dict[str, Any]:
-    ports = wiring.ports()
+def _reported(use_case: Callable[[Ports, Any], Summary], given: StepInput) -> dict[str, Any]:
     try:
-        answer = _recorded(ports, use_case, given)
-    except NotYet as waiting:
-        logger.info(str(waiting), extra={"not_yet": type(waiting).__name__})
-        raise
-    except Retryable as unavailable:
-        logger.warning(str(unavailable), extra={"error": type(unavailable).__name__})
-        raise
-    except Refused as refusal:
-        logger.warning(str(refusal), extra={"refused": type(refusal).__name__})
-        raise
+        answer = _recorded(wiring.ports(), use_case, given)
     except PeakerError as error:
-        logger.error(str(error), extra={"error": type(error).__name__})
+        level = "info" if isinstance(error, NotYet) else "error"
+        if isinstance(error, Retryable | Refused):
+            level = "warning"
+        getattr(logger, level)(str(error), extra={"error": type(error).__name__})
         raise
-    logger.info(answer.text, extra={"numbers": answer.numbers})
-    return _public(answer)
+    return _answered(answer, extra={"numbers": answer.numbers})
 
 
-def _recorded(ports: Ports, use_case: Callable[[Ports, InputT], Summary], given: InputT) -> Summary:
+def _recorded(ports: Ports, use_case: Callable[[Ports, Any], Summary], given: StepInput) -> Summary:
     if given.fencing_token is None:
         return use_case(ports, given)
     holder = given.holder
@@ -130,10 +92,11 @@ def _recorded(ports: Ports, use_case: Callable[[Ports, InputT], Summary], given:
     return answer
 
 
-def _public(answer: Summary) -> dict[str, Any]:
-    """Returns the state's result. Above 256 KiB Step Functions ends an execution where no Catch sees it: far below that
-    the step fails instead.
+def _answered(answer: Summary, **logged: Any) -> dict[str, Any]:
+    """Logs the answer; returns the state's result. Above 256 KiB Step Functions ends an execution where no Catch sees
+    it: far below that the step fails instead.
     """
+    logger.info(answer.text, **logged)
     result = answer.model_copy(update={"text": answer.text[:LONGEST_SENTENCE]}).model_dump(
         mode="json", exclude={"numbers"}
     )

@@ -72,13 +72,13 @@ def reach(path: Path, name: str) -> Reach:
 
 
 def _port_call(node: ast.Attribute) -> Iterator[str]:
-    """`ports.storage.attach`, `job.ports.storage.attach` and `ports.common.storage.attach` as storage.attach."""
+    """`ports.storage.attach` and `job.ports.storage.attach` as storage.attach."""
     port = node.value
     if not isinstance(port, ast.Attribute):
         return
     holder = port.value
     name = holder.id if isinstance(holder, ast.Name) else getattr(holder, "attr", "")
-    if name in ("ports", "common"):
+    if name == "ports":
         yield f"{port.attr}.{node.attr}"
 
 
@@ -100,16 +100,17 @@ def _adapter(file: str, class_name: str, service: str, prefix: str) -> Adapter:
     return Adapter(((file, class_name),), {service: prefix})
 
 
-CLOUDWATCH = {"cloudwatch": "cloudwatch"}
+CLOUDWATCH, S3 = {"cloudwatch": "cloudwatch"}, {"s3": "s3"}
+SIGNED_URL = ("s3_files.py", "signed_url")
 READ_POINTS = ("cloudwatch/metric_data.py", "read_points")
 ADAPTERS = {
     "clusters": _adapter("ssm/clusters.py", "ParameterClusters", "ssm", "ssm"),
     "compute": _adapter("ec2/compute.py", "Ec2Compute", "ec2", "ec2"),
     "storage": _adapter("ec2/storage.py", "Ec2Storage", "ec2", "ec2"),
     "commands": _adapter("ssm/commands.py", "SsmCommands", "ssm", "ssm"),
-    "package": _adapter("s3/host_package.py", "S3HostPackage", "s3", "s3"),
+    "package": Adapter((("s3_files.py", "S3HostPackage"), SIGNED_URL), S3),
     "snapshot_blocks": _adapter("ec2/snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
-    "run_files": _adapter("s3/run_files.py", "S3RunFiles", "s3", "s3"),
+    "run_files": Adapter((("s3_files.py", "S3RunFiles"), SIGNED_URL), S3),
     "volume_keys": _adapter("ec2/volume_keys.py", "KmsVolumeKeys", "kms", "kms"),
     "executions": _adapter(
         "step_functions_executions.py", "StepFunctionsExecutions", "stepfunctions", "states"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic_core import PydanticUndefined
 
 from environments import reference
 from environments.faults import UnclearWord
@@ -38,7 +39,8 @@ def test_every_setting_says_what_it_means_and_has_an_example() -> None:
             holds_settings = any(
                 inner is not model and _holds(field.annotation, inner) for inner in reference.models()
             )
-            assert bool(field.examples) != holds_settings, (model, name)
+            has_example = bool(field.examples) or field.default not in (None, PydanticUndefined)
+            assert has_example or holds_settings, (model, name)
 
 
 def _holds(annotation: Any, model: type) -> bool:

@@ -129,7 +129,8 @@ def records(aws: None) -> DynamoForecastRecords:
             {"AttributeName": "sk", "AttributeType": "S"},
         ],
     )
-    return DynamoForecastRecords(client, "ledger", DynamoDbLedger(LedgerTable(client, "ledger")))
+    table = LedgerTable(client, "ledger")
+    return DynamoForecastRecords(table, DynamoDbLedger(table))
 
 
 PROOF = [

@@ -6,15 +6,18 @@ then DynamoDB forgets it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from botocore.exceptions import ClientError
+from pydantic import TypeAdapter
 
-from peaker.adapters.aws_errors import error_code, translated
-from peaker.adapters.dynamodb.items import to_json
-from peaker.domain.decoding import parsed_json, understood
+from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key, to_json
+from peaker.domain.decoding import parsed_json, text_in, understood
 from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
@@ -29,7 +32,7 @@ from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.steps import Method, Part
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
+    from _typeshed import DataclassInstance
 
 _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
@@ -41,111 +44,44 @@ _MOST_ROWS = 400
 _OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
-_STATE_NUMBERS = (
-    "shift_seen_seconds", "first_check_seconds", "failover_seconds",
-    "checked_seconds",
-)  # fmt: skip
 
 
 class DynamoForecastRecords:
     """The forecast's rows. Only forecast_load writes them, for one cluster at a time; the last write counts."""
 
-    def __init__(self, client: DynamoDBClient, table: str, ledger: Ledger) -> None:
-        self._client = client
+    def __init__(self, table: LedgerTable, ledger: Ledger) -> None:
         self._table = table
         self._ledger = ledger
 
     def check_state(self, cluster: str) -> CheckState:
-        with translated("dynamodb:GetItem"):
-            answer = self._client.get_item(
-                TableName=self._table,
-                Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": _STATE}},
-                ConsistentRead=True,
-            )
-        item: Mapping[str, Any] = answer.get("Item", {})
+        item = self._table.get(cluster_key(cluster), _STATE)
         with understood(LedgerInconsistent, f"the forecast's state in the ledger of {cluster}"):
-            return CheckState(
-                low_checks=int(_number(item, "low_checks") or 0),
-                source_id=item["source_id"]["S"] if "source_id" in item else None,
-                few_reads={
-                    name: int(looks["N"]) for name, looks in item.get("few_reads", {"M": {}})["M"].items()
-                },
-                **{name: _number(item, name) for name in _STATE_NUMBERS},
-            )
+            return CheckState() if item is None else TypeAdapter(CheckState).validate_python(item)
 
     def save_check_state(self, cluster: str, state: CheckState) -> None:
-        item: dict[str, Any] = {
-            "pk": {"S": f"cluster#{cluster}"},
-            "sk": {"S": _STATE},
-            "low_checks": {"N": str(state.low_checks)},
-            "few_reads": {"M": {name: {"N": str(looks)} for name, looks in state.few_reads.items()}},
-        }
-        numbers = {name: getattr(state, name) for name in _STATE_NUMBERS}
-        item |= {name: {"N": repr(float(value))} for name, value in numbers.items() if value is not None}
-        if state.source_id is not None:
-            item["source_id"] = {"S": state.source_id}
-        at = item.get("checked_seconds", {"N": "0"})
-        with translated("dynamodb:PutItem"):
-            try:
-                self._client.put_item(
-                    TableName=self._table,
-                    Item=item,
-                    ConditionExpression="attribute_not_exists(checked_seconds) OR checked_seconds <= :at",
-                    ExpressionAttributeValues={":at": at},
-                )
-            except ClientError as error:
-                if error_code(error) != "ConditionalCheckFailedException":
-                    raise
+        item = {"pk": cluster_key(cluster), "sk": _STATE, **_in_decimals(state)}
+        condition = "attribute_not_exists(checked_seconds) OR checked_seconds <= :at"
+        with suppress(ConditionFailed):
+            self._table.put_unleased(item, condition, {":at": item.get("checked_seconds") or 0})
 
     def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
         at = datetime.fromtimestamp(issued.issued_at_seconds, UTC)
-        item: dict[str, Any] = {
-            "pk": {"S": f"cluster#{cluster}"},
-            "sk": {"S": f"{_ISSUED}{to_iso(at)}"},
-            "issued_at_seconds": {"N": repr(float(issued.issued_at_seconds))},
-            "target_seconds": {"N": repr(float(issued.target_seconds))},
-            "p50": {"N": f"{issued.p50:.9g}"},
-            "p95": {"N": f"{issued.p95:.9g}"},
-            "required": {"N": str(issued.required)},
-            "expires_at": {"N": str(int((at + _KEPT_FOR).timestamp()))},
-        }
-        with translated("dynamodb:PutItem"):
-            self._client.put_item(TableName=self._table, Item=item)
+        key = {"pk": cluster_key(cluster), "sk": f"{_ISSUED}{to_iso(at)}"}
+        expires_at = int((at + _KEPT_FOR).timestamp())
+        self._table.put_unleased({**key, **_in_decimals(issued), "expires_at": expires_at})
 
     def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
-        items = self._range(cluster, f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
+        found = self._table.query_between(cluster_key(cluster), f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
         with understood(LedgerInconsistent, f"an issued forecast in the ledger of {cluster}"):
-            return [
-                IssuedForecast(
-                    issued_at_seconds=float(item["issued_at_seconds"]["N"]),
-                    target_seconds=float(item["target_seconds"]["N"]),
-                    p50=float(item["p50"]["N"]),
-                    p95=float(item["p95"]["N"]),
-                    required=int(item["required"]["N"]),
-                )
-                for item in items
-            ]
+            return TypeAdapter(list[IssuedForecast]).validate_python(found)
 
     def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
-        item: dict[str, Any] = {
-            "pk": {"S": f"cluster#{cluster}"},
-            "sk": {"S": _REPORT},
-            "document": {"S": to_json(report)},
-        }
-        with translated("dynamodb:PutItem"):
-            self._client.put_item(TableName=self._table, Item=item)
+        self._table.put_unleased({"pk": cluster_key(cluster), "sk": _REPORT, "document": to_json(report)})
 
     def report(self, cluster: str) -> dict[str, Any] | None:
-        with translated("dynamodb:GetItem"):
-            answer = self._client.get_item(
-                TableName=self._table,
-                Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": _REPORT}},
-                ConsistentRead=True,
-            )
-        if "Item" not in answer:
-            return None
+        item = self._table.get(cluster_key(cluster), _REPORT)
         with understood(LedgerInconsistent, f"the newest check's report in the ledger of {cluster}"):
-            return dict(parsed_json(answer["Item"]["document"]["S"]))
+            return None if item is None else dict(parsed_json(item["document"]))
 
     def past_steps(self, cluster: str) -> PastSteps:
         """Only runs that put a replica into service teach: no failures. Returns of parked replicas teach returns."""
@@ -209,7 +145,9 @@ class DynamoForecastRecords:
         The newest is last. Removals, refusals and failures stand between them, at times a whole batch.
         """
         found: list[tuple[RunRow, Method]] = []
-        for run_id in self._newest_runs(cluster):
+        for item in self._table.newest(cluster_key(cluster), "run#", 2 * _PAST_RUNS, _MOST_ROWS):
+            with understood(LedgerInconsistent, f"the index of runs in the ledger of {cluster}"):
+                run_id = text_in(item, "sk").rsplit("#", 1)[1]
             run = self._ledger.run(run_id)
             method = _method(run)
             if run.operation == "scale_out" and _served(run) and method is not None:
@@ -218,33 +156,10 @@ class DynamoForecastRecords:
                 break
         return found[::-1]
 
-    def _newest_runs(self, cluster: str) -> Iterator[str]:
-        """Yields ids of runs, the newest first, a page at a time."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk AND begins_with(sk, :run)",
-            ExpressionAttributeValues={":pk": {"S": f"cluster#{cluster}"}, ":run": {"S": "run#"}},
-            ScanIndexForward=False,
-            PaginationConfig={"PageSize": 2 * _PAST_RUNS, "MaxItems": _MOST_ROWS},
-        )
-        with translated("dynamodb:Query"):
-            for page in pages:
-                with understood(LedgerInconsistent, f"the index of runs in the ledger of {cluster}"):
-                    ids = [item["sk"]["S"].rsplit("#", 1)[1] for item in page["Items"]]
-                yield from ids
 
-    def _range(self, cluster: str, first: str, last: str) -> list[Mapping[str, Any]]:
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk AND sk BETWEEN :first AND :last",
-            ExpressionAttributeValues={
-                ":pk": {"S": f"cluster#{cluster}"},
-                ":first": {"S": first},
-                ":last": {"S": last},
-            },
-        )
-        with translated("dynamodb:Query"):
-            return [item for page in pages for item in page["Items"]]
+def _in_decimals(row: DataclassInstance) -> dict[str, Any]:
+    """The row's fields as DynamoDB takes them, which knows no floats."""
+    return dict(json.loads(json.dumps(asdict(row)), parse_float=Decimal))
 
 
 def _copied(steps: Mapping[str, StepRow]) -> tuple[bool, float] | None:
@@ -265,10 +180,6 @@ def _pools(steps: Sequence[StepRow]) -> list[float]:
 
 def _known(value: float | None) -> list[float]:
     return [] if value is None else [value]
-
-
-def _number(item: Mapping[str, Any], name: str) -> float | None:
-    return float(item[name]["N"]) if name in item else None
 
 
 def _served(run: RunRow) -> bool:

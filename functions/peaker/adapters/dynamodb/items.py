@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -102,14 +102,49 @@ class LedgerTable:
 
     def query(self, pk: str, sk_prefix: str) -> list[dict[str, Any]]:
         """All items of the partition whose sort key begins so, in its order, read consistently."""
+        return list(self._queried(pk, "begins_with(sk, :sk)", {":sk": sk_prefix}, ConsistentRead=True))
+
+    def query_between(self, pk: str, first: str, last: str) -> list[dict[str, Any]]:
+        """The items of the partition from one sort key to another, in its order."""
+        return list(self._queried(pk, "sk BETWEEN :first AND :last", {":first": first, ":last": last}))
+
+    def newest(self, pk: str, sk_prefix: str, page_size: int, at_most: int) -> Iterator[dict[str, Any]]:
+        """Yields items whose sort key begins so, the last first, a page at a time."""
+        pages = {"PageSize": page_size, "MaxItems": at_most}
+        return self._queried(
+            pk, "begins_with(sk, :sk)", {":sk": sk_prefix}, ScanIndexForward=False, PaginationConfig=pages
+        )
+
+    def _queried(
+        self, pk: str, condition: str, values: Mapping[str, Any], **how: Any
+    ) -> Iterator[dict[str, Any]]:
         pages = self._dynamodb.get_paginator("query").paginate(
             TableName=self._table,
-            KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)",
-            ExpressionAttributeValues=self._wire({":pk": pk, ":sk": sk_prefix}),
-            ConsistentRead=True,
+            KeyConditionExpression=f"pk = :pk AND {condition}",
+            ExpressionAttributeValues=self._wire({":pk": pk, **values}),
+            **how,
         )
         with translated("dynamodb:Query"), understood(LedgerInconsistent, f"an item of the ledger's {pk}"):
-            return [self._plain(item) for page in pages for item in page["Items"]]
+            for page in pages:
+                yield from [self._plain(item) for item in page["Items"]]
+
+    def put_unleased(
+        self, item: Mapping[str, Any], condition: str | None = None, values: Mapping[str, Any] | None = None
+    ) -> None:
+        """Put one item outside any lease. Raises ConditionFailed where the condition does not hold."""
+        guard: dict[str, Any] = {}
+        if condition is not None:
+            guard = {
+                "ConditionExpression": condition,
+                "ExpressionAttributeValues": self._wire(values or {}),
+            }
+        with translated("dynamodb:PutItem"):
+            try:
+                self._dynamodb.put_item(TableName=self._table, Item=self._wire(item), **guard)
+            except ClientError as error:
+                if error_code(error) != "ConditionalCheckFailedException":
+                    raise
+                raise ConditionFailed from error
 
     def put_new(self, holder: Holder, items: Sequence[Mapping[str, Any]]) -> None:
         """Put items that must not exist. Raises ConditionFailed when one does, LeaseLost without the lease."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -21,20 +21,19 @@ from peaker.adapters.dynamodb.items import (
 )
 from peaker.adapters.dynamodb.ledger_items import (
     index_key,
-    parking,
-    parts,
     replica_item,
     replica_key,
-    request,
+    replica_row,
     resource_item,
     resource_key,
     resource_row,
+    run_row,
+    set_document,
     snapshot_set,
     step_row,
-    time_of,
 )
-from peaker.domain.decoding import parsed_json, text_in, understood
-from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.decoding import parsed_json, understood
+from peaker.domain.instants import to_iso
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import (
     UNFINISHED_OUTCOMES,
@@ -94,16 +93,7 @@ class DynamoDbLedger:
         if item is None:
             raise LedgerInconsistent(f"the ledger has no run {run_id}")
         with understood(LedgerInconsistent, f"the ledger's row of {run_id}"):
-            return RunRow(
-                run_id=text_in(item, "run_id"),
-                cluster=text_in(item, "cluster"),
-                operation=text_in(item, "operation"),
-                started_at=from_iso(item["started_at"]),
-                request=request(item),
-                outcome=text_in(item, "outcome"),
-                finished_at=time_of(item.get("finished_at")),
-                parts=parts(item),
-            )
+            return run_row(item)
 
     def unfinished_runs(self, cluster: str) -> list[RunRow]:
         listed = self._table.query(cluster_key(cluster), "run#")
@@ -213,16 +203,7 @@ class DynamoDbLedger:
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
         with understood(LedgerInconsistent, f"a replica in the ledger of {cluster}"):
             rows = [
-                ReplicaRow(
-                    cluster=cluster,
-                    instance_id=text_in(item, "instance_id"),
-                    run_id=text_in(item, "run_id"),
-                    state=ReplicaState(item["state"]),
-                    changed_at=from_iso(item["changed_at"]),
-                    parking=parking(item.get("parking")),
-                    unhealthy_since=time_of(item.get("unhealthy_since")),
-                )
-                for item in self._table.query(cluster_key(cluster), "replica#")
+                replica_row(cluster, item) for item in self._table.query(cluster_key(cluster), "replica#")
             ]
         return {row.instance_id: row for row in rows}
 
@@ -234,15 +215,13 @@ class DynamoDbLedger:
         self._put_set(holder, kept, {"gone_at": to_iso(at), "expires_at": expiry(at)})
 
     def _put_set(self, holder: Holder, kept: SnapshotSet, more: Mapping[str, Any]) -> None:
-        document = {**asdict(kept), "kept_at": to_iso(kept.kept_at)}
         key = {"pk": cluster_key(kept.cluster), "sk": f"snapshots#{kept.run_id}"}
-        self._table.put(holder, {**key, "document": to_json(document), **more})
+        self._table.put(holder, {**key, "document": set_document(kept), **more})
 
     def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
         rows = self._table.query(cluster_key(cluster), "snapshots#")
         with understood(LedgerInconsistent, f"a snapshot set in the ledger of {cluster}"):
-            documents = [parsed_json(item["document"]) for item in rows if "gone_at" not in item]
-            found = [snapshot_set(one) for one in documents]
+            found = [snapshot_set(item) for item in rows if "gone_at" not in item]
         return sorted(found, key=lambda one: (one.kept_at, one.run_id))
 
     def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from peaker.domain.instants import Instant
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker_contract.names import LOAD_TAG, OWNER_TAG
@@ -37,14 +38,14 @@ class Parking:
     `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
     """
 
-    parked_at: datetime
+    parked_at: Instant
     gtid_set: str | None
     binlog_expire_seconds: float | None
-    until: datetime | None
+    until: Instant | None
     until_reason: str
     spent: str | None = None
     failed_return: str | None = None
-    incomplete_since: datetime | None = None
+    incomplete_since: Instant | None = None
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class ReplicaRow:
     instance_id: str
     run_id: str
     state: ReplicaState
-    changed_at: datetime
+    changed_at: Instant
     parking: Parking | None = None
-    unhealthy_since: datetime | None = None
+    unhealthy_since: Instant | None = None
 
 
 @dataclass(frozen=True)

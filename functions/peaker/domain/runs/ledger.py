@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import ValidationError
 
 from peaker.domain.decoding import Frozen, misfits
+from peaker.domain.instants import Instant
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker_contract.errors import LedgerInconsistent
 
@@ -50,8 +51,8 @@ class ResourceRow:
     name: str
     state: ResourceState
     step: str
-    intended_at: datetime
-    made_at: datetime | None = None
+    intended_at: Instant
+    made_at: Instant | None = None
     resource_id: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -66,8 +67,8 @@ class StepRow:
     """One step: the first start over all its retries, its end, and what it measured."""
 
     step: str
-    started_at: datetime
-    finished_at: datetime | None = None
+    started_at: Instant
+    finished_at: Instant | None = None
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
@@ -91,10 +92,10 @@ class RunRow:
     run_id: str
     cluster: str
     operation: str
-    started_at: datetime
+    started_at: Instant
     request: ExecutionInput
     outcome: str = "running"
-    finished_at: datetime | None = None
+    finished_at: Instant | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, kind: type[PartT]) -> PartT | None:

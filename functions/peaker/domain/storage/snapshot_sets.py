@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from peaker.domain.instants import Instant
 from peaker.domain.replicas.inventory import Snapshot
 
 GIB = 1024.0**3
@@ -33,7 +34,7 @@ class SnapshotSet:
     cluster: str
     run_id: str
     donor: str
-    kept_at: datetime
+    kept_at: Instant
     snapshots: Mapping[str, str]
     sources: Mapping[str, str]
     full_bytes: Mapping[str, int | None] = field(default_factory=dict)

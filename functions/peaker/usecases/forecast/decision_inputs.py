@@ -17,7 +17,7 @@ from peaker.domain.planning.scaling_policy import Capacity, measured_capacity
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.ports.bundle import ForecastPorts
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
@@ -60,9 +60,7 @@ def carried_over(state: CheckState, fleet: FleetState | None, now: datetime) -> 
     return replace(state, source_id=source.instance_id)
 
 
-def troubles(
-    ports: ForecastPorts, settings: ClusterSettings, state: CheckState, now: datetime
-) -> list[Trouble]:
+def troubles(ports: Ports, settings: ClusterSettings, state: CheckState, now: datetime) -> list[Trouble]:
     """All trouble within the hold, the newest of each kind. Raises Throttled, AwsUnavailable: no guess instead."""
     since = now - timedelta(minutes=settings.holds.minutes)
     found = [] if state.failover_seconds is None else [Trouble("failover", state.failover_seconds)]

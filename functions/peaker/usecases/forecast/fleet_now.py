@@ -9,19 +9,19 @@ from peaker.domain.planning.needed_replicas import FleetCounts
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow
-from peaker.ports.bundle import ForecastPorts
+from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, Retryable
 
 
 def fleet_now(
-    ports: ForecastPorts, settings: ClusterSettings, now: datetime
+    ports: Ports, settings: ClusterSettings, now: datetime
 ) -> tuple[FleetCounts, FleetState | None]:
     """The fleet as the decision counts it. When AWS does not answer, serving is unknown, which means hold (I4)."""
     try:
-        fleet = gather_fleet(ports.common, settings, with_volumes=True)
-        lease = ports.common.lease.current(settings.name, now)
+        fleet = gather_fleet(ports, settings, with_volumes=True)
+        lease = ports.lease.current(settings.name, now)
         building = _building(ports, fleet, lease)
     except Retryable:
         return FleetCounts(serving=None), None
@@ -48,7 +48,7 @@ def _draining(fleet: FleetState, lease: LeaseRow | None) -> int:
     return max(1, sum(one.is_draining for one in fleet.replicas))
 
 
-def _building(ports: ForecastPorts, fleet: FleetState, lease: LeaseRow | None) -> int:
+def _building(ports: Ports, fleet: FleetState, lease: LeaseRow | None) -> int:
     """Replicas that a live scale_out will add: all that it is to bring, from its first moment, until each serves.
 
     A row left behind by a dead run does not count: nobody works on it.
@@ -59,10 +59,10 @@ def _building(ports: ForecastPorts, fleet: FleetState, lease: LeaseRow | None) -
     return max(0, _asked_of(ports, lease.run_id) - served)
 
 
-def _asked_of(ports: ForecastPorts, run_id: str) -> int:
+def _asked_of(ports: Ports, run_id: str) -> int:
     """The replicas of its batch, of its plan, or of its request; 1 where no row can be read."""
     try:
-        run = ports.common.ledger.run(run_id)
+        run = ports.ledger.run(run_id)
         batch, plan = run.part(Batch), run.part(ScaleOutPlan)
     except LedgerInconsistent:
         return 1

@@ -30,7 +30,7 @@ from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.parked import parked_seconds, returnable
 from peaker.domain.report.event import decision_event
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.ports.bundle import ForecastPorts
+from peaker.ports.bundle import Ports
 from peaker.usecases.forecast.decision_inputs import (
     Observation,
     capacity,
@@ -93,22 +93,22 @@ class ForecastReport(Frozen):
     few_reads: tuple[str, ...]
 
 
-def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
+def forecast_load(ports: Ports, cluster: str) -> ForecastReport:
     """One scheduled check of one cluster. Raises UnknownCluster.
 
     When the fleet cannot be read it is unknown, and the decision is to hold.
     """
-    now = ports.common.clock.now()
-    settings = ports.common.clusters.settings(cluster)
+    now = ports.clock.now()
+    settings = ports.clusters.settings(cluster)
     past = ports.records.past_steps(cluster)
     counts, fleet = fleet_now(ports, settings, now)
     state = carried_over(ports.records.check_state(cluster), fleet, now)
     shares: dict[str, Reading] = {}
     if fleet is not None:
-        shares = reads_taken(ports.common, settings, fleet)
+        shares = reads_taken(ports, settings, fleet)
         state = with_few_reads(state, shares, now.timestamp(), 60.0 * settings.forecast.schedule_minutes)
         counts = with_shares(counts, state, shares)
-    history = snapshot_history(ports.common, settings, fleet)
+    history = snapshot_history(ports, settings, fleet)
     lead_inputs = lead_time_inputs(settings, fleet, past, history)
     lead_time = predict_lead_time(lead_inputs, past)
     series = load_history(ports, settings, now)
@@ -121,10 +121,10 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
         troubles=troubles(ports, settings, state, now),
         overrides=overrides(settings),
     )
-    prices = cluster_prices(ports.common, settings)
+    prices = cluster_prices(ports, settings)
     policy = scaling_policy(settings, prices, fleet, capacity(settings, past))
     decision = decide(inputs, forecast, lead_time, policy, state)
-    back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
+    back = return_lead_time(ports.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
         nearer = forecaster.at_the_end(back.p90_seconds)
         later = decide(inputs, nearer, back, policy, state)
@@ -148,7 +148,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     _remember(ports, cluster, forecast, lead_time, decision)
     report = _report(check)
     ports.records.save_report(cluster, report.model_dump(mode="json"))
-    ports.common.events.put(decision_event(ports.common.environment, report.model_dump(mode="json")))
+    ports.events.put(decision_event(ports.environment, report.model_dump(mode="json")))
     return report
 
 
@@ -213,7 +213,7 @@ def return_lead_time(
     return predict_return(inputs, behind, past)
 
 
-def _publish(ports: ForecastPorts, check: _Check) -> None:
+def _publish(ports: Ports, check: _Check) -> None:
     decision, forecast = check.decision, check.forecast
     acts = not check.observation.observing
     values = {
@@ -262,7 +262,7 @@ def _coverage(forecast: Forecast, score: Score) -> float | None:
 
 
 def _remember(
-    ports: ForecastPorts, cluster: str, forecast: Forecast, lead_time: LeadTime, decision: ScalingDecision
+    ports: Ports, cluster: str, forecast: Forecast, lead_time: LeadTime, decision: ScalingDecision
 ) -> None:
     state: CheckState = decision.state
     ports.records.save_check_state(cluster, state)

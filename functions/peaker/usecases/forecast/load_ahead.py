@@ -15,7 +15,7 @@ from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_RE
 from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling_policy import horizon_needed_seconds
-from peaker.ports.bundle import ForecastPorts
+from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 
 
@@ -30,7 +30,7 @@ def load_forecaster(series: LoadSeries, lead_time: LeadTime, settings: ClusterSe
     )
 
 
-def load_history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> LoadSeries:
+def load_history(ports: Ports, settings: ClusterSettings, now: datetime) -> LoadSeries:
     """The load's kept history on its grid; without a point where its period is too long. Raises Throttled,
     AwsUnavailable."""
     points = ports.history.points(settings, now - timedelta(days=KEPT_HISTORY_DAYS), now)

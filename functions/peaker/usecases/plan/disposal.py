@@ -14,7 +14,7 @@ from peaker_contract.cluster import ClusterSettings
 
 def disposal_of(ports: Ports, settings: ClusterSettings, fleet: FleetState, replica: Replica) -> Disposal:
     """The settings and the figures decide the disposal; the fleet must hold the volumes."""
-    past = ports.past_runs.past_steps(settings.name)
+    past = ports.records.past_steps(settings.name)
     inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports, settings, fleet))
     figures = parking_figures(replica, settings, cluster_prices(ports, settings), inputs, past)
     return decide_disposal(figures, settings.retirement.park)

@@ -27,7 +27,7 @@ def gather_plan_facts(
     taken_donor: str | None = None,
 ) -> PlanFacts:
     """The ports answer once each. `taken_donor` is the run's own donor, once it has chosen."""
-    past = ports.past_runs.past_steps(settings.name)
+    past = ports.records.past_steps(settings.name)
     donor = choose_donor(fleet, settings, taken_donor)
     promises = {kind: _promise(ports, kind) for kind in settings.instance_types}
     history = snapshot_history(ports, settings, fleet, donor)

@@ -16,7 +16,6 @@ from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.ports.bundle import ForecastPorts
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
 
 from peaker_contract.cluster import ClusterSettings
@@ -69,7 +68,7 @@ class World:
     remembered: others.ForecastRecords = field(default_factory=others.ForecastRecords)
 
     def check(self) -> ForecastReport:
-        ports = ForecastPorts(self.common, self.history, self.published, self.remembered)
+        ports = replace(self.common, history=self.history, metrics=self.published, records=self.remembered)
         return forecast_load(ports, "orders")
 
     def checks(self, count: int) -> list[ForecastReport]:
@@ -305,7 +304,7 @@ def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None
 
 def test_an_unknown_cluster_is_named() -> None:
     here = world()
-    ports = ForecastPorts(here.common, here.history, here.published, here.remembered)
+    ports = replace(here.common, history=here.history, metrics=here.published, records=here.remembered)
     with pytest.raises(UnknownCluster):
         forecast_load(ports, "payments")
 

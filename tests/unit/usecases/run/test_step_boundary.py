@@ -27,7 +27,7 @@ def raising(error: Exception) -> Any:
     def use_case(ports: Ports, given: StepInput) -> Summary:
         raise error
 
-    return boundary.step(use_case, StepInput)
+    return boundary.step(use_case, StepInput, recorded=True)
 
 
 def test_an_error_leaves_under_its_name_with_its_remedy() -> None:
@@ -57,7 +57,7 @@ class TestSize:
         def use_case(ports: Ports, given: StepInput) -> Summary:
             return answer
 
-        return boundary.step(use_case, StepInput)
+        return boundary.step(use_case, StepInput, recorded=True)
 
     def test_what_a_host_says_stays_out_of_the_state(self) -> None:
         """A host says 23,000 characters at most; several of them reach the receipt by the ledger alone."""
