@@ -46,7 +46,8 @@ F = FunctionDefinition
 S = Step
 
 
-COMMON = (
+FUNCTIONS: tuple[FunctionDefinition, ...] = (
+    # of every workflow
     F(
         Phase.RUN,
         "validate_request",
@@ -134,9 +135,7 @@ COMMON = (
         ("stop_database",),
         steps=(S("UndoScaleOut"), S("UndoStoppedRun"), S("UndoMember")),
     ),
-)
-
-SCALE_OUT = (
+    # of scale_out
     F(
         Phase.PLAN,
         "check_shortage",
@@ -347,9 +346,7 @@ SCALE_OUT = (
         ("measure_service",),
         steps=(S("RampTraffic", Part.RAMP, EITHER, serves=True),),
     ),
-)
-
-SCALE_IN = (
+    # of scale_in
     F(
         Phase.LEAVE,
         "check_surplus",
@@ -443,9 +440,7 @@ SCALE_IN = (
         ("start_database", "start_replication", "wait_for_catch_up"),
         steps=(S("UndoScaleIn"), S("UndoRemoval"), S("RestoreStoppedRun")),
     ),
-)
-
-FORECAST = (
+    # of schedules
     F(
         Phase.FORECAST,
         "forecast_load",
@@ -464,9 +459,6 @@ FORECAST = (
         memory_mib=1024,
         timeout_seconds=120,
     ),
-)
-
-CHECKS = (
     F(
         Phase.UNDO,
         "sweep_orphans",
@@ -495,9 +487,6 @@ CHECKS = (
         (P.READ_CLUSTER_SETTINGS, P.READ_LEDGER, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
         ("report_health",),
     ),
-)
-
-SNAPSHOTS = (
     F(
         Phase.CREATE,
         "maintain_snapshots",
@@ -514,9 +503,6 @@ SNAPSHOTS = (
         ),
         timeout_seconds=120,
     ),
-)
-
-PRICES = (
     F(
         Phase.PLAN,
         "refresh_prices",
@@ -524,16 +510,6 @@ PRICES = (
         (P.READ_CLUSTER_SETTINGS, P.FETCH_PRICES),
         timeout_seconds=120,
     ),
-)
-
-FUNCTIONS: tuple[FunctionDefinition, ...] = (
-    *COMMON,
-    *SCALE_OUT,
-    *SCALE_IN,
-    *FORECAST,
-    *CHECKS,
-    *SNAPSHOTS,
-    *PRICES,
 )
 
 STEPS: tuple[Step, ...] = tuple(step for definition in FUNCTIONS for step in definition.steps)

@@ -90,7 +90,7 @@ def interleavings() -> Figures:
         for part in pool.map(partial(_share, of=processes), range(processes)):
             found.add(part)
     _, orders, findings = explore_methods()
-    print(f"seed {SEED}: {found.orders} orders of steps, {found.equal} equal to one of them", flush=True)
+    print(f"seed {SEED}: {found.orders} orders of steps", flush=True)
     for one in findings:
         print(f"{one.kind}: {one.step}, {one.how}: {one.text}", flush=True)
     kinds = Counter(one.kind for one in (*found.findings, *findings))
@@ -120,8 +120,8 @@ def _share(share: int, of: int) -> Explored:
             print(f"{one.kind}: {name}, {one.step}, {one.how}: {one.text}", flush=True)
         found.add(part)
         print(
-            f"{share}: {name}: until now {found.orders} orders, {found.equal} equal to one of them, "
-            f"{found.deaths} deaths, {found.stops} stops; {sum(os.times()[:4]) / 60:.1f} min of processors",
+            f"{share}: {name}: until now {found.orders} orders, {found.deaths} deaths, {found.stops} stops; "
+            f"{sum(os.times()[:4]) / 60:.1f} min of processors",
             flush=True,
         )
     return found

@@ -262,7 +262,7 @@ class _Pair:
                 self._found(described(turns), self._in_turn[0], seen)
             return made
 
-        return explore(one, alike, meets).run
+        return explore(one, alike, meets)
 
     def _require_one_write(self, made: Sequence[Access]) -> None:
         """A process that dies between two writes of the ledger leaves half of them."""

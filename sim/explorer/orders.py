@@ -19,19 +19,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from sim.explorer.accesses import Access
 from sim.explorer.strands import Made, Turn
 
 Turns = tuple[Turn, ...]
-
-
-class Orders(NamedTuple):
-    """How many orders were run, and how many were not because they equal one that was."""
-
-    run: int
-    equal: int
 
 
 def turns_of(first: int, i: int, j: int | None) -> Turns:
@@ -49,17 +41,16 @@ def explore(
     run: Callable[[Turns], Sequence[Made]],
     alike: bool,
     meets: Callable[[Access, Collection[Access]], bool] = Access.meets,
-) -> Orders:
-    """Run every order that differs. Of two functions that are alike either may be the first."""
+) -> int:
+    """Run every order that differs; returns how many. Of two functions that are alike either may be the first."""
     firsts = (0,) if alike else (0, 1)
     in_turn = [run((Turn(first), Turn(1 - first))) for first in firsts]
-    tried, equal = len(firsts), 0
+    tried = len(firsts)
     for first, made in zip(firsts, in_turn, strict=True):
         own = _of(first, made)
         others = _of(1 - first, made)
         for i in range(len(own) - 1, 0, -1):
             if not meets(own[i], others):
-                equal += max(len(others), 1)
                 continue
             made = run(turns_of(first, i, None))
             others, rest = _of(1 - first, made), _of(first, made)[i:]
@@ -68,14 +59,11 @@ def explore(
                 before = others[:j]
                 if not meets(own[i], before) or not any(meets(one, before) for one in own[:i]):
                     # Nor with fewer of the other's calls.
-                    equal += j
                     break
                 if meets(others[j], rest):
                     rest = _of(first, run(turns_of(first, i, j)))[i:]
                     tried += 1
-                else:
-                    equal += 1
-    return Orders(tried, equal)
+    return tried
 
 
 def _of(strand: int, made: Sequence[Made]) -> list[Access]:

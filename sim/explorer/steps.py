@@ -68,7 +68,6 @@ class Explored:
 
     steps: Counter[str] = field(default_factory=Counter)
     orders: int = 0
-    equal: int = 0
     deaths: int = 0
     stops: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -76,7 +75,6 @@ class Explored:
     def add(self, other: Explored) -> None:
         self.steps.update(other.steps)
         self.orders += other.orders
-        self.equal += other.equal
         self.deaths += other.deaths
         self.stops += other.stops
         self.findings += other.findings
@@ -190,9 +188,7 @@ class _Step:
 
         few, chance = self._explorer.few, self._explorer.chance
         if few is None:
-            ran = explore(one, bodies[0] == bodies[1])
-            self._explored.orders += ran.run
-            self._explored.equal += ran.equal
+            self._explored.orders += explore(one, bodies[0] == bodies[1])
             return
         for turns in drawn(calls, few, chance, chance.choice((0, 1))):
             one(turns)

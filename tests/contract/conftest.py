@@ -6,7 +6,7 @@ import itertools
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,6 +126,14 @@ def ledger_table(ledger_cloud: LocalCloud) -> LedgerTable:
     """An empty table."""
     client = ledger_cloud.client("dynamodb")
     return LedgerTable(client, make_table(client))
+
+
+def put_metric(
+    cloudwatch: Any, namespace: str, name: str, dimensions: Mapping[str, str], at: datetime, value: float
+) -> None:
+    told = [{"Name": key, "Value": text} for key, text in dimensions.items()]
+    datum = {"MetricName": name, "Dimensions": told, "Timestamp": at, "Value": value}
+    cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
 
 
 def make_table(client: Any) -> str:

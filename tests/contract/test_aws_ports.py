@@ -15,8 +15,7 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.storage.block_list import BlockRuns
 
 from peaker_contract import errors
-from peaker_contract.metrics import Metric
-from tests.contract.conftest import RUN_TAGS, Adapters
+from tests.contract.conftest import RUN_TAGS, Adapters, put_metric
 from tests.support.builders import orders
 from tests.support.workflow_cloud import WorkflowCloud
 
@@ -75,12 +74,6 @@ def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is
     assert sent["DocumentVersion"] == "2"
 
 
-def test_a_host_whose_agent_does_not_answer_may_answer_later(aws: Adapters) -> None:
-    document(aws, "unheard", "true")
-    with pytest.raises(errors.AwsUnavailable, match="the SSM agent of i-0123456789abcdef0 does not answer"):
-        aws.commands.send("unheard", "i-0123456789abcdef0", {}, "run-1 Unheard#1")
-
-
 def test_snapshots_of_others_that_are_being_made_are_waited_for(aws: Adapters) -> None:
     host = aws.running("token-busy-volume").instance_id
     volume_id = aws.data_volume(host, "/dev/sdf")
@@ -111,46 +104,12 @@ def document(aws: Adapters, name: str, command: str) -> None:
     )
 
 
-def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapters) -> None:
-    cloudwatch = aws.cloud.client("cloudwatch")
-    readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
-    assert isinstance(readings.load(settings, now), Unknown)
-    assert isinstance(readings.published(settings, Metric.REQUIRED_REPLICAS, now), Unknown)
-
-    def put(namespace: str, name: str, value: float, age: timedelta) -> None:
-        datum = {
-            "MetricName": name,
-            "Dimensions": [{"Name": "Cluster", "Value": "orders"}],
-            "Timestamp": now - age,
-            "Value": value,
-        }
-        cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
-
-    put("Peaker/Demand", "ReadQueriesPerSecond", 700, timedelta(hours=9))
-    assert isinstance(readings.load(settings, now), Unknown)
-    put("Peaker/Demand", "ReadQueriesPerSecond", 100, timedelta(minutes=62))
-    put("Peaker/Demand", "ReadQueriesPerSecond", 150, timedelta(minutes=1))
-    put("Peaker/local", "RequiredReplicas", 2, timedelta(minutes=2))
-    load, required = readings.load(settings, now), readings.published(settings, Metric.REQUIRED_REPLICAS, now)
-    assert isinstance(load, Known)
-    assert load.value == 150
-    assert isinstance(required, Known)
-    assert required.value == 2
-    points = readings.load_points(settings, now - timedelta(hours=12), now)
-    assert [value for _, value in points] == [700, 100, 150]
-
-
 def test_a_lag_is_the_replica_s_own_and_unknown_where_no_check_heard_of_it(aws: Adapters) -> None:
     cloudwatch = aws.cloud.client("cloudwatch")
     readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
     dimensions = {"Cluster": "orders", "Instance": "i-1", "service": "peaker"}
-    datum = {
-        "MetricName": "ReplicaLagSeconds",
-        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
-        "Timestamp": now - timedelta(minutes=1),
-        "Value": 3.5,
-    }
-    cloudwatch.put_metric_data(Namespace="Peaker/local", MetricData=[datum])
+    at = now - timedelta(minutes=1)
+    put_metric(cloudwatch, "Peaker/local", "ReplicaLagSeconds", dimensions, at, 3.5)
     lag = readings.lag_seconds(settings, "i-1", now)
     assert isinstance(lag, Known)
     assert lag.value == 3.5
@@ -167,13 +126,8 @@ def test_the_reads_of_a_replica_are_its_own_not_its_cluster_s(aws: Adapters) -> 
         ({**of_cluster, "Instance": "i-1"}, 25.0, 2),
         ({**of_cluster, "Instance": "i-1"}, 99.0, 40),
     ):
-        datum = {
-            "MetricName": "ReadQueriesPerSecond",
-            "Dimensions": [{"Name": name, "Value": one} for name, one in dimensions.items()],
-            "Timestamp": now - timedelta(minutes=minutes),
-            "Value": value,
-        }
-        cloudwatch.put_metric_data(Namespace="Peaker/local", MetricData=[datum])
+        at = now - timedelta(minutes=minutes)
+        put_metric(cloudwatch, "Peaker/local", "ReadQueriesPerSecond", dimensions, at, value)
     since = now - timedelta(minutes=15)
     assert readings.reads_per_second(settings, "i-1", since, now) == [40.0, 25.0]
     assert readings.reads_per_second(settings, "i-2", since, now) == []

@@ -340,6 +340,7 @@ def test_a_member_that_was_fenced_writes_nothing_more_and_the_others_go_on(
         lambda: ledger.intend(member, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {}),
         lambda: ledger.start_step(member, "CreateVolumes", NOON, NOON + HOUR),
         lambda: ledger.require_lease(member),
+        lambda: ledger.begin_exit(member, leaving("i-1"), []),
     ):
         with pytest.raises(LeaseLost):
             write()
@@ -385,12 +386,3 @@ def test_who_counts_on_a_replica_without_a_row_does_not_leave(ledger: Ledger, ho
     ledger.set_replica(holder, in_service("i-1"))
     with pytest.raises(Throttled):
         ledger.begin_exit(holder, leaving("i-1"), ["i-9"])
-
-
-def test_a_member_that_was_fenced_begins_no_exit(ledger: Ledger, holder: Holder) -> None:
-    member = member_of(holder)
-    ledger.open_run(member, replace(RUN, run_id="run-1-2"))
-    ledger.set_replica(holder, in_service("i-1"))
-    ledger.fence_member(member, NOON)
-    with pytest.raises(LeaseLost):
-        ledger.begin_exit(member, leaving("i-1"), [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
@@ -12,7 +13,7 @@ from peaker.domain.reading import Known, Unknown
 from localcloud.server import LocalCloud
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
-from tests.contract.conftest import NUMBERS
+from tests.contract.conftest import NUMBERS, put_metric
 from tests.support.builders import orders
 
 PERIOD = timedelta(seconds=300)
@@ -41,13 +42,7 @@ def counted(statistic: str) -> ClusterSettings:
 
 def publisher(cloud: LocalCloud, settings: ClusterSettings) -> Callable[[datetime, float], None]:
     metric, cloudwatch = settings.load_metric, cloud.client("cloudwatch")
-    dimensions = [{"Name": name, "Value": value} for name, value in metric.dimensions.items()]
-
-    def measure(at: datetime, value: float) -> None:
-        datum = {"MetricName": metric.name, "Dimensions": dimensions, "Timestamp": at, "Value": value}
-        cloudwatch.put_metric_data(Namespace=metric.namespace, MetricData=[datum])
-
-    return measure
+    return partial(put_metric, cloudwatch, metric.namespace, metric.name, metric.dimensions)
 
 
 @pytest.mark.parametrize(

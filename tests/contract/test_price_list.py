@@ -84,22 +84,6 @@ def test_answers_come_in_pages(cloud: LocalCloud) -> None:
         client.get_products(ServiceCode="AmazonEC2", NextToken="%")
 
 
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        ("ThrottlingException", errors.Throttled),
-        ("AccessDeniedException", errors.AwsCallRejected),
-        ("InternalErrorException", errors.AwsUnavailable),
-    ],
-)
-def test_refusals_have_the_domains_names(
-    cloud: LocalCloud, prices: AwsPriceList, code: str, error: type[Exception]
-) -> None:
-    cloud.faults.add("pricing:GetProducts", code, times=-1)
-    with pytest.raises(error, match=code):
-        prices.quote(IRELAND, ["r7g.large"])
-
-
 def test_the_api_is_served_in_three_regions_only(cloud: LocalCloud) -> None:
     with pytest.raises(Exception, match="404"):
         client_in(cloud)("eu-west-1").get_products(ServiceCode="AmazonEC2")

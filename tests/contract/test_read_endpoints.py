@@ -398,64 +398,6 @@ def test_what_is_as_it_should_be_is_not_written_again(aws: Adapters, by_name: En
         by_name.router.promote(by_name.settings, by_name.host)
 
 
-def after_the_next_list(
-    monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint, happens: Callable[[dict[str, Any]], None]
-) -> None:
-    """What comes between the router's next list of records and its change; it is given the replica's record."""
-    listed: Callable[[Any], dict[str, Any]] = endpoint.router._records  # type: ignore[attr-defined]
-    left = [happens]
-
-    def records(read: Any) -> dict[str, Any]:
-        found = listed(read)
-        if left:
-            left.pop()(found[endpoint.host])
-        return found
-
-    monkeypatch.setattr(endpoint.router, "_records", records)
-
-
-def test_a_deletion_whose_answer_was_lost_is_done(
-    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client has repeated the call, and Route 53 says `but it was not found`."""
-    by_name.router.register(by_name.settings, by_name.host)
-    after_the_next_list(monkeypatch, by_name, lambda record: change(aws, by_name, "DELETE", record))
-    by_name.router.deregister(by_name.settings, by_name.host)
-    assert by_name.router.warming_health(by_name.settings) == {}
-    assert (own_checks(aws, by_name), own_alarms(aws, by_name)) == ([], [])
-
-
-def test_a_record_whose_share_changed_meanwhile_is_deleted_as_it_is_now(
-    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_name.router.register(by_name.settings, by_name.host)
-    after_the_next_list(
-        monkeypatch, by_name, lambda record: change(aws, by_name, "UPSERT", {**record, "Weight": 60})
-    )
-    by_name.router.deregister(by_name.settings, by_name.host)
-    assert by_name.router.warming_health(by_name.settings) == {}
-
-
-def test_a_share_takes_back_no_promotion_that_another_member_made_meanwhile(
-    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_name.router.register(by_name.settings, by_name.host)
-    after_the_next_list(
-        monkeypatch, by_name, lambda record: change(aws, by_name, "UPSERT", {**record, "Weight": 100})
-    )
-    by_name.router.set_share(by_name.settings, 0.5)
-    assert by_name.groups == ({by_name.host}, {by_name.host})
-
-
-def test_a_share_brings_no_record_back_that_was_removed_meanwhile(
-    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_name.router.register(by_name.settings, by_name.host)
-    after_the_next_list(monkeypatch, by_name, lambda record: change(aws, by_name, "DELETE", record))
-    by_name.router.set_share(by_name.settings, 0.5)
-    assert records(aws, by_name) == {}
-
-
 @pytest.mark.parametrize("action", ["route53:DeleteHealthCheck", "cloudwatch:DeleteAlarms"])
 def test_what_is_left_after_a_lost_answer_goes_with_the_next_try(
     aws: Adapters, by_name: Endpoint, action: str
@@ -503,12 +445,6 @@ def test_one_replica_has_one_health_check_however_often_it_is_registered(
     assert len(own_checks(aws, by_name)) == 1
 
 
-def test_nothing_is_left_of_one_that_went(aws: Adapters, by_name: Endpoint) -> None:
-    by_name.router.promote(by_name.settings, by_name.host)
-    by_name.router.deregister(by_name.settings, by_name.host)
-    assert (records(aws, by_name), own_checks(aws, by_name), own_alarms(aws, by_name)) == ({}, [], [])
-
-
 def test_two_health_checks_of_a_lost_answer_both_go(aws: Adapters, by_name: Endpoint) -> None:
     by_name.router.register(by_name.settings, by_name.host)
     [first] = own_checks(aws, by_name)
@@ -532,7 +468,7 @@ def test_a_registration_that_stopped_half_way_can_be_seen_and_taken_back(
     assert (own_checks(aws, by_name), own_alarms(aws, by_name)) == ([], [])
 
 
-@pytest.mark.parametrize("gone", ["record", "health check", "alarm"])
+@pytest.mark.parametrize("gone", ["nothing", "record", "health check", "alarm"])
 def test_what_is_half_gone_goes_altogether(aws: Adapters, by_name: Endpoint, gone: str) -> None:
     by_name.router.promote(by_name.settings, by_name.host)
     [check] = own_checks(aws, by_name)
@@ -540,20 +476,11 @@ def test_what_is_half_gone_goes_altogether(aws: Adapters, by_name: Endpoint, gon
         change(aws, by_name, "DELETE", records(aws, by_name)[by_name.host])
     elif gone == "health check":
         aws.cloud.client("route53").delete_health_check(HealthCheckId=check["Id"])
-    else:
+    elif gone == "alarm":
         name = alarm_name(by_name.settings, by_name.host)
         aws.cloud.client("cloudwatch").delete_alarms(AlarmNames=[name])
     by_name.router.deregister(by_name.settings, by_name.host)
     assert (records(aws, by_name), own_checks(aws, by_name), own_alarms(aws, by_name)) == ({}, [], [])
-
-
-def test_a_change_while_another_one_is_being_made_may_be_tried_again(
-    aws: Adapters, by_name: Endpoint
-) -> None:
-    by_name.router.register(by_name.settings, by_name.host)
-    aws.cloud.faults.add("route53:ChangeResourceRecordSets", "PriorRequestNotComplete", times=10)
-    with pytest.raises(errors.Throttled):
-        by_name.router.promote(by_name.settings, by_name.host)
 
 
 def test_an_operator_puts_a_base_replica_behind_the_name(aws: Adapters, by_name: Endpoint) -> None:

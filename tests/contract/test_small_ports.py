@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import boto3
@@ -20,7 +21,6 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
-from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.s3_files import S3HostPackage, S3RunFiles
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
@@ -33,7 +33,7 @@ from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import run_id
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, runs_of
-from peaker.ports.cloud import SnapshotBlocks, VolumeKeys
+from peaker.ports.cloud import SnapshotBlocks
 from peaker.ports.clusters import Clock, ClusterDirectory
 from peaker.ports.executions import Executions
 from peaker.ports.hosts import HostPackage, RunFiles
@@ -48,7 +48,7 @@ from sim import others
 from sim.workflows.step_functions import StepFunctionsClient
 from sim.workflows.virtual_time import START as NOON
 from sim.world import PREFIX, World, settings
-from tests.contract.conftest import Adapters, make_table
+from tests.contract.conftest import Adapters, make_table, put_metric
 from tests.support.builders import orders
 from tests.support.deployed_roles import trust
 
@@ -162,11 +162,7 @@ def measured(request: pytest.FixtureRequest) -> Measured:
     period = settings.load_metric.period_seconds
     now = datetime.fromtimestamp(aws.cloud.clock.epoch() // period * period, UTC)
 
-    def put(namespace: str, name: str, dimensions: Mapping[str, str], at: datetime, value: float) -> None:
-        told = [{"Name": key, "Value": text} for key, text in dimensions.items()]
-        datum = {"MetricName": name, "Dimensions": told, "Timestamp": at, "Value": value}
-        cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
-
+    put = partial(put_metric, cloudwatch)
     metric = settings.load_metric
     return Measured(
         CloudWatchReadings(cloudwatch),
@@ -223,24 +219,6 @@ def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBl
     assert not isinstance(port.held(first, 3, 60.0), Unknown)
     for pages in (2, 0, -1):
         assert isinstance(port.held(first, pages, 60.0), Unknown)
-
-
-@pytest.fixture(params=["hostile", "aws"])
-def keys(request: pytest.FixtureRequest) -> tuple[VolumeKeys, str, str]:
-    """A key that can be used, and one that is disabled; the settings name both."""
-    if request.param == "hostile":
-        return others.VolumeKeys({"disabled": "its state is Disabled"}), "usable", "disabled"
-    kms = request.getfixturevalue("aws").cloud.client("kms")
-    usable, disabled = (kms.create_key()["KeyMetadata"]["Arn"] for _ in range(2))
-    kms.disable_key(KeyId=disabled.rsplit("/", 1)[-1])
-    return KmsVolumeKeys(kms), usable, disabled
-
-
-def test_a_key_says_why_it_cannot_be_used(keys: tuple[VolumeKeys, str, str]) -> None:
-    port, usable, disabled = keys
-    settings = orders(kms_key_arns=[usable, disabled]) if usable.startswith("arn:") else orders()
-    assert port.why_not_usable(usable, settings) is None
-    assert "Disabled" in str(port.why_not_usable(disabled, settings))
 
 
 @pytest.fixture(params=["hostile", "aws"])

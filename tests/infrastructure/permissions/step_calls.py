@@ -101,12 +101,12 @@ def _adapter(file: str, class_name: str, service: str, prefix: str) -> Adapter:
 
 
 CLOUDWATCH, S3 = {"cloudwatch": "cloudwatch"}, {"s3": "s3"}
-SIGNED_URL = ("s3_files.py", "signed_url")
+SIGNED_URL, INSTANCE = ("s3_files.py", "signed_url"), ("ec2/compute.py", "described_instance")
 READ_POINTS = ("cloudwatch/metric_data.py", "read_points")
 ADAPTERS = {
     "clusters": _adapter("ssm/clusters.py", "ParameterClusters", "ssm", "ssm"),
-    "compute": _adapter("ec2/compute.py", "Ec2Compute", "ec2", "ec2"),
-    "storage": _adapter("ec2/storage.py", "Ec2Storage", "ec2", "ec2"),
+    "compute": Adapter((("ec2/compute.py", "Ec2Compute"), INSTANCE), {"ec2": "ec2"}),
+    "storage": Adapter((("ec2/storage.py", "Ec2Storage"), INSTANCE), {"ec2": "ec2"}),
     "commands": _adapter("ssm/commands.py", "SsmCommands", "ssm", "ssm"),
     "package": Adapter((("s3_files.py", "S3HostPackage"), SIGNED_URL), S3),
     "snapshot_blocks": _adapter("ec2/snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),

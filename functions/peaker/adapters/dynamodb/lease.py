@@ -6,6 +6,7 @@ only ever grows.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key
@@ -68,7 +69,7 @@ class DynamoDbLease:
         return Holder(cluster, run_id, int(item["fencing_token"]))
 
     def release(self, holder: Holder, settled_at: datetime) -> None:
-        try:
+        with suppress(ConditionFailed):
             self._table.update_if(
                 cluster_key(holder.cluster),
                 "lease",
@@ -81,8 +82,6 @@ class DynamoDbLease:
                     ":settled": to_iso(settled_at),
                 },
             )
-        except ConditionFailed:
-            return
 
     def current(self, cluster: str, now: datetime) -> LeaseRow | None:
         item = self._table.get(cluster_key(cluster), "lease")

@@ -77,7 +77,7 @@ class DynamoDbLedger:
         }
         listed = {**common, "expires_at": expiry(run.started_at)}
         documents = {"request": run.request.model_dump_json(), **run.parts}
-        try:
+        with suppress(ConditionFailed):
             self._table.put_new(
                 holder,
                 [
@@ -85,8 +85,6 @@ class DynamoDbLedger:
                     {"pk": cluster_key(run.cluster), "sk": index_key(run.started_at, run.run_id), **listed},
                 ],
             )
-        except ConditionFailed:
-            return
 
     def run(self, run_id: str) -> RunRow:
         item = self._table.get(run_key(run_id), "run")

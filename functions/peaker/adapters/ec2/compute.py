@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
@@ -56,12 +57,7 @@ class Ec2Compute:
         return self._describe({RUN_TAG: run_id, OWNER_TAG: self._environment})
 
     def instance(self, instance_id: str) -> Instance:
-        with translated("ec2:DescribeInstances"):
-            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
-        found = [one for group in answer["Reservations"] for one in group["Instances"]]
-        if not found:
-            raise ResourceNotFound(f"ec2:DescribeInstances: no instance {instance_id}")
-        return _instance(found[0])
+        return _instance(described_instance(self._ec2, instance_id))
 
     def on_demand_instances(self) -> Sequence[Instance] | Unknown:
         pages = self._ec2.get_paginator("describe_instances").paginate(
@@ -131,13 +127,9 @@ class Ec2Compute:
         return sorted({key for key in seen.values() if key})
 
     def image_devices(self, image_id: str) -> Sequence[str]:
-        with translated("ec2:DescribeImages"):
-            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
         # An entry with NoDevice takes a name away.
-        mappings = [
-            one for each in found for one in each.get("BlockDeviceMappings", []) if "NoDevice" not in one
-        ]
-        return [one["DeviceName"] for one in mappings]
+        mappings = self._image(image_id).get("BlockDeviceMappings", [])
+        return [one["DeviceName"] for one in mappings if "NoDevice" not in one]
 
     def platform(self, image_id: str) -> str | Unknown:
         platform = self._image(image_id).get("PlatformDetails", "")
@@ -198,11 +190,8 @@ class Ec2Compute:
             self._ec2.start_instances(InstanceIds=[instance_id])
 
     def terminate(self, instance_id: str) -> None:
-        try:
-            with translated("ec2:TerminateInstances"):
-                self._ec2.terminate_instances(InstanceIds=[instance_id])
-        except ResourceNotFound:
-            return
+        with suppress(ResourceNotFound), translated("ec2:TerminateInstances"):
+            self._ec2.terminate_instances(InstanceIds=[instance_id])
 
     def _image(self, image_id: str) -> ImageTypeDef:
         with translated("ec2:DescribeImages"):
@@ -216,12 +205,10 @@ class Ec2Compute:
 
         EC2 lets it be changed while the instance is stopped (ec2:ModifyInstanceCapacityReservationAttributes).
         """
-        with translated("ec2:DescribeInstances"):
-            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
-        found = [one for group in answer["Reservations"] for one in group["Instances"]]
-        if not found or found[0]["State"]["Name"] != "stopped":
+        found = described_instance(self._ec2, instance_id)
+        if found["State"]["Name"] != "stopped":
             return
-        aims = found[0].get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+        aims = found.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
         if aims.get("CapacityReservationResourceGroupArn") == group_arn:
             return
         with translated("ec2:ModifyInstanceCapacityReservationAttributes"):
@@ -242,6 +229,16 @@ class Ec2Compute:
                 for group in page["Reservations"]
                 for one in group["Instances"]
             ]
+
+
+def described_instance(ec2: EC2Client, instance_id: str) -> InstanceTypeDef:
+    """EC2's own document of an instance. Raises ResourceNotFound."""
+    with translated("ec2:DescribeInstances"):
+        answer = ec2.describe_instances(InstanceIds=[instance_id])
+    found = [one for group in answer["Reservations"] for one in group["Instances"]]
+    if not found:
+        raise ResourceNotFound(f"ec2:DescribeInstances: no instance {instance_id}")
+    return found[0]
 
 
 def _targeting(group_arn: str | None) -> CapacityReservationSpecificationTypeDef:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.adapters.ec2.compute import owned_by, tag_dict, tag_filters, tag_list
+from peaker.adapters.ec2.compute import described_instance, owned_by, tag_dict, tag_filters, tag_list
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
 from peaker_contract.errors import (
@@ -32,7 +32,6 @@ _OTHERS_FIRST = {"ConcurrentSnapshotLimitExceeded", "PendingSnapshotLimitExceede
 # Of EC2's largest pages. The call's bucket of requests is shared by all that runs in the account.
 MOST_PAGES = 40
 _PAGE = 500
-_IN_USE = {"VolumeInUse", "InvalidSnapshot.InUse"}
 
 
 class Ec2Storage:
@@ -113,11 +112,8 @@ class Ec2Storage:
             self._ec2.create_tags(Resources=[snapshot_id], Tags=tag_list({VOLUME_TAG: volume_name}))
 
     def delete_snapshot(self, snapshot_id: str) -> None:
-        try:
-            with translated("ec2:DeleteSnapshot"):
-                self._ec2.delete_snapshot(SnapshotId=snapshot_id)
-        except ResourceNotFound:
-            return
+        with suppress(ResourceNotFound), translated("ec2:DeleteSnapshot"):
+            self._ec2.delete_snapshot(SnapshotId=snapshot_id)
 
     def create_volume(self, spec: VolumeSpec, client_token: str) -> Volume:
         optional: dict[str, Any] = {}
@@ -155,19 +151,13 @@ class Ec2Storage:
                 raise VolumeFailed(f"ec2:AttachVolume: {error}") from error
 
     def delete_volume(self, volume_id: str) -> None:
-        try:
-            with translated("ec2:DeleteVolume"):
-                self._delete_unless_in_use(volume_id)
-        except ResourceNotFound:
-            return
-
-    def _delete_unless_in_use(self, volume_id: str) -> None:
-        try:
-            self._ec2.delete_volume(VolumeId=volume_id)
-        except ClientError as error:
-            if error_code(error) in _IN_USE:
+        with suppress(ResourceNotFound), translated("ec2:DeleteVolume"):
+            try:
+                self._ec2.delete_volume(VolumeId=volume_id)
+            except ClientError as error:
+                if error_code(error) != "VolumeInUse":
+                    raise
                 raise UndoInProgress(f"{volume_id} is still attached") from error
-            raise
 
     def _holder(self, volume_id: str) -> str | None:
         # By filter, which knows no NotFound for what does not show yet.
@@ -175,15 +165,10 @@ class Ec2Storage:
         return next((one.instance_id for one in found), None)
 
     def _root_volume(self, instance_id: str) -> str | None:
-        with translated("ec2:DescribeInstances"):
-            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
-        for group in answer["Reservations"]:
-            for instance in group["Instances"]:
-                root = instance.get("RootDeviceName")
-                for mapping in instance.get("BlockDeviceMappings", []):
-                    if mapping.get("DeviceName") == root:
-                        return mapping.get("Ebs", {}).get("VolumeId")
-        return None
+        instance = described_instance(self._ec2, instance_id)
+        disks = instance.get("BlockDeviceMappings", [])
+        roots = [one for one in disks if one.get("DeviceName") == instance.get("RootDeviceName")]
+        return roots[0].get("Ebs", {}).get("VolumeId") if roots else None
 
     def _of_run(self, run_id: str) -> list[FilterTypeDef]:
         return tag_filters({RUN_TAG: run_id, OWNER_TAG: self._environment})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
@@ -91,9 +92,6 @@ class SsmCommands:
         )
 
     def cancel(self, command_id: str, instance_id: str) -> None:
-        try:
-            with translated("ssm:CancelCommand"):
-                self._ssm.cancel_command(CommandId=command_id, InstanceIds=[instance_id])
-        except (ResourceNotFound, AwsCallRejected):
-            # AWS gives no guarantee either; what ends the command for certain is that its host goes.
-            return
+        # AWS gives no guarantee either; what ends the command for certain is that its host goes.
+        with suppress(ResourceNotFound, AwsCallRejected), translated("ssm:CancelCommand"):
+            self._ssm.cancel_command(CommandId=command_id, InstanceIds=[instance_id])

@@ -10,7 +10,7 @@ from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.run_memory import host_id, made_id, plan_of_run
+from peaker.usecases.run.run_memory import host_id, intend, made_id, plan_of_run
 from peaker_contract.errors import ResourceNotFound, VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.
@@ -49,9 +49,7 @@ def _intended(
     ports: Ports, step: StepInput, wanted: PlannedVolume, volume_id: str, instance_id: str
 ) -> ResourceRow:
     details = {"volume_id": volume_id, "instance_id": instance_id, "device": wanted.device}
-    return ports.ledger.intend(
-        step.holder, ResourceKind.ATTACHMENT, wanted.name, step.step, ports.clock.now(), details
-    )
+    return intend(ports, step, ResourceKind.ATTACHMENT, wanted.name, details)
 
 
 def _advance(

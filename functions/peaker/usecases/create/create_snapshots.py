@@ -10,7 +10,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.lost_answers import LOST_ANSWER_GRACE, may_still_appear
-from peaker.usecases.run.run_memory import resource_tags, settled
+from peaker.usecases.run.run_memory import intend, resource_tags, settled
 from peaker_contract.errors import (
     AwsCallRejected,
     ResourceNotFound,
@@ -31,7 +31,10 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     """
     donor = settled(ports, step, Donor)
     earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
-    rows = _intend(ports, step, donor)
+    rows = {
+        name: intend(ports, step, ResourceKind.SNAPSHOT, name, {"source_volume_id": volume_id})
+        for name, volume_id in donor.volumes.items()
+    }
     if any(row.resource_id is None for row in rows.values()):
         snapshots = _made_earlier(ports, step, donor, earlier) or _make(ports, step, donor)
         rows = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
@@ -71,16 +74,6 @@ def _make(ports: Ports, step: StepInput, donor: Donor) -> list[Snapshot]:
         # It has made nothing, and the next try need not wait for an answer.
         ports.ledger.claim(step.holder, step.step, until, now)
         raise
-
-
-def _intend(ports: Ports, step: StepInput, donor: Donor) -> dict[str, ResourceRow]:
-    now = ports.clock.now()
-    return {
-        name: ports.ledger.intend(
-            step.holder, ResourceKind.SNAPSHOT, name, step.step, now, {"source_volume_id": volume_id}
-        )
-        for name, volume_id in donor.volumes.items()
-    }
 
 
 def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: Sequence[Snapshot]) -> ResourceRow:

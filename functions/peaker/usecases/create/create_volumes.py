@@ -9,7 +9,7 @@ from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import Placement, ResourceKind, VolumeRates
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.ports.bundle import Ports
-from peaker.usecases.run.run_memory import made_id, plan_of_run, resource_tags, settled
+from peaker.usecases.run.run_memory import intend, made_id, plan_of_run, resource_tags, settled
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
 from peaker_contract.names import VOLUME_TAG
 
@@ -26,9 +26,7 @@ def create_volumes(ports: Ports, step: StepInput) -> Summary:
     rates: dict[str, int | None] = {}
     notes: list[str] = []
     for planned in plan_of_run(ports, step).volumes:
-        row = ports.ledger.intend(
-            step.holder, ResourceKind.VOLUME, planned.name, step.step, ports.clock.now(), {}
-        )
+        row = intend(ports, step, ResourceKind.VOLUME, planned.name)
         volume = existing.get(planned.name) or _create(ports, step, planned, zone, notes)
         ports.ledger.made(step.holder, row, volume.volume_id, ports.clock.now())
         made[planned.name] = volume.volume_id

@@ -13,7 +13,7 @@ from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.service.leftovers import attempt_of
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.start_instance import GROUP_REFUSED
-from peaker.usecases.run.run_memory import build_of_run, plan_of_run, resource_tags
+from peaker.usecases.run.run_memory import build_of_run, intend, plan_of_run, resource_tags
 from peaker_contract.errors import CapacityUnavailable, PeakerError, Throttled
 
 # One row for each pool of capacity that is asked, `replica/us-east-1a`, with a fallback type after it: the next is
@@ -27,8 +27,8 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
 
     Each of two calls at once may launch one, in a zone of its own: the first that is settled is the run's replica.
     """
-    holder, now = step.holder, ports.clock.now()
-    ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
+    holder = step.holder
+    intend(ports, step, ResourceKind.VOLUME, ROOT_VOLUME_ROW)
     launched = _launched(ports, step) or [_launch(ports, step)]
     for row, one in launched:
         ports.ledger.made(holder, row, one.instance_id, ports.clock.now())
@@ -142,14 +142,8 @@ def _in_order(pools: Sequence[_Pool], rows: Sequence[ResourceRow]) -> list[_Pool
 
 
 def _attempt(ports: Ports, step: StepInput, pool: _Pool) -> ResourceRow:
-    return ports.ledger.intend(
-        step.holder,
-        ResourceKind.INSTANCE,
-        f"{INSTANCE_ROWS}{pool.name}",
-        step.step,
-        ports.clock.now(),
-        {"zone": pool.zone, "client_token": _token(step, pool)},
-    )
+    details = {"zone": pool.zone, "client_token": _token(step, pool)}
+    return intend(ports, step, ResourceKind.INSTANCE, f"{INSTANCE_ROWS}{pool.name}", details)
 
 
 def _token(step: StepInput, pool: _Pool) -> str:

@@ -31,7 +31,7 @@ from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.batch_members import member_rows
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import host_id
+from peaker.usecases.run.run_memory import host_id, instance_state
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
     AwsUnavailable,
@@ -41,7 +41,6 @@ from peaker_contract.errors import (
     RampUndecided,
     ReplicaChanged,
     ReplicaWorseThanPeers,
-    ResourceNotFound,
 )
 
 COMPARED_PEERS = 2
@@ -92,16 +91,10 @@ def _warm_group_has_all(ports: Ports, step: StepInput, settings: ClusterSettings
     """
     warming = ports.endpoint.warming_health(settings)
     for instance_id, health in ports.endpoint.health(settings).items():
-        if health.state is TargetState.HEALTHY and instance_id not in warming and _runs(ports, instance_id):
+        is_missing = health.state is TargetState.HEALTHY and instance_id not in warming
+        if is_missing and instance_state(ports, instance_id) == "running":
             ports.ledger.require_lease(step.holder)
             ports.endpoint.register(settings, instance_id)
-
-
-def _runs(ports: Ports, instance_id: str) -> bool:
-    try:
-        return ports.compute.instance(instance_id).state == "running"
-    except ResourceNotFound:
-        return False
 
 
 def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:

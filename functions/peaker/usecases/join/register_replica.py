@@ -10,7 +10,7 @@ from peaker.domain.service.registration import LiveState, changes_since_proof, m
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import builder_of, host_id
+from peaker.usecases.run.run_memory import builder_of, host_id, intend
 from peaker_contract.catalogue import states_passed
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import RegistrationRefused, ReplicaChanged
@@ -37,13 +37,10 @@ def register_replica(ports: Ports, step: StepInput) -> Summary:
         raise ReplicaChanged(
             f"{instance_id} is not what was proven any more, and is not registered (I5): {'; '.join(changes)}"
         )
-    holder, now = step.holder, ports.clock.now()
-    row = ports.ledger.intend(
-        holder, ResourceKind.TARGET, TARGET_ROW, step.step, now, {"instance_id": instance_id}
-    )
-    ports.ledger.require_lease(holder)
+    row = intend(ports, step, ResourceKind.TARGET, TARGET_ROW, {"instance_id": instance_id})
+    ports.ledger.require_lease(step.holder)
     ports.endpoint.register(settings, instance_id)
-    ports.ledger.made(holder, row, instance_id, ports.clock.now())
+    ports.ledger.made(step.holder, row, instance_id, ports.clock.now())
     return Summary(text=f"{instance_id} registered", numbers={"target": instance_id})
 
 

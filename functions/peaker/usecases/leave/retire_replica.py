@@ -7,9 +7,9 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica, o
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
-from peaker.usecases.run.run_memory import settled
+from peaker.usecases.run.run_memory import instance_state, settled
 from peaker.usecases.run.tear_down import TearDown, tear_down
-from peaker_contract.errors import ResourceNotFound, RetirementInProgress, RetirementRefused
+from peaker_contract.errors import RetirementInProgress, RetirementRefused
 
 _LEAVING = {"shutting-down", "terminated"}
 
@@ -46,10 +46,7 @@ def retire_replica(ports: Ports, step: StepInput) -> Summary:
 
 def is_leaving(ports: Ports, instance_id: str) -> bool:
     """True when the instance is being terminated or gone: there is no way back."""
-    try:
-        return ports.compute.instance(instance_id).state in _LEAVING
-    except ResourceNotFound:
-        return True
+    return instance_state(ports, instance_id) in _LEAVING
 
 
 def lost_volumes(ports: Ports, instance_id: str, builder: str) -> tuple[str, ...]:

@@ -8,9 +8,7 @@ from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of
-from peaker.usecases.run.tear_down import require_not_source
-from peaker_contract.errors import NotOwned
-from peaker_contract.names import OWNER_TAG, RUN_TAG
+from peaker.usecases.run.tear_down import require_owned
 
 PARK_STEP = "ParkReplica"
 
@@ -36,12 +34,6 @@ def stop_owned_instance(ports: Ports, holder: Holder, instance_id: str, builder:
 
     Raises NotOwned and LeaseLost, and leaves it alone.
     """
-    tags = ports.compute.instance(instance_id).tags
-    require_not_source(instance_id, tags)
-    if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
-        raise NotOwned(
-            f"{instance_id} is left alone, only what Peaker made is stopped (I1): tags say owner "
-            f"{tags.get(OWNER_TAG)!r} and run {tags.get(RUN_TAG)!r}, the ledger {ports.environment!r} and {builder!r}"
-        )
+    require_owned(ports, instance_id, builder)
     ports.ledger.require_lease(holder)
     ports.compute.stop(instance_id)

@@ -24,6 +24,7 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.sent_commands import send_command
 from peaker_contract.errors import AwsUnavailable, HostCommandFailed
 
@@ -99,14 +100,9 @@ def _questions(ports: Ports, step: StepInput, command: ResourceRow) -> list[Reso
 
 def _ask(ports: Ports, step: StepInput, command: ResourceRow, number: int) -> ResourceRow:
     details = {"document": REPORT_WORK, "instance_id": command.details["instance_id"]}
-    return ports.ledger.intend(
-        step.holder,
-        ResourceKind.COMMAND,
-        f"{command.name}.{REPORT_WORK}#{number}",
-        f"{step.step}.{REPORT_WORK}",
-        ports.clock.now(),
-        {**details, "asks_for": command.name, "command": command.details["document"]},
-    )
+    details |= {"asks_for": command.name, "command": command.details["document"]}
+    asking = step.model_copy(update={"step": f"{step.step}.{REPORT_WORK}"})
+    return intend(ports, asking, ResourceKind.COMMAND, f"{command.name}.{REPORT_WORK}#{number}", details)
 
 
 def _settle(ports: Ports, step: StepInput, question: ResourceRow, state: ResourceState) -> None:

@@ -22,6 +22,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, 
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.lost_commands import was_lost
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.sent_commands import RESEND_AFTER, send_command, sent_command
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, ImageUnfit
 
@@ -105,14 +106,7 @@ def _intend(
     details: dict[str, object] = {"document": document, "instance_id": instance_id}
     if lost_before:
         details["lost_before"] = lost_before
-    return ports.ledger.intend(
-        step.holder,
-        ResourceKind.COMMAND,
-        f"{step.step}#{number}",
-        step.step,
-        ports.clock.now(),
-        details,
-    )
+    return intend(ports, step, ResourceKind.COMMAND, f"{step.step}#{number}", details)
 
 
 def _rows(ports: Ports, step: StepInput) -> list[ResourceRow]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from peaker.domain.document.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.runs.ledger import Donor, PartT, ResourceKind, ResourceRow, RunReplica, RunRow, find
 from peaker.domain.runs.run import StepInput
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.batch_members import shared
-from peaker_contract.errors import LedgerInconsistent
+from peaker_contract.errors import LedgerInconsistent, ResourceNotFound
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 
 
@@ -52,6 +53,21 @@ def build_of_run(ports: Ports, step: StepInput) -> PlannedBuild:
     if planned is None:
         raise LedgerInconsistent(f"the plan of {step.run_id} does not say how a replica is built")
     return planned
+
+
+def intend(
+    ports: Ports, step: StepInput, kind: ResourceKind, name: str, details: Mapping[str, Any] | None = None
+) -> ResourceRow:
+    """Writes that this step is about to make it, once for a kind and name; returns the row that is there."""
+    return ports.ledger.intend(step.holder, kind, name, step.step, ports.clock.now(), details or {})
+
+
+def instance_state(ports: Ports, instance_id: str) -> str:
+    """EC2's word; "terminated" also for an instance that EC2 has forgotten."""
+    try:
+        return ports.compute.instance(instance_id).state
+    except ResourceNotFound:
+        return "terminated"
 
 
 def made_id(rows: list[ResourceRow], kind: ResourceKind, name: str) -> str:

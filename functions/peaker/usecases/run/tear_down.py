@@ -273,20 +273,35 @@ def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row:
 
     Raises LeaseLost for a late call of a run that was fenced: nothing stands between this and the call itself.
     """
-    require_not_source(resource_id, tags)
-    problems = []
-    if tags.get(OWNER_TAG) != job.ports.environment:
-        problems.append(f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {job.ports.environment!r}")
-    tagged = job.builder or job.run_id
-    if tags.get(RUN_TAG) != tagged:
-        problems.append(f"tag {RUN_TAG} is {tags.get(RUN_TAG)!r}, not {tagged!r}")
+    problems = _foreign_tags(job.ports, resource_id, tags, job.builder or job.run_id)
     if row is None:
         problems.append("the ledger has no row for it")
+    _require_none(resource_id, problems)
+    job.ports.ledger.require_lease(job.holder)
+
+
+def require_owned(ports: Ports, instance_id: str, builder: str) -> None:
+    """I1, I2: the tags, read anew immediately before the call, say that this run made it. Raises NotOwned."""
+    tags = ports.compute.instance(instance_id).tags
+    _require_none(instance_id, _foreign_tags(ports, instance_id, tags, builder))
+
+
+def _foreign_tags(ports: Ports, resource_id: str, tags: Mapping[str, str], builder: str) -> list[str]:
+    require_not_source(resource_id, tags)
+    wanted = {OWNER_TAG: ports.environment, RUN_TAG: builder}
+    return [
+        f"tag {tag} is {tags.get(tag)!r}, not {value!r}"
+        for tag, value in wanted.items()
+        if tags.get(tag) != value
+    ]
+
+
+def _require_none(resource_id: str, problems: Sequence[str]) -> None:
     if problems:
         raise NotOwned(
-            f"{resource_id} is left alone, since only what Peaker made is deleted (I1): {'; '.join(problems)}"
+            f"{resource_id} is left alone, since only what Peaker made is stopped or deleted (I1): "
+            f"{'; '.join(problems)}"
         )
-    job.ports.ledger.require_lease(job.holder)
 
 
 def require_not_source(instance_id: str, tags: Mapping[str, str]) -> None:

@@ -19,10 +19,16 @@ from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import is_leaving, lost_volumes
 from peaker.usecases.leave.stop_replica import stop_owned_instance
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.tear_down import TearDown, delete_snapshots, require_not_source, tear_down
+from peaker.usecases.run.run_memory import instance_state
+from peaker.usecases.run.tear_down import (
+    TearDown,
+    delete_snapshots,
+    require_not_source,
+    require_owned,
+    tear_down,
+)
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotOwned, ResourceNotFound, RetirementRefused, UndoInProgress
-from peaker_contract.names import OWNER_TAG, RUN_TAG
 
 
 def reconcile_replica(ports: Ports, holder: Holder, leftover: Leftover) -> str:
@@ -152,14 +158,12 @@ def _require_not_needed(ports: Ports, settings: ClusterSettings, instance_id: st
 def _end_instance(ports: Ports, holder: Holder, leftover: Leftover) -> list[str]:
     """Terminates the leftover's instance alone; returns its id until it has ended."""
     instance_id = str(leftover.instance_id)
-    with suppress(ResourceNotFound):
-        state = ports.compute.instance(instance_id).state
-        if state == "terminated":
-            return []
-        if state != "shutting-down":
-            _terminate_launched(ports, holder, leftover)
-        return [instance_id]
-    return []
+    state = instance_state(ports, instance_id)
+    if state == "terminated":
+        return []
+    if state != "shutting-down":
+        _terminate_launched(ports, holder, leftover)
+    return [instance_id]
 
 
 def _noted(ports: Ports, holder: Holder, leftover: Leftover) -> str:
@@ -204,7 +208,7 @@ def _terminate_launched(ports: Ports, holder: Holder, leftover: Leftover) -> Non
     launches = of_kind(ports.ledger.resources(leftover.run_id), ResourceKind.INSTANCE)
     if attempt_of(launches, ports.compute.instance(instance_id)) is None:
         raise NotOwned(f"{instance_id} is left alone: {leftover.run_id} recorded no launch of it (I1)")
-    _require_owned(ports, instance_id, leftover.run_id)
+    require_owned(ports, instance_id, leftover.run_id)
     ports.ledger.require_lease(holder)
     ports.compute.terminate(instance_id)
 
@@ -217,17 +221,7 @@ def _leave_endpoint(ports: Ports, holder: Holder, settings: ClusterSettings, row
         return
     if states != {TargetState.DRAINING}:
         with suppress(ResourceNotFound):
-            _require_owned(ports, row.instance_id, row.run_id)
+            require_owned(ports, row.instance_id, row.run_id)
         ports.ledger.require_lease(holder)
         ports.endpoint.deregister(settings, row.instance_id)
     raise UndoInProgress(f"{row.instance_id} leaves the endpoint")
-
-
-def _require_owned(ports: Ports, instance_id: str, builder: str) -> None:
-    """I1, I2: tags read anew immediately before the call. Raises NotOwned."""
-    tags = ports.compute.instance(instance_id).tags
-    require_not_source(instance_id, tags)
-    if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
-        raise NotOwned(
-            f"{instance_id} is left alone, its tags do not say that {builder} of {ports.environment} made it (I1)"
-        )

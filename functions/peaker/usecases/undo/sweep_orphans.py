@@ -28,9 +28,9 @@ from peaker.domain.service.leftovers import (
 from peaker.ports.bundle import Ports
 from peaker.usecases.leave.retire_replica import lost_volumes
 from peaker.usecases.run.kept_snapshots import kept_ids
-from peaker.usecases.run.run_memory import opened_run
+from peaker.usecases.run.run_memory import instance_state, opened_run
 from peaker.usecases.undo.process_leftovers import process_leftovers
-from peaker_contract.errors import PeakerError, ResourceNotFound
+from peaker_contract.errors import PeakerError
 from peaker_contract.metrics import Metric
 from peaker_contract.names import RUN_TAG
 
@@ -133,15 +133,8 @@ def _states(ports: Ports, name: str, rows: Mapping[str, ReplicaRow]) -> dict[str
     states = {one.instance_id: one.state for one in ports.compute.instances_of_cluster(name)}
     for instance_id, row in rows.items():
         if row.state is not ReplicaState.RETIRED and instance_id not in states:
-            states[instance_id] = _state(ports, instance_id)
+            states[instance_id] = instance_state(ports, instance_id)
     return states
-
-
-def _state(ports: Ports, instance_id: str) -> str:
-    try:
-        return ports.compute.instance(instance_id).state
-    except ResourceNotFound:
-        return "terminated"
 
 
 def _lost_volumes(

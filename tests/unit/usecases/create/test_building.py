@@ -28,6 +28,7 @@ from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.join.start_database import server_id
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.validate_request import validate_request
 
 from peaker_contract import errors
@@ -221,7 +222,7 @@ def test_a_set_of_which_one_member_shows_is_waited_for(ports: CalmPorts) -> None
     volumes = ports.ledger.run(RUN_ID).required(Donor, "").volumes
     for name, volume_id in volumes.items():
         details = {"source_volume_id": volume_id}
-        ports.ledger.intend(given.holder, ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details)
+        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
     ports.storage.create_snapshots(
         BASE, [next(iter(volumes.values()))], {RUN_TAG: RUN_ID, OWNER_TAG: "local"}
     )
@@ -237,7 +238,7 @@ def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(port
     given = step(ports, "CreateSnapshots")
     for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
         details = {"source_volume_id": volume_id}
-        ports.ledger.intend(given.holder, ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details)
+        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
     with pytest.raises(errors.SnapshotsPending, match="answer was lost"):
         create_snapshots(ports, given)
     assert len(ports.done("storage.create_snapshots")) == 0

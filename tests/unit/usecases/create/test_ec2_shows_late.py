@@ -11,6 +11,7 @@ from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.run import lost_answers
+from peaker.usecases.run.run_memory import intend
 
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
@@ -28,7 +29,7 @@ def intended_long_ago(ports: CalmPorts) -> None:
     given = leased(ports, "CreateSnapshots")
     for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
         details = {"source_volume_id": volume_id}
-        ports.ledger.intend(given.holder, ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details)
+        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
     ports.clock.advance(minutes=6)
 
 

@@ -16,6 +16,7 @@ from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication
 from peaker.usecases.run.held_lease import lease_end
+from peaker.usecases.run.run_memory import intend
 
 from peaker_contract import errors
 from sim.calm import CalmPorts, calm_ports
@@ -167,9 +168,7 @@ def test_a_return_whose_instance_was_started_again_meanwhile_is_refused(ports: C
 def test_a_late_call_of_a_fenced_run_registers_nothing(ports: CalmPorts) -> None:
     """Its first call was lost after its intent, so that no write stands before the endpoint's call any more."""
     late = leased(ports, "RegisterReplica")
-    ports.ledger.intend(
-        late.holder, ResourceKind.TARGET, "read-endpoint", late.step, NOON, {"instance_id": NEW}
-    )
+    intend(ports, late, ResourceKind.TARGET, "read-endpoint", {"instance_id": NEW})
     ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, lease_end(NOON), fence=True)
     with pytest.raises(errors.LeaseLost):
         register_replica(ports, late)

@@ -9,6 +9,7 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fence_parameters
 
 from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning, LeaseLost
@@ -47,9 +48,7 @@ def test_it_is_sent_once_and_polled(ports: CalmPorts) -> None:
 def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: CalmPorts) -> None:
     step = leased(ports, "LoadBufferPool")
     details = {"document": "load_buffer_pool", "instance_id": BASE}
-    ports.ledger.intend(
-        step.holder, ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
-    )
+    intend(ports, step, ResourceKind.COMMAND, "LoadBufferPool#1", details)
     parameters = {**RUN, **fence_parameters(ports, step.holder)}
     ports.commands.send(
         "load_buffer_pool", BASE, parameters, command_comment(step.run_id, "LoadBufferPool#1")
@@ -62,9 +61,7 @@ def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: CalmPorts) -
 def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: CalmPorts) -> None:
     step = leased(ports, "LoadBufferPool")
     details = {"document": "load_buffer_pool", "instance_id": BASE}
-    ports.ledger.intend(
-        step.holder, ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
-    )
+    intend(ports, step, ResourceKind.COMMAND, "LoadBufferPool#1", details)
     with pytest.raises(HostCommandRunning, match="may still show"):
         run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
     assert ports.commands.sent == []

@@ -10,6 +10,7 @@ from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
 from peaker.domain.runs.run import FailedStep, StepInput
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.tear_down import TearDown, remove_targets, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
@@ -144,9 +145,7 @@ def test_a_target_whose_instance_ec2_has_forgotten_leaves_all_the_same(ports: Ca
 def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: CalmPorts) -> None:
     step = leased(ports, "StartDatabase")
     details = {"document": "start_database", "instance_id": BASE}
-    ports.ledger.intend(
-        step.holder, ResourceKind.COMMAND, "StartDatabase#1", step.step, ports.clock.now(), details
-    )
+    intend(ports, step, ResourceKind.COMMAND, "StartDatabase#1", details)
     with pytest.raises(UndoInProgress, match=r"StartDatabase#1 of i-.* \(its answer was lost\)"):
         undo_run(ports, failed(step))
     asked = {
@@ -165,14 +164,7 @@ def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: CalmPo
 
 def test_a_target_of_another_owner_is_not_deregistered(ports: CalmPorts) -> None:
     step = leased(ports, "RegisterReplica")
-    row = ports.ledger.intend(
-        step.holder,
-        ResourceKind.TARGET,
-        "read-endpoint",
-        step.step,
-        ports.clock.now(),
-        {"instance_id": BASE},
-    )
+    row = intend(ports, step, ResourceKind.TARGET, "read-endpoint", {"instance_id": BASE})
     ports.ledger.made(step.holder, row, BASE, ports.clock.now())
     with pytest.raises(NotOwned):
         undo_run(ports, failed(step))
@@ -193,7 +185,7 @@ def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: CalmPorts) -> No
 
 def test_an_answer_that_never_comes_ends_the_wait(ports: CalmPorts) -> None:
     step = leased(ports, "CreateVolumes")
-    ports.ledger.intend(step.holder, ResourceKind.VOLUME, "data", step.step, ports.clock.now(), {})
+    intend(ports, step, ResourceKind.VOLUME, "data")
     undo(ports, failed(step))
     assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
 

@@ -15,6 +15,7 @@ from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.stop_replica import stop_owned_instance
 from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract import errors
@@ -78,7 +79,7 @@ def test_a_call_of_a_fenced_run_changes_nothing(
     if act is commands:
         # The intent was written before the run was fenced: no write stands between it and the command.
         details = {"document": "stop_database", "instance_id": PEAK}
-        ports.ledger.intend(late.holder, ResourceKind.COMMAND, f"{late.step}#1", late.step, NOON, details)
+        intend(ports, late, ResourceKind.COMMAND, f"{late.step}#1", details)
         ports.clock.advance(minutes=2)
     before = (dict(ports.endpoint.health(orders())), dict(ports.endpoint.warming_health(orders())))
     fenced(ports)

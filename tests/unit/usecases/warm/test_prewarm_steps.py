@@ -13,6 +13,7 @@ from peaker.domain.storage.block_list import runs_of
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import lease_end
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.warm.report_prewarm import PrewarmProgress, report_prewarm
 from peaker.usecases.warm.start_prewarm import start_prewarm
 from peaker.usecases.warm.verify_storage import verify_storage
@@ -87,9 +88,7 @@ class TestBlockList:
     def snapshots(self, ports: CalmPorts) -> None:
         given = leased(ports, "CreateSnapshots")
         for name in ("data", "log"):
-            row = ports.ledger.intend(
-                given.holder, ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), {}
-            )
+            row = intend(ports, given, ResourceKind.SNAPSHOT, name)
             ports.ledger.made(given.holder, row, f"snap-{name}", ports.clock.now())
 
     def started(self, ports: CalmPorts) -> dict[str, Any]:
