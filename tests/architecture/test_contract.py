@@ -212,8 +212,6 @@ def test_no_settings_mirror_others() -> None:
 EXPECTED = [
     # A deployment copies these from the environment's file.
     "ClusterSettings and Environment: bootstrap_qualifier, environment, region",
-    # Kinds of one thing, told apart by `kind`.
-    "NlbEndpoint and Route53EndpointSettings: health_port, kind, port, source_serves_reads",
 ]
 
 

@@ -21,6 +21,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
+from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.s3_files import S3HostPackage, S3RunFiles
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
@@ -33,7 +34,7 @@ from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import run_id
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, runs_of
-from peaker.ports.cloud import SnapshotBlocks
+from peaker.ports.cloud import SnapshotBlocks, VolumeKeys
 from peaker.ports.clusters import Clock, ClusterDirectory
 from peaker.ports.executions import Executions
 from peaker.ports.hosts import HostPackage, RunFiles
@@ -219,6 +220,24 @@ def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBl
     assert not isinstance(port.held(first, 3, 60.0), Unknown)
     for pages in (2, 0, -1):
         assert isinstance(port.held(first, pages, 60.0), Unknown)
+
+
+@pytest.fixture(params=["hostile", "aws"])
+def keys(request: pytest.FixtureRequest) -> tuple[VolumeKeys, str, str]:
+    """A key that can be used, and one that is disabled; the settings name both."""
+    if request.param == "hostile":
+        return others.VolumeKeys({"disabled": "its state is Disabled"}), "usable", "disabled"
+    kms = request.getfixturevalue("aws").cloud.client("kms")
+    usable, disabled = (kms.create_key()["KeyMetadata"]["Arn"] for _ in range(2))
+    kms.disable_key(KeyId=disabled.rsplit("/", 1)[-1])
+    return KmsVolumeKeys(kms), usable, disabled
+
+
+def test_a_key_says_why_it_cannot_be_used(keys: tuple[VolumeKeys, str, str]) -> None:
+    port, usable, disabled = keys
+    settings = orders(kms_key_arns=[usable, disabled]) if usable.startswith("arn:") else orders()
+    assert port.why_not_usable(usable, settings) is None
+    assert "Disabled" in str(port.why_not_usable(disabled, settings))
 
 
 @pytest.fixture(params=["hostile", "aws"])
