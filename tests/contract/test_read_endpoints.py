@@ -17,7 +17,6 @@ from peaker.ports.endpoint import TrafficRouter
 from peaker_cli.base_replica.register_base import register_base_command
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.doctor.gather import Inquiry
-from peaker_cli.failures import ControlPlaneError
 
 from cloud_rig.clocks import ALL_BUT_STOPPED, at_scale
 from peaker_contract import errors
@@ -495,7 +494,7 @@ def test_an_operator_puts_a_base_replica_behind_the_name(aws: Adapters, by_name:
     register_base_command(cluster, base, deployed)
     record = records(aws, by_name)[base]
     assert (record["Weight"], "HealthCheckId" in record) == (100, True)
-    with pytest.raises(ControlPlaneError, match="i-0123456789abcdef0"):
+    with pytest.raises(errors.ResourceNotFound, match="i-0123456789abcdef0"):
         register_base_command(cluster, "i-0123456789abcdef0", deployed)
 
 
