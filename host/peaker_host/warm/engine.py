@@ -85,9 +85,9 @@ class Engine:
         if self._crashes:
             raise self._crashes[0]
         failed = [
-            f"{work.planned.member.name}: blocks {item.first_block}+{item.blocks} ({item.reason})"
+            f"{work.planned.member.name}: blocks {block}+1 ({reason})"
             for work in self._works
-            for item in work.pool.progress.failed
+            for block, reason in work.pool.progress.failed
         ]
         if failed:
             raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, Sequence
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range
 from peaker_host.blocks.timed_reads import PAGE_BYTES
@@ -60,11 +60,6 @@ class FirstTouch:
         """Touch all of them, or return early when stopped. What cannot be read is left to the whole reads."""
         if self._count:
             self._pool().run(self._requests())
-
-
-def rate_of_touches(await_cold_ms: Optional[float]) -> float:
-    """MiB/s of whole blocks that so many readers bring at such an await; 0 where that is not known."""
-    return READERS * BLOCK_BYTES / MIB / (await_cold_ms / 1000) if await_cold_ms else 0.0
 
 
 class _TouchPool(ReaderPool):

@@ -7,6 +7,7 @@ being taken, and ends with the process.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import struct
 from collections import deque
@@ -15,12 +16,10 @@ from typing import IO, Any, Deque, Dict, Iterable, Optional, Tuple
 from peaker_host.machine.errors import PrewarmAlreadyRunning
 from peaker_host.machine.files import open_lock_file
 from peaker_host.machine.settings import Settings
-from peaker_host.warm.reader_pool import START_DEPTH
 
 MIB = 1024 * 1024
 RATE_SECONDS = 60.0
 _STEP_SECONDS = 0.4
-_BASELINE_MIB_PER_S = 125.0
 
 
 class MeanRate:
@@ -54,14 +53,9 @@ def eta_seconds(volumes: Iterable[Tuple[int, float]], state: str) -> Optional[fl
     return round(max((left * 0.5 / rate for left, rate in waiting), default=0.0), 1)
 
 
-def rate_by_cold_await(await_cold_ms: Optional[float]) -> float:
-    """MiB/s that the first readers get of a volume whose cold reads take so long; 0 where that is not known.
-
-    Of no volume more is expected than a gp3's baseline throughput (EBS user guide, General Purpose SSD volumes).
-    """
-    if not await_cold_ms:
-        return 0.0
-    return min(_BASELINE_MIB_PER_S, START_DEPTH * 0.5 / (await_cold_ms / 1000))
+def expected_mib_per_s(readers: int, await_cold_ms: Optional[float], at_most: float = math.inf) -> float:
+    """MiB/s of whole blocks that so many readers bring at such an await of cold reads; 0 where that is not known."""
+    return min(at_most, readers * 0.5 / (await_cold_ms / 1000)) if await_cold_ms else 0.0
 
 
 def sentence(progress: Dict[str, Any]) -> str:

@@ -35,19 +35,12 @@ Request = Tuple[int, int, int]
 """(tier, first block, count)"""
 
 
-@dataclass(frozen=True)
-class FailedRange:
-    """Blocks that could not be read after several tries."""
-
-    first_block: int
-    blocks: int
-    reason: str
-
-
 @dataclass
 class PoolProgress:
-    """The progress counts one pool's reads; only the pool writes it. `bytes_delivered` has parts of requests
-    under way too.
+    """The progress counts one pool's reads; only the pool writes it.
+
+    `bytes_delivered` has parts of requests under way too. `failed`: blocks that could not be read after several tries,
+    and why.
     """
 
     bytes_read: int = 0
@@ -57,7 +50,7 @@ class PoolProgress:
     depth: int = START_DEPTH
     blocks_per_read: int = 1
     tier_blocks: List[int] = field(default_factory=list)
-    failed: List[FailedRange] = field(default_factory=list)
+    failed: List[Tuple[int, str]] = field(default_factory=list)
 
 
 class DepthController:
@@ -68,10 +61,9 @@ class DepthController:
     faster.
     """
 
-    def __init__(self, found_before: Optional[int] = None, limit: int = MAX_DEPTH) -> None:
+    def __init__(self, found_before: Optional[int] = None) -> None:
         """`found_before`: the depth on which an earlier engine rested on this device."""
-        self.depth = min(found_before or START_DEPTH, limit)
-        self._limit = limit
+        self.depth = found_before or START_DEPTH
         self._best_depth = self.depth
         self._best_rate = 0.0
         self._climbing = found_before is None
@@ -96,7 +88,7 @@ class DepthController:
     def _climb(self, rate: float) -> None:
         if rate > self._best_rate * _GAIN:
             self._best_rate, self._best_depth = rate, self.depth
-            if self.depth < self._limit:
+            if self.depth < MAX_DEPTH:
                 self._try_more()
                 return
         self.depth = self._best_depth
@@ -106,13 +98,13 @@ class DepthController:
     def _hold(self, rate: float) -> None:
         self._held += 1
         self._best_rate += (rate - self._best_rate) * 0.2
-        if self._held >= _PROBE_WINDOWS and self.depth < self._limit:
+        if self._held >= _PROBE_WINDOWS and self.depth < MAX_DEPTH:
             self._best_depth = self.depth
             self._climbing = True
             self._try_more()
 
     def _try_more(self) -> None:
-        self.depth = min(self._limit, self.depth * 2)
+        self.depth = min(MAX_DEPTH, self.depth * 2)
         self._settling = True
 
 
@@ -319,7 +311,7 @@ class ReaderPool:
             self._finish(tier, block, 1, length)
             return
         with self._lock:
-            self.progress.failed.append(FailedRange(block, 1, reason))
+            self.progress.failed.append((block, reason))
 
     def _read_fully(self, view: memoryview, offset: int, length: int) -> None:
         done = os.preadv(self._descriptor, [view if length == len(view) else view[:length]], offset)

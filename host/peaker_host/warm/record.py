@@ -11,7 +11,7 @@ import json
 import os
 import resource
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from peaker_host.blocks import timed_reads
 from peaker_host.machine.errors import HostError, UnreadableFile, understood
@@ -124,16 +124,17 @@ class Record:
             "hot_warm_seconds": self._hot_warm_seconds,
             "hot_eta_seconds": self._hot_eta(rates),
             "hot_unknown": self._hot_unknown,
-            "throttled": "; ".join(f"{name}: {clause}" for name, clause in self._clauses() if clause),
+            "throttled": "; ".join(
+                f"{work.planned.member.name}: {clause}"
+                for work in works
+                if (clause := work.throttling.clause())
+            ),
             "used_warm_seconds": self._used_warm_seconds,
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
             "volumes": [work.progress() for work in works],
         }
-
-    def _clauses(self) -> List[Tuple[str, str]]:
-        return [(work.planned.member.name, work.throttling.clause()) for work in self._works]
 
     def _note_ends(self, elapsed_seconds: float) -> None:
         """Notes the ends of the urgent tiers of every volume, and of all but the remainder."""

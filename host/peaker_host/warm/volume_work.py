@@ -12,13 +12,21 @@ from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.manifest import is_proven
 from peaker_host.machine.settings import Settings
-from peaker_host.warm.first_touch import FirstTouch, rate_of_touches
+from peaker_host.warm.first_touch import READERS, FirstTouch
 from peaker_host.warm.planned import PlannedVolume
-from peaker_host.warm.progress import MIB, MeanRate, rate_by_cold_await
-from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
+from peaker_host.warm.progress import MIB, MeanRate, expected_mib_per_s
+from peaker_host.warm.reader_pool import (
+    START_DEPTH,
+    PoolProgress,
+    RateLimiter,
+    ReaderPool,
+    Request,
+    requests_of,
+)
 from peaker_host.warm.reading_order import REMAINDER, URGENT_TIERS, PrewarmRequest
 from peaker_host.warm.throttling import LatencyMeter, Throttle, Throttling, throttle_at_start, watched
 
+_BASELINE_MIB_PER_S = 125.0
 _REMAINDER_READERS = 2
 # What a late reader may catch up on is a burst that a database waits behind.
 _HELD_BURST_SECONDS = 0.02
@@ -106,9 +114,10 @@ class VolumeWork:
         """
         await_ms = self._await_cold_ms
         if not self.is_touched_first:
-            return read_mib_per_s or rate_by_cold_await(await_ms)
+            # Of no volume more is expected than a gp3's baseline (EBS user guide, General Purpose SSD volumes).
+            return read_mib_per_s or expected_mib_per_s(START_DEPTH, await_ms, _BASELINE_MIB_PER_S)
         touched = 0.0 if self._first_touch is None else self._first_touch.rate_mib_per_s(now)
-        return touched or rate_of_touches(await_ms)
+        return touched or expected_mib_per_s(READERS, await_ms)
 
     @property
     def _await_cold_ms(self) -> Optional[float]:
@@ -124,7 +133,7 @@ class VolumeWork:
             "bytes_read": self.planned.bytes_read + progress.bytes_read,
             "depth": progress.depth,
             "retries": progress.retries,
-            "failed_ranges": [[one.first_block, one.blocks, one.reason] for one in progress.failed[:50]],
+            "failed_ranges": [[block, 1, reason] for block, reason in progress.failed[:50]],
             "tiers": [
                 {"name": tier.name, "blocks": blocks, "done": before + done}
                 for tier, blocks, before, done in zip(

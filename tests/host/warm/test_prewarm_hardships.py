@@ -17,7 +17,7 @@ from host_bench import MIB, RUN_ID, Host, Volume, assembled
 from peaker_host.machine.errors import StateDirectoryFull
 from peaker_host.warm import progress
 from peaker_host.warm.journal import Journal
-from peaker_host.warm.progress import MeanRate, eta_seconds, rate_by_cold_await
+from peaker_host.warm.progress import MeanRate, eta_seconds, expected_mib_per_s
 from test_prewarm import HOT_TENTH, assemble, engine, filled, tier, tier_of, with_database
 
 pytestmark = pytest.mark.real
@@ -50,9 +50,9 @@ class TestEstimate:
 
     def test_before_the_first_read_the_cold_look_lets_a_rate_be_expected(self) -> None:
         """Eight reads of half a MiB at once; of no volume more than a gp3 gives without paying for it."""
-        assert rate_by_cold_await(40.0) == 100.0
-        assert rate_by_cold_await(2.0) == 125.0
-        assert rate_by_cold_await(None) == rate_by_cold_await(0.0) == 0.0
+        assert expected_mib_per_s(8, 40.0) == 100.0
+        assert expected_mib_per_s(8, 2.0, 125.0) == 125.0
+        assert expected_mib_per_s(8, None) == expected_mib_per_s(8, 0.0) == 0.0
 
     def test_a_rate_that_has_changed_is_believed_after_a_minute(self) -> None:
         rate = MeanRate(0.0)
