@@ -153,7 +153,6 @@ class DrainReport(HostResult):
 
     @property
     def is_idle(self) -> bool:
-        """Tells whether no client is on it at this moment."""
         return self.connections == 0 and self.transactions == 0
 
 

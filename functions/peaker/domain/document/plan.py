@@ -325,7 +325,6 @@ class ScaleOutPlan(RunPart):
 
 
 def planned_build(settings: ClusterSettings) -> PlannedBuild:
-    """Returns the build that these settings ask for."""
     prewarm = settings.prewarm
     return PlannedBuild(
         subnets=settings.subnets,
@@ -342,7 +341,6 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
 
 
 def as_document(plan: ScaleOutPlan) -> dict[str, Any]:
-    """The plan as JSON values."""
     return plan.model_dump(mode="json")
 
 

@@ -89,7 +89,6 @@ class Forecaster:
         self._controls: dict[int, Controlled] = {}
 
     def at_the_end(self, lead_seconds: float) -> Forecast:
-        """Forecast from the end of the series."""
         return self.issue([len(self.series.values) - 1], lead_seconds)[0]
 
     def issue(self, origins: Sequence[int], lead_seconds: float) -> list[Forecast]:

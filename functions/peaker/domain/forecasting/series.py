@@ -59,7 +59,6 @@ class LoadSeries:
 
     @property
     def end_seconds(self) -> float:
-        """The end of the last step."""
         return self.start_seconds + self.step_seconds * len(self.values)
 
     @property
@@ -77,7 +76,6 @@ class LoadSeries:
         return LoadSeries(self.start_seconds, self.step_seconds, self.values[: max(0, count)])
 
     def last_days(self, days: float) -> LoadSeries:
-        """The last `days` of the grid."""
         keep = min(len(self.values), round(days * self.steps_per_day))
         first = len(self.values) - keep
         return LoadSeries(
@@ -145,6 +143,5 @@ def series_from_points(
 
 
 def empty_series(now_seconds: float) -> LoadSeries:
-    """A history without a single point, ending now."""
     step = SHORTEST_STEP_SECONDS
     return LoadSeries(math.floor(now_seconds / step) * step, step, np.full(0, np.nan))

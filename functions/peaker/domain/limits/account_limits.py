@@ -101,7 +101,6 @@ class AccountUse:
 
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
-        """Returns the readings that are unknown."""
         readings = [one for use in self.quotas.values() for one in (use.value, use.in_use)]
         all_readings = (*readings, self.vcpus)
         return tuple(one for one in all_readings if isinstance(one, Unknown))

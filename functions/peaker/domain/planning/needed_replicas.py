@@ -39,7 +39,6 @@ class FleetCounts:
 
     @property
     def coming(self) -> int:
-        """Replicas that serve or are being built."""
         return (self.serving or 0) + self.building
 
 
@@ -89,7 +88,6 @@ class Outlook:
 
     @property
     def is_reactive(self) -> bool:
-        """Tells whether the measured load alone decides."""
         return self.forecast.standing is Standing.DEGRADED
 
     @property
@@ -104,7 +102,6 @@ class Outlook:
         )
 
     def events(self, since: float, until: float) -> list[CalendarOverride]:
-        """Returns the known events that touch this stretch of time."""
         start, end = self.inputs.now_seconds + since, self.inputs.now_seconds + until
         return [one for one in self.inputs.overrides if one.start_seconds <= end and one.end_seconds >= start]
 

@@ -165,7 +165,6 @@ def _reason(options: Sequence[Option], taken: Option) -> str:
 
 
 def estimated(lead: LeadTime) -> LeadTimeEstimate:
-    """The prediction as the plan carries it."""
     return LeadTimeEstimate(
         seconds=round(lead.p50_seconds, 1),
         parts={part.name: round(part.p50_seconds, 1) for part in lead.components},

@@ -139,7 +139,6 @@ class LeftoverDecision:
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
         said = [f"{one.remedy.value} {one.instance_id or one.run_id}: {one.reason}" for one in self.leftovers]
         return "; ".join((*said, *self.paused, *self.held, *self.untouchable)) or "nothing is left over"
 
@@ -325,7 +324,6 @@ def _closed_long_ago(run: RunRow, at: datetime) -> bool:
 
 
 def _standing(observed: ClusterObservation, run_id: str) -> list[ReplicaRow]:
-    """The replicas of that run that are not retired."""
     return [
         row
         for row in observed.rows.values()

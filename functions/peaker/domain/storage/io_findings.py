@@ -35,7 +35,6 @@ class DeviceLoad:
 
     @property
     def mib_per_s(self) -> float:
-        """Bytes read and written, in MiB/s."""
         return self.kib_per_s / 1024
 
 
@@ -57,7 +56,6 @@ class IostatReport:
     first_of_run: bool = False
 
     def device(self, name: str) -> DeviceLoad | None:
-        """The row of one device; None when the report has none."""
         return next((load for load in self.devices if load.device == name), None)
 
 
@@ -153,7 +151,6 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """Returns the remedy."""
         return ADVICE[self.verdict]
 
 
@@ -167,12 +164,10 @@ class ReportDiagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """The first finding's verdict."""
         return self.findings[0].verdict
 
     @property
     def verdicts(self) -> frozenset[Verdict]:
-        """All findings' verdicts."""
         return frozenset(finding.verdict for finding in self.findings)
 
 

@@ -175,7 +175,6 @@ def _split_agreement(row: Row) -> float:
 
 
 def is_column(token: str) -> bool:
-    """Tells whether the word is of a heading."""
     return all(name in _KNOWN for name in split_columns(token))
 
 

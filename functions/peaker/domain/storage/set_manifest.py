@@ -53,7 +53,6 @@ class SetManifest(RunPart):
     snapshots: dict[str, str] = Field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Returns the manifest as it is stored with a kept set."""
         return self.model_dump(mode="json")
 
     def stacks_document(self) -> list[dict[str, Any]]:
@@ -72,7 +71,6 @@ def stacks_of(layout: Sequence[Mapping[str, Any]]) -> list[Stack]:
 
 
 def sets_of(volumes: Sequence[DataVolume]) -> dict[str, list[DataVolume]]:
-    """The volumes by the mount point that they share."""
     found: dict[str, list[DataVolume]] = {}
     for volume in volumes:
         found.setdefault(volume.mount_point, []).append(volume)

@@ -90,7 +90,6 @@ def _marker(cluster: str, name: EventMetric) -> LoadMetricSettings:
 
 
 def overrides(settings: ClusterSettings) -> tuple[CalendarOverride, ...]:
-    """The calendar of the settings."""
     return tuple(
         CalendarOverride(
             start_seconds=event.from_.timestamp(),

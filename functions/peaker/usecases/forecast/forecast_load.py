@@ -324,7 +324,6 @@ def _report(check: _Check) -> ForecastReport:
 
 
 def _score_text(score: Score) -> str:
-    """Returns the score of the last seven days as a sentence."""
     if score.coverage95 is None:
         return "no forecast could be scored yet"
     error = "" if score.error50 is None else f", p50 was off by {score.error50:.0%} on average"

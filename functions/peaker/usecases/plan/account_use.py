@@ -54,7 +54,6 @@ class Sources:
 
 
 def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> AccountUse:
-    """The account's use for a run of this cluster."""
     sources = Sources(
         ports.compute.on_demand_instances,
         ports.compute.default_vcpus,

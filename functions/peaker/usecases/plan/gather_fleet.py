@@ -53,7 +53,6 @@ def _heard_lag(ports: Ports, settings: ClusterSettings, instance_id: str, now: d
 
 
 def source_of(ports: Ports, settings: ClusterSettings) -> Instance | Unknown:
-    """The cluster's source now."""
     found = ports.compute.instances_of_cluster(settings.name)
     return _source([one for one in found if one.state not in _LEAVING])
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from peaker.domain.document.plan import Option, Way
+from peaker.domain.document.plan import Choice, Method, Option, Way
 from peaker.domain.limits.account_limits import RegionRate
 from peaker.domain.planning.lead_time import (
     MIB,
@@ -44,14 +44,22 @@ def way(hours: float | None = None, **given: object) -> Way:
     return ways_of(facts(**given), 1, by)[0]  # type: ignore[arg-type]
 
 
-def options(found: Way) -> list[tuple[str, int | None]]:
+def choice(found: Way) -> Choice:
     assert found.choice is not None
-    return [(one.action, one.rate_mib_per_s) for one in found.choice.options]
+    return found.choice
+
+
+def options(found: Way) -> list[tuple[str, int | None]]:
+    return [(one.action, one.rate_mib_per_s) for one in choice(found).options]
 
 
 def taken(found: Way) -> Option:
-    assert found.choice is not None
-    return found.choice.taken
+    return choice(found).taken
+
+
+def method(found: Way) -> Method:
+    assert found.method is not None
+    return found.method
 
 
 def test_there_are_three_at_most_a_return_and_a_build_at_each_rate() -> None:
@@ -76,14 +84,12 @@ def test_without_a_deadline_the_settings_rate_is_paid() -> None:
 
 def test_without_a_deadline_a_parked_replica_returns_where_that_is_quicker_than_a_build() -> None:
     back = way(fleet=fleet_with(DONOR, parked(PEAK, 2)))
-    assert back.method is not None
-    assert (back.method.action, back.returns) == ("return", PEAK)
-    assert f"{PEAK} is back in 49 min, one built anew in" in back.method.reason
+    assert (method(back).action, back.returns) == ("return", PEAK)
+    assert f"{PEAK} is back in 49 min, one built anew in" in method(back).reason
     # Thirty hours of log take longer to replay than a tebibyte to read.
     anew = way(fleet=fleet_with(DONOR, parked(PEAK, 12)))
-    assert anew.method is not None
-    assert (anew.method.action, anew.returns) == ("build", None)
-    assert "building is as quick" in anew.method.reason
+    assert (method(anew).action, anew.returns) == ("build", None)
+    assert "building is as quick" in method(anew).reason
 
 
 def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
@@ -91,9 +97,8 @@ def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
     stands = fleet_with(DONOR, parked(PEAK, 20))
     slow = PastSteps({"ReportPrewarm": [90_000.0] * 10}, [TIB] * 10, return_speeds=[3.0] * 10)
     found = way(fleet=stands, past=slow)
-    assert found.method is not None
-    assert found.method.action == "build"
-    assert "it would replay for 10.0 h, and a run waits for 6 h at most" in found.method.reason
+    assert method(found).action == "build"
+    assert "it would replay for 10.0 h, and a run waits for 6 h at most" in method(found).reason
     quicker = replace(slow, return_speeds=[6.0] * 10)
     assert way(fleet=stands, past=quicker).returns == PEAK
 
@@ -101,9 +106,8 @@ def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
 def test_with_time_enough_nothing_is_paid_for_a_rate() -> None:
     found = way(hours=24)
     assert taken(found).rate_mib_per_s is None
-    assert found.choice is not None
-    assert found.choice.in_time is True
-    assert "the cheapest of those that are ready in time" in found.choice.reason
+    assert choice(found).in_time is True
+    assert "the cheapest of those that are ready in time" in choice(found).reason
 
 
 def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
@@ -123,10 +127,9 @@ def test_a_parked_replica_that_is_back_in_time_is_the_cheapest() -> None:
 
 def test_where_nothing_is_in_time_the_quickest_is_taken() -> None:
     found = way(hours=0.1)
-    assert found.choice is not None
-    assert found.choice.in_time is False
-    assert taken(found).p90_seconds == min(one.p90_seconds for one in found.choice.options)
-    assert "none is ready in time" in found.choice.reason
+    assert choice(found).in_time is False
+    assert taken(found).p90_seconds == min(one.p90_seconds for one in choice(found).options)
+    assert "none is ready in time" in choice(found).reason
 
 
 def test_the_margin_counts() -> None:
@@ -145,8 +148,7 @@ def test_an_unknown_price_is_never_the_cheapest() -> None:
 
 def test_a_rate_above_the_regions_quota_is_not_taken() -> None:
     found = way(region=RegionRate(150.0, "the account's quota"))
-    assert found.choice is not None
-    assert "200 MiB/s of the 150 of the region" in str(found.choice.options[-1].why_not)
+    assert "200 MiB/s of the 150 of the region" in str(choice(found).options[-1].why_not)
     assert found.rate_mib_per_s is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -42,13 +43,11 @@ def test_the_plan_names_donor_zone_layout_price_and_time() -> None:
     assert found.ready_at == NOON + timedelta(minutes=30)
 
 
+ONE = fleet_with(replica(BASE))
+SICK = fleet_with(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY)))
+A_DIME = {"max_hourly_cost_usd": 0.1, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 15}
 REFUSED: dict[str, tuple[FleetState, dict[str, Any], str, str]] = {
-    "ceiling": (
-        fleet_with(replica(BASE)),
-        {"count": 3},
-        "ceiling",
-        "1 serving + 0 building + 3 wanted exceeds",
-    ),
+    "ceiling": (ONE, {"count": 3}, "ceiling", "1 serving + 0 building + 3 wanted exceeds"),
     "ceiling-counts-what-is-being-built": (
         fleet_with(replica(BASE), BUILDING),
         {"max_replicas": 2},
@@ -56,43 +55,17 @@ REFUSED: dict[str, tuple[FleetState, dict[str, Any], str, str]] = {
         "1 serving + 1 building + 1 wanted exceeds max_replicas 2",
     ),
     "more-than-are-built-side-by-side": (
-        fleet_with(replica(BASE)),
+        ONE,
         {"count": 41, "max_replicas": 60},
         "batch",
         "41 wanted, and one run brings 40 at most side by side: ask for 40",
     ),
     "no-replica": (fleet_with(), {}, "no_donor", "has no replica"),
-    "only-a-sick-replica": (
-        fleet_with(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))),
-        {},
-        "no_donor",
-        "unhealthy",
-    ),
-    "source-unknown": (
-        fleet_with(replica(BASE), source=Unknown("none found")),
-        {},
-        "source_unknown",
-        "none found",
-    ),
-    "budget": (
-        fleet_with(replica(BASE)),
-        {
-            "limits": {
-                "max_hourly_cost_usd": 0.1,
-                "minimum_lifetime_minutes": 0,
-                "prewarm_deadline_minutes": 15,
-            }
-        },
-        "budget",
-        "0 peak replicas + 1 wanted",
-    ),
-    "price-unknown": (fleet_with(replica(BASE)), {"instance_type": "x9.huge"}, "price_unknown", "x9.huge"),
-    "operation-running": (
-        fleet_with(replica(BASE)),
-        {"lease": LEASE},
-        "operation_running",
-        "scale-in-orders-7",
-    ),
+    "only-a-sick-replica": (SICK, {}, "no_donor", "unhealthy"),
+    "source-unknown": (replace(ONE, source=Unknown("none found")), {}, "source_unknown", "none found"),
+    "budget": (ONE, {"limits": A_DIME}, "budget", "0 peak replicas + 1 wanted"),
+    "price-unknown": (ONE, {"instance_type": "x9.huge"}, "price_unknown", "x9.huge"),
+    "operation-running": (ONE, {"lease": LEASE}, "operation_running", "scale-in-orders-7"),
 }
 
 

@@ -304,19 +304,21 @@ def test_a_load_in_between_starts_the_count_again() -> None:
 READY = CheckState(low_checks=2)
 
 
-def test_a_forecast_that_rises_within_two_lead_times_keeps_the_replica() -> None:
-    rises = forecast([90.0, 90.0, 90.0, 250.0])
-    assert check(known_now(load=90.0, serving=3), rises, READY).surplus == 0
+LOW = known_now(load=90.0, serving=3)
+KEPT: dict[str, tuple[DecisionInputs, Forecast]] = {
+    "the forecast rises within two lead times": (LOW, forecast([90.0, 90.0, 90.0, 250.0])),
+    "the forecast alone is low": (known_now(load=290.0, serving=3), forecast(50.0)),
+    "one is in flight, and no replica that serves": (known_now(serving=2, building=1), forecast(150.0)),
+    "all are base replicas": (known_now(load=90.0, serving=3, peak_in_service_since={}), forecast(90.0)),
+    "the load cannot be forecast": (LOW, forecast(50.0, standing=Standing.DEGRADED)),
+    "the history is young": (LOW, forecast(50.0, standing=Standing.SCALE_OUT_ONLY)),
+    "another one drains": (known_now(load=90.0, serving=4, draining=1), forecast(90.0)),
+}
 
 
-def test_a_low_forecast_alone_removes_nothing() -> None:
-    assert check(known_now(load=290.0, serving=3), forecast(50.0), READY).surplus == 0
-
-
-def test_replicas_in_flight_never_count_as_serving() -> None:
-    """Two serve and one is being built: the two that serve are what the load needs."""
-    decision = check(known_now(load=150.0, serving=2, building=1), forecast(150.0), READY)
-    assert decision.surplus == 0
+@pytest.mark.parametrize("why", KEPT)
+def test_nothing_is_removed_while(why: str) -> None:
+    assert check(*KEPT[why], READY).surplus == 0
 
 
 def test_the_minimum_is_kept_whatever_the_load() -> None:
@@ -330,11 +332,6 @@ def test_a_replica_younger_than_its_minimum_lifetime_stays() -> None:
     decision = check(young, forecast(90.0), READY)
     assert decision.surplus == 0
     assert "has lived 60 min" in decision.reason
-
-
-def test_base_replicas_are_never_surplus() -> None:
-    base_only = known_now(load=90.0, serving=3, peak_in_service_since={})
-    assert check(base_only, forecast(90.0), READY).surplus == 0
 
 
 def test_the_band_is_all_the_room_that_is_kept() -> None:
@@ -357,15 +354,6 @@ def test_a_level_shift_holds_scale_in_for_an_hour() -> None:
     assert seen.state.shift_seen_seconds == NOW
     assert low(CheckState(2, NOW - 1800)).surplus == 0
     assert low(CheckState(2, NOW - 3700)).surplus == 2
-
-
-@pytest.mark.parametrize("standing", [Standing.DEGRADED, Standing.SCALE_OUT_ONLY])
-def test_a_forecast_that_is_not_trusted_removes_nothing(standing: Standing) -> None:
-    assert check(known_now(load=50.0, serving=3), forecast(50.0, standing=standing), READY).surplus == 0
-
-
-def test_while_a_replica_drains_no_other_one_goes() -> None:
-    assert check(known_now(load=90.0, serving=4, draining=1), forecast(90.0), READY).surplus == 0
 
 
 # --- figures -----------------------------------------------------------------------------------------------

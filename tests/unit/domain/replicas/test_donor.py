@@ -45,7 +45,6 @@ def test_situation(situation: str) -> None:
     assert reason in choice.text
 
 
-NEEDED = {A: "i-parked"}
 healths = st.sampled_from([TargetHealth(state) for state in TargetState] + [Unknown("no answer")])
 lags = st.one_of(st.builds(Known, st.floats(0, 100)), st.just(Unknown("no data")))
 

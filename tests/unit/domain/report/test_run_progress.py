@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.report.run_progress import PrewarmState, RunProgress, run_progress
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 
@@ -39,6 +39,11 @@ def prewarming(*, minutes: float = 10.0, **report: Any) -> RunProgress:
     return doing(
         step("StartPrewarm", 1, 2), step("ReportPrewarm", 2, 9, **{**READING, **report}), minutes=minutes
     )
+
+
+def of(progress: RunProgress) -> PrewarmState:
+    assert progress.prewarm is not None
+    return progress.prewarm
 
 
 def test_before_its_first_step_nothing_is_known() -> None:
@@ -77,35 +82,30 @@ def test_a_prewarm_between_two_polls_is_still_at_work() -> None:
     progress = prewarming()
     assert (progress.step, progress.between) == ("ReportPrewarm", False)
     assert progress.since == NOON + timedelta(minutes=1)
-    assert progress.prewarm is not None
-    assert progress.prewarm.share == Known(0.25, NOON + timedelta(minutes=9))
-    assert progress.prewarm.deadline == NOON + timedelta(minutes=1 + 2880)
+    assert of(progress).share == Known(0.25, NOON + timedelta(minutes=9))
+    assert of(progress).deadline == NOON + timedelta(minutes=1 + 2880)
 
 
 def test_the_remaining_time_is_counted_from_the_report_and_to_the_poll_that_finds_the_end() -> None:
     early, later = prewarming(minutes=9), prewarming(minutes=14)
-    assert early.prewarm is not None
-    assert later.prewarm is not None
     waited = noticed_after_seconds(600.0)
     assert 600 <= waited <= 660
-    assert early.prewarm.goes_on_at == later.prewarm.goes_on_at == NOON + timedelta(seconds=540 + waited)
-    assert isinstance(early.prewarm.eta_seconds, Known)
-    assert isinstance(later.prewarm.eta_seconds, Known)
-    assert early.prewarm.eta_seconds.value - later.prewarm.eta_seconds.value == 300
+    assert of(early).goes_on_at == of(later).goes_on_at == NOON + timedelta(seconds=540 + waited)
+    assert isinstance(of(early).eta_seconds, Known)
+    assert isinstance(of(later).eta_seconds, Known)
+    assert of(early).eta_seconds.value - of(later).eta_seconds.value == 300
 
 
 def test_an_engine_without_a_rate_or_dead_has_no_remaining_time_and_says_why() -> None:
     for report, why in (({"eta_seconds": None}, "rate"), ({"state": "dead"}, "died")):
         progress = prewarming(**report)
-        assert progress.prewarm is not None
-        assert isinstance(progress.prewarm.eta_seconds, Unknown)
-        assert why in progress.prewarm.eta_seconds.why
+        assert isinstance(of(progress).eta_seconds, Unknown)
+        assert why in of(progress).eta_seconds.why
 
 
 def test_figures_that_the_host_did_not_report_are_unknown_and_not_zero() -> None:
     progress = prewarming(blocks_done=None, blocks_total=None, rate_mib_per_s=None)
-    assert progress.prewarm is not None
-    for reading in (progress.prewarm.share, progress.prewarm.blocks_done, progress.prewarm.rate_mib_per_s):
+    for reading in (of(progress).share, of(progress).blocks_done, of(progress).rate_mib_per_s):
         assert isinstance(reading, Unknown)
 
 
@@ -116,16 +116,14 @@ def test_where_the_hot_set_is_enough_its_time_counts() -> None:
     )
     settings = {"prewarm": {"serve_when": "hot", "background_rate_mib_per_s": 32}}
     progress = doing(*rows, minutes=9, **settings)
-    assert progress.prewarm is not None
-    assert progress.prewarm.eta_seconds == Known(noticed_after_seconds(120.0), NOON + timedelta(minutes=9))
-    assert progress.prewarm.waits_for == "the hot set"
+    assert of(progress).eta_seconds == Known(noticed_after_seconds(120.0), NOON + timedelta(minutes=9))
+    assert of(progress).waits_for == "the hot set"
 
 
 def test_until_the_database_may_start_people_are_told_when_the_replica_may_serve() -> None:
     progress = prewarming(eta_seconds=6000.0, hot_eta_seconds=120.0, minutes=9)
-    assert progress.prewarm is not None
-    assert progress.prewarm.waits_for == "all that is used"
-    assert progress.prewarm.eta_seconds == Known(
+    assert of(progress).waits_for == "all that is used"
+    assert of(progress).eta_seconds == Known(
         noticed_after_seconds(6000.0, 200.0), NOON + timedelta(minutes=9)
     )
     assert prewarming(hot_warm_seconds=100.0).between, "the database is started next"
@@ -144,8 +142,7 @@ def behind_database(*later: StepRow, **report: Any) -> RunProgress:
 def test_behind_the_database_the_rest_of_the_reading_is_at_work() -> None:
     progress = behind_database()
     assert (progress.step, progress.since) == ("ReportPrewarm", NOON + timedelta(minutes=1))
-    assert progress.prewarm is not None
-    assert progress.prewarm.waits_for == "all that is used"
+    assert of(progress).waits_for == "all that is used"
     assert behind_database(state="done").step == "StartReplication"
     assert behind_database(step("VerifyStorage", 9)).step == "VerifyStorage"
 

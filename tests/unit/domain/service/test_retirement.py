@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from peaker.domain.host_results import DrainReport
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.retirement import (
     LoadEvidence,
@@ -21,7 +21,7 @@ from peaker.domain.service.retirement import (
 
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import SOURCE, fleet_with, instance, orders, replica
+from tests.support.builders import SOURCE, fleet_with, instance, orders, parked, replica
 
 BASE, OLD, YOUNG = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
 RUN = "scale-out-orders-1"
@@ -56,52 +56,35 @@ def test_the_only_one_of_ours_goes_whatever_its_zone() -> None:
     assert choose_idle_replica(fleet).replica is alone
 
 
-def parked(instance_id: str, until: timedelta, **more: object) -> Replica:
-    stands = Parking(NOON - timedelta(hours=9), "uuid:1-9", 86_400.0, NOON + until, "0.8 of a day", **more)  # type: ignore[arg-type]
-    one = replica(
-        instance_id,
-        peak_of=RUN,
-        row_state=ReplicaState.PARKED,
-        health=TargetHealth(TargetState.ABSENT),
-        state="stopped",
-    )
-    assert one.ledger_row is not None
-    return dataclasses.replace(one, ledger_row=dataclasses.replace(one.ledger_row, parking=stands))
-
-
 def test_an_expired_parked_replica_goes_before_all_others_and_a_valid_one_only_by_name() -> None:
-    expired, valid = parked(OLD, timedelta(0)), parked(YOUNG, timedelta(hours=1))
+    expired, valid = parked(OLD, 9, NOON), parked(YOUNG, 9, NOON + timedelta(hours=1))
     serving = replica("i-00000000000000e01", peak_of=RUN)
     assert choose_idle_replica(fleet_with(replica(BASE), expired, valid, serving)).replica is expired
     choice = choose_idle_replica(fleet_with(replica(BASE), valid))
     assert choice.replica is None
     assert "parked until 21 Nov 13:00 UTC" in choice.text
     assert choose_idle_replica(fleet_with(replica(BASE), valid), YOUNG).replica is valid
-    spent = parked(YOUNG, timedelta(hours=9), spent="the source has purged binary logs")
+    spent = parked(YOUNG, 9, NOON + timedelta(hours=9), spent="the source has purged binary logs")
     assert choose_idle_replica(fleet_with(replica(BASE), spent, serving)).replica is spent
 
 
 def test_a_parked_replica_may_go_at_any_load_but_only_ours() -> None:
-    stands = parked(OLD, timedelta(0))
+    stands = parked(OLD, 9, NOON)
     assert guard_removal(stands, fleet_with(stands), orders(min_replicas=2), "local") == []
     assert guard_removal(stands, fleet_with(stands), orders(), "prod")[0].startswith("tag peaker:owner")
 
 
-ACTIVITY = {
-    "quiet": (7, DrainReport(connections=0, transactions=0, client_statements=7), None),
-    "a-client": (7, DrainReport(connections=1, transactions=0, client_statements=7), "1 client connections"),
-    "came-and-went": (
-        7,
-        DrainReport(connections=0, transactions=0, client_statements=9),
-        "clients ran 2 statements",
-    ),
-    "restarted": (7, DrainReport(connections=0, transactions=0, client_statements=1), "clients ran -6"),
-    "counter-gone": (7, DrainReport(connections=0, transactions=0), "does not count"),
-    "never-counted": (
-        None,
-        DrainReport(connections=0, transactions=0, client_statements=7),
-        "does not count",
-    ),
+def drained(statements: int | None, connections: int = 0) -> DrainReport:
+    return DrainReport(connections=connections, transactions=0, client_statements=statements)
+
+
+ACTIVITY: dict[str, tuple[int | None, DrainReport, str | None]] = {
+    "quiet": (7, drained(7), None),
+    "a-client": (7, drained(7, connections=1), "1 client connections"),
+    "came-and-went": (7, drained(9), "clients ran 2 statements"),
+    "restarted": (7, drained(1), "clients ran -6"),
+    "counter-gone": (7, drained(None), "does not count"),
+    "never-counted": (None, drained(7), "does not count"),
 }
 
 
@@ -119,19 +102,17 @@ def test_the_one_that_was_asked_for_goes_or_none() -> None:
     assert "is not a replica of orders" in choose_idle_replica(fleet, "i-0000000000000dead").text
 
 
+def ours(state: ReplicaState | None, **more: object) -> Replica:
+    return replica(OLD, peak_of=RUN, row_state=state, **more)
+
+
 NOT_ELIGIBLE = {
     "base": (replica(BASE), "base load, permanent"),
     "untagged-load-counts-as-base": (replica(OLD, peak_of=RUN, tags={LOAD_TAG: "other"}), "base load"),
     "no-owner-tag": (replica(OLD, tags={LOAD_TAG: "peak"}), "not made by Peaker"),
-    "no-ledger-row": (replica(OLD, peak_of=RUN, row_state=None), "not made by Peaker"),
-    "still-building": (
-        replica(OLD, peak_of=RUN, row_state=ReplicaState.BUILDING),
-        "the ledger says building",
-    ),
-    "draining-already": (
-        replica(OLD, peak_of=RUN, row_state=ReplicaState.DRAINING),
-        "the ledger says draining",
-    ),
+    "no-ledger-row": (ours(None), "not made by Peaker"),
+    "still-building": (ours(ReplicaState.BUILDING), "the ledger says building"),
+    "draining-already": (ours(ReplicaState.DRAINING), "the ledger says draining"),
 }
 
 
@@ -147,43 +128,27 @@ def test_a_peak_replica_with_a_serving_base_may_go() -> None:
     assert guard_removal(OLD_PEAK, fleet_with(replica(BASE), OLD_PEAK), orders(), "local") == []
 
 
-UNKNOWN_HEALTH = replica(BASE, health=Unknown("throttled"))
 SICK = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
+UNHEARD = replica(BASE, health=Unknown("throttled"))
+TWO = fleet_with(replica(BASE), OLD_PEAK)
+ITSELF_THE_SOURCE = replace(TWO, source=instance(OLD, "source"))
+
+
+def beside_base(one: Replica) -> FleetState:
+    return fleet_with(replica(BASE), one)
+
+
 FORBIDDEN: dict[str, tuple[FleetState, dict[str, object], str]] = {
-    "I1-the-ledger-says-retired": (
-        fleet_with(replica(BASE), replica(OLD, peak_of=RUN, row_state=ReplicaState.RETIRED)),
-        {},
-        "the ledger says retired",
-    ),
-    "I1-other-owner": (fleet_with(replica(BASE), OLD_PEAK), {"environment": "prod"}, "tag peaker:owner"),
-    "I1-no-row": (
-        fleet_with(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)),
-        {},
-        "the ledger has no row",
-    ),
-    "I1-other-run": (
-        fleet_with(replica(BASE), replica(OLD, peak_of=RUN, tags={RUN_TAG: "another"})),
-        {},
-        "the ledger's run",
-    ),
-    "I1-base": (
-        fleet_with(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})),
-        {},
-        "it is tagged as base",
-    ),
-    "I2-source": (
-        fleet_with(replica(BASE), OLD_PEAK, source=instance(OLD, "source")),
-        {},
-        "it is the source",
-    ),
-    "I3-floor": (fleet_with(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "1 other replicas serve"),
+    "I1-the-ledger-says-retired": (beside_base(ours(ReplicaState.RETIRED)), {}, "the ledger says retired"),
+    "I1-other-owner": (TWO, {"environment": "prod"}, "tag peaker:owner"),
+    "I1-no-row": (beside_base(ours(None)), {}, "the ledger has no row"),
+    "I1-other-run": (beside_base(replica(OLD, peak_of=RUN, tags={RUN_TAG: "x"})), {}, "the ledger's run"),
+    "I1-base": (beside_base(replica(OLD, tags={OWNER_TAG: "local"})), {}, "it is tagged as base"),
+    "I2-source": (ITSELF_THE_SOURCE, {}, "it is the source"),
+    "I3-floor": (TWO, {"min_replicas": 2}, "1 other replicas serve"),
     "I3-unhealthy-does-not-serve": (fleet_with(SICK, OLD_PEAK), {}, "0 other replicas serve"),
-    "I4-health-unknown": (fleet_with(UNKNOWN_HEALTH, OLD_PEAK), {}, "health of"),
-    "I4-source-unknown": (
-        fleet_with(replica(BASE), OLD_PEAK, source=Unknown("two found")),
-        {},
-        "the source",
-    ),
+    "I4-health-unknown": (fleet_with(UNHEARD, OLD_PEAK), {}, "health of"),
+    "I4-source-unknown": (replace(TWO, source=Unknown("two found")), {}, "the source"),
     "I4-gone": (fleet_with(replica(BASE)), {}, "it is not among"),
 }
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.retirement import LoadEvidence, guard_load, guard_removal
 from peaker.domain.service.surplus import (
@@ -22,7 +22,7 @@ from peaker.domain.service.surplus import (
 )
 
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import fleet_with, orders, replica
+from tests.support.builders import fleet_with, orders, parked, replica
 
 BASE = replica("i-00000000000000b01")
 LOW = LoadEvidence(Known(50.0), Known(1.0))
@@ -104,26 +104,22 @@ def test_any_fleet_keeps_what_floor_forecast_and_load_need_whoever_has_gone_befo
 def _any_peaks(chance: random.Random) -> list[Replica]:
     found = []
     for number in range(1, chance.randint(1, 8)):
+        instance_id, serves = f"i-{number:017x}", TargetHealth(TargetState.HEALTHY)
         state = chance.choice([ReplicaState.IN_SERVICE] * 4 + [ReplicaState.PARKED, ReplicaState.DRAINING])
-        health = TargetHealth(TargetState.HEALTHY)
-        if state is not ReplicaState.IN_SERVICE:
-            health = TargetHealth(TargetState.ABSENT)
         one = replica(
-            f"i-{number:017x}",
+            instance_id,
             peak_of=f"scale-out-{number}",
             row_state=state,
-            health=health,
+            health=serves if state is ReplicaState.IN_SERVICE else TargetHealth(TargetState.ABSENT),
             zone=chance.choice(["us-east-1a", "us-east-1b"]),
             launched_at=NOON - timedelta(hours=chance.randint(1, 90)),
         )
-        found.append(_expired(one) if state is ReplicaState.PARKED else one)
+        found.append(_expired(instance_id) if state is ReplicaState.PARKED else one)
     return found
 
 
-def _expired(one: Replica) -> Replica:
-    stands = Parking(NOON - timedelta(hours=9), None, None, NOON - timedelta(hours=1), "0.8 of a day")
-    assert one.ledger_row is not None
-    return replace(one, ledger_row=replace(one.ledger_row, parking=stands))
+def _expired(instance_id: str) -> Replica:
+    return parked(instance_id, 9, NOON - timedelta(hours=1))
 
 
 def _without(fleet: FleetState, gone: Replica) -> FleetState:
@@ -131,13 +127,7 @@ def _without(fleet: FleetState, gone: Replica) -> FleetState:
 
 
 def test_expired_parked_ones_go_beside_those_that_serve_and_do_not_count_against_them() -> None:
-    stands = replica(
-        "i-0000000000000c0de",
-        peak_of="scale-out-7",
-        row_state=ReplicaState.PARKED,
-        health=TargetHealth(TargetState.ABSENT),
-    )
-    fleet = fleet_with(BASE, _expired(stands), *peaks(3))
+    fleet = fleet_with(BASE, _expired("i-0000000000000c0de"), *peaks(3))
     chosen = choose_idle_replicas(fleet, 2).replicas
     assert [one.is_parked for one in chosen] == [True, False, False]
 

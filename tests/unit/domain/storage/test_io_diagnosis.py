@@ -40,22 +40,12 @@ def judged(*loads: DeviceLoad, limits: Limits | None = None, cpu: CpuShares | No
 # --- recordings --------------------------------------------------------------------------------------------
 
 
-def test_a_standard_volume_under_10_threads_is_out_of_iops_at_87_ms() -> None:
-    found = diagnosed("ebs-standard-10-threads", "xvdm").reports[0]
+@pytest.mark.parametrize(("threads", "rate", "wait"), [(10, 120.5, 87.47), (5, 127.5, 39.78)])
+def test_a_standard_volume_is_out_of_iops_whoever_waits(threads: int, rate: float, wait: float) -> None:
+    found = diagnosed(f"ebs-standard-{threads}-threads", "xvdm").reports[0]
+    evidence = found.findings[0].evidence
     assert found.verdict is Verdict.IOPS_LIMITED
-    assert (found.findings[0].evidence["requests/s"], found.findings[0].evidence["await ms"]) == (
-        120.5,
-        87.47,
-    )
-
-
-def test_a_standard_volume_under_5_threads_already_waits_40_ms_at_127_per_s() -> None:
-    found = diagnosed("ebs-standard-5-threads", "xvdm").reports[0]
-    assert found.verdict is Verdict.IOPS_LIMITED
-    assert (found.findings[0].evidence["requests/s"], found.findings[0].evidence["await ms"]) == (
-        127.5,
-        39.78,
-    )
+    assert (evidence["requests/s"], evidence["await ms"]) == (rate, wait)
 
 
 def test_twice_the_threads_at_the_same_rate_is_said_to_be_the_limit() -> None:

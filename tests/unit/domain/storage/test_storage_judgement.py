@@ -7,21 +7,9 @@ from typing import Any
 import pytest
 from peaker.domain.storage.storage_judgement import judge_loads
 
-from peaker_contract.storage_settings import VolumeSettings
+from tests.support.builders import planned_volume
 
-
-def settings(iops: int = 3000) -> list[VolumeSettings]:
-    return [
-        VolumeSettings(
-            name="data",
-            device="/dev/sdf",
-            mount_point="/var/lib/mysql",
-            filesystem="xfs",
-            volume_type="gp3",
-            iops=iops,
-            throughput_mib_per_s=125,
-        )
-    ]
+PLANNED = [planned_volume("data")]
 
 
 def volume(rate: float, queue: float, wait: float, nvme: dict[str, int] | None = None) -> dict[str, Any]:
@@ -51,14 +39,14 @@ def volume(rate: float, queue: float, wait: float, nvme: dict[str, int] | None =
     ],
 )
 def test_a_volume_under_load(rate: float, queue: float, wait: float, verdict: str, plan: str) -> None:
-    (judged,) = judge_loads([volume(rate, queue, wait)], settings())
+    (judged,) = judge_loads([volume(rate, queue, wait)], PLANNED)
     assert (judged["verdict"], judged["against_plan"]) == (verdict, plan)
     assert (judged["iops_delivered"], judged["iops_promised"]) == (rate, 3000)
 
 
 def test_nvme_statistics_tell_the_instance_s_limit() -> None:
     exceeded = {"ec2_instance_ebs_performance_exceeded_tp": 2_500_000, "total_read_ops": 9}
-    (judged,) = judge_loads([volume(1200, 8, 6.7, exceeded)], settings())
+    (judged,) = judge_loads([volume(1200, 8, 6.7, exceeded)], PLANNED)
     assert judged["verdict"] == "instance-limited"
 
 
@@ -66,9 +54,9 @@ def test_nvme_statistics_tell_the_instance_s_limit() -> None:
     "broken", [{"name": "data", "load": None}, {"name": "data", "load": {"seconds": 5}}, "data"]
 )
 def test_without_a_usable_load_test_the_limit_is_unknown(broken: object) -> None:
-    (judged,) = judge_loads([broken], settings())
+    (judged,) = judge_loads([broken], PLANNED)
     assert judged["verdict"] == "unknown"
 
 
 def test_a_result_without_volumes_is_not_judged() -> None:
-    assert judge_loads(None, settings()) == []
+    assert judge_loads(None, PLANNED) == []
