@@ -227,8 +227,6 @@ def _load(result: dict[str, Any], step: dict[str, Any]) -> DeviceLoad:
         request_kib=step["mib_per_s"] * 1024 / step["requests_per_s"],
         reads_per_s=step["reads_per_s"],
         writes_per_s=step["writes_per_s"],
-        read_await_ms=step["read_await_ms"],
-        write_await_ms=step["write_await_ms"],
         util_percent=step["util_percent"],
     )
 

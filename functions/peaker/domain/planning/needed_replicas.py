@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling_policy import ScalingPolicy, replicas_for
+from peaker_contract.load_settings import CalendarEvent
 
 # A cluster with a young history keeps room; that lasts three days at most.
 REACTIVE_ONLY_HEADROOM = 0.7
@@ -51,22 +52,6 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class CalendarOverride:
-    """A known event: the forecast is multiplied, or a load or a number of replicas is foreseen, from start to end."""
-
-    start_seconds: float
-    end_seconds: float
-    reason: str
-    factor: float = 1.0
-    replicas: int = 0
-    load: float = 0.0
-
-    def asked(self, capacity_per_replica: float) -> int:
-        """Replicas that the event takes, 0 when it only multiplies the forecast."""
-        return max(self.replicas, replicas_for(self.load, capacity_per_replica))
-
-
-@dataclass(frozen=True)
 class DecisionInputs:
     """The facts of a check, the forecast apart. load_now None means that the metric is missing or stale."""
 
@@ -74,7 +59,7 @@ class DecisionInputs:
     load_now: float | None
     fleet: FleetCounts
     troubles: Sequence[Trouble] = ()
-    overrides: Sequence[CalendarOverride] = ()
+    calendar: Sequence[CalendarEvent] = ()
 
 
 @dataclass(frozen=True)
@@ -101,13 +86,14 @@ class Outlook:
             self.forecast.quantiles is not None and self.passed_seconds + until > self.forecast.reach_seconds
         )
 
-    def events(self, since: float, until: float) -> list[CalendarOverride]:
+    def events(self, since: float, until: float) -> list[CalendarEvent]:
         start, end = self.inputs.now_seconds + since, self.inputs.now_seconds + until
-        return [one for one in self.inputs.overrides if one.start_seconds <= end and one.end_seconds >= start]
+        known = self.inputs.calendar
+        return [one for one in known if one.from_.timestamp() <= end and one.until.timestamp() >= start]
 
     def factor(self, since: float, until: float) -> float:
         """Returns the highest calendar factor of the stretch; an event can only raise the need."""
-        return max((1.0, *(one.factor for one in self.events(since, until))))
+        return max((1.0, *(one.factor or 1.0 for one in self.events(since, until))))
 
     def load(self, level: float, since: float, until: float, factor: float) -> float:
         """Returns the highest quantile of the stretch, times a calendar's factor.
@@ -140,6 +126,11 @@ class _Asked:
     replicas: int
     by: str
     exact: float = 0.0
+
+
+def replicas_of_event(event: CalendarEvent, capacity_per_replica: float) -> int:
+    """Replicas that the event takes, 0 when it only multiplies the forecast."""
+    return max(event.min_replicas or 0, replicas_for(event.load or 0.0, capacity_per_replica))
 
 
 def need_of(outlook: Outlook) -> Need:
@@ -223,9 +214,9 @@ def _by_calendar(outlook: Outlook, numbers: dict[str, float]) -> Iterator[_Asked
     """Known events that ask for replicas by themselves until a replica begun now would serve."""
     capacity = outlook.policy.capacity.per_replica
     for event in outlook.events(0.0, outlook.lead_time.p90_seconds + outlook.policy.period_seconds):
-        if asked := event.asked(capacity):
+        if asked := replicas_of_event(event, capacity):
             numbers["calendar"] = max(numbers.get("calendar", 0.0), float(asked))
-            yield _Asked(asked, f"the calendar: {event.reason}", event.load / capacity)
+            yield _Asked(asked, f"the calendar: {event.reason}", (event.load or 0.0) / capacity)
 
 
 def _by_next_batch(outlook: Outlook, wanted_now: int, numbers: dict[str, float]) -> Iterator[_Asked]:

@@ -24,8 +24,16 @@ from peaker.domain.planning.needed_replicas import (
     Outlook,
     load_text,
     need_of,
+    replicas_of_event,
 )
-from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES, ScalingPolicy, keep_seconds, replicas_for
+from peaker.domain.planning.scaling_policy import (
+    HOLD_AFTER_SHIFT_SECONDS,
+    KEEP_LEAD_TIMES,
+    KEEP_QUANTILE,
+    ScalingPolicy,
+    keep_seconds,
+    replicas_for,
+)
 from peaker.domain.planning.taken_reads import Uncovered, kept_for_reads, uncovered_load
 
 _SHORTEST_PATIENCE_SECONDS = 3600.0
@@ -227,7 +235,7 @@ def _objection(outlook: Outlook, state: CheckState) -> str | None:
     if (
         not outlook.is_reactive
         and shift is not None
-        and inputs.now_seconds - shift < policy.hold_after_shift_seconds
+        and inputs.now_seconds - shift < HOLD_AFTER_SHIFT_SECONDS
     ):
         return f"a level shift was seen {(inputs.now_seconds - shift) / 3600:.1f} h ago"
     for trouble in inputs.troubles:
@@ -246,13 +254,13 @@ def _keep(outlook: Outlook, need: Need) -> tuple[int, str]:
     soon = min(far, outlook.lead_time.p90_seconds + policy.period_seconds)
     factor, capacity = outlook.factor(0.0, far), policy.capacity.per_replica
     choices = []
-    for level, until in ((policy.quantile, soon), (policy.keep_quantile, far)):
+    for level, until in ((policy.quantile, soon), (KEEP_QUANTILE, far)):
         load = outlook.load(level, 0.0, until, factor)
         text = f"p{level * 100:g} of the next {until / 60:.0f} min is {load_text(load)}"
         choices.append((replicas_for(load, capacity), text))
     now = inputs.load_now or 0.0
     choices.append((replicas_for(now, capacity), f"the load is {load_text(now)}"))
-    choices += [(one.asked(capacity), "the calendar") for one in outlook.events(0.0, far)]
+    choices += [(replicas_of_event(one, capacity), "the calendar") for one in outlook.events(0.0, far)]
     return max((*choices, (need.wanted, need.by)), key=lambda one: one[0])
 
 

@@ -9,6 +9,10 @@ from peaker.domain.planning.lead_time import LeadTime
 
 # A replica given up and needed again within twice the lead time was not worth giving up.
 KEEP_LEAD_TIMES = 2.0
+# The quantile of the load that a replica is kept for, beyond the time in which a new one would serve.
+KEEP_QUANTILE = 0.75
+# A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.
+HOLD_AFTER_SHIFT_SECONDS = 3600.0
 
 
 def replicas_for(load: float, capacity_per_replica: float) -> int:
@@ -76,12 +80,9 @@ class ScalingPolicy:
     low_checks_needed: int = 3
     # Whether the measured load alone decides, as where nothing can be forecast.
     is_reactive: bool = False
-    keep_quantile: float = 0.75
     # A cluster's lease lets one run, and so one batch, build at a time; rivals of a backtest have no such limit.
     batches_overlap: bool = False
     hold_after_trouble_seconds: float = 1800.0
-    # A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.
-    hold_after_shift_seconds: float = 3600.0
 
 
 def keep_seconds(lead_time: LeadTime) -> float:

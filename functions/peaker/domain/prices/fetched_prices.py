@@ -13,7 +13,6 @@ from peaker.domain.prices.price_table import (
     EbsPrices,
     FetchedPrices,
     PriceTable,
-    Quote,
 )
 from peaker.domain.reading import Unknown
 from peaker_contract.cluster import ClusterSettings
@@ -29,16 +28,6 @@ _REASON_CHARACTERS = 300
 # asked for, and what the shipped table holds.
 LINUX = "Linux/UNIX"
 _REMEDY = "instance_hourly_usd in the settings gives one"
-
-
-def fetched(region: str, quote: Quote, now: datetime) -> FetchedPrices:
-    """The prices that replace what was there."""
-    return FetchedPrices(
-        region=region,
-        fetched_at=require_utc(now),
-        instance_hourly_usd=quote.instance_hourly_usd,
-        ebs=quote.ebs,
-    )
 
 
 def kept(region: str, before: FetchedPrices | Unknown, why: str, now: datetime) -> FetchedPrices:

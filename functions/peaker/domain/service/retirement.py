@@ -57,10 +57,15 @@ class LoadEvidence:
 
 @dataclass(frozen=True)
 class RetirementChoice:
-    """The replica to retire, or None, and a verdict for each one."""
+    """The replicas to retire, in the order in which they were chosen, and a verdict for each of the fleet."""
 
-    replica: Replica | None
+    replicas: tuple[Replica, ...]
     verdicts: tuple[Verdict, ...]
+
+    @property
+    def replica(self) -> Replica | None:
+        """The first to go."""
+        return next(iter(self.replicas), None)
 
     @property
     def text(self) -> str:
@@ -88,7 +93,7 @@ def choose_idle_replica(
     verdicts = [_ranked(verdict, chosen) for _, verdict in judged if wanted in (None, verdict.instance_id)]
     if wanted is not None and not verdicts:
         verdicts = [Verdict(wanted, False, _foreign(wanted, fleet))]
-    return RetirementChoice(chosen, tuple(verdicts))
+    return RetirementChoice(() if chosen is None else (chosen,), tuple(verdicts))
 
 
 def _foreign(wanted: str, fleet: FleetState) -> str:

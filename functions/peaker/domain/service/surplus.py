@@ -39,14 +39,6 @@ class RemovalRequest:
     saw_surplus: bool = False
 
 
-@dataclass(frozen=True)
-class IdleReplicas:
-    """The replicas to take away, in the order in which they were chosen, and a verdict for each of the fleet."""
-
-    replicas: tuple[Replica, ...]
-    choice: RetirementChoice
-
-
 def removable_replicas(
     fleet: FleetState, settings: ClusterSettings, load: LoadEvidence, request: RemovalRequest
 ) -> RemovableReplicas:
@@ -103,7 +95,7 @@ def choose_idle_replicas(
     hourly_usd: Mapping[str, float | None] | None = None,
     load: Reading | None = None,
     too_young: Mapping[str, str] | None = None,
-) -> IdleReplicas:
+) -> RetirementChoice:
     """All expired parked ones and, beside them, `to_spare` of those in service;
     with `wanted`, that one or none.
 
@@ -122,7 +114,7 @@ def choose_idle_replicas(
         left = replace(left, replicas=tuple(one for one in left.replicas if one is not found))
         found = choose_idle_replica(left, None, hourly_usd, load).replica
     verdicts = (*first.verdicts, *(Verdict(one, False, why) for one, why in young.items()))
-    return IdleReplicas(tuple(chosen), RetirementChoice(first.replica, verdicts))
+    return RetirementChoice(tuple(chosen), verdicts)
 
 
 def _serving(chosen: list[Replica]) -> int:

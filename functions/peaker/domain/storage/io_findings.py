@@ -26,12 +26,9 @@ class DeviceLoad:
     request_kib: float | None
     reads_per_s: float | None = None
     writes_per_s: float | None = None
-    read_await_ms: float | None = None
-    write_await_ms: float | None = None
     merged_writes_per_s: float | None = None
     svctm_ms: float | None = None
     util_percent: float | None = None
-    line: int | None = None
 
     @property
     def mib_per_s(self) -> float:

@@ -28,6 +28,12 @@ _LONGEST_REASON = 500
 
 _NEW = "r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz"
 _NEW_DISCARDS = _NEW + " d/s dkB/s drqm/s %drqm d_await dareq-sz"
+
+
+def _in_both_units(layout: str) -> tuple[str, str]:
+    return layout, layout.replace("kB/s", "MB/s")
+
+
 _HEADLESS: Mapping[int, tuple[str, ...]] = {
     7: ("tps kB/s rqm/s await areq-sz aqu-sz %util",),
     11: tuple(
@@ -41,16 +47,12 @@ _HEADLESS: Mapping[int, tuple[str, ...]] = {
         ),
         "rrqm/s wrqm/s r/s w/s rsec/s wsec/s rkB/s wkB/s avgrq-sz avgqu-sz await svctm %util",
     ),
-    15: (
-        "r/s w/s rkB/s wkB/s rrqm/s wrqm/s %rrqm %wrqm r_await w_await aqu-sz rareq-sz wareq-sz svctm %util",
-        "r/s w/s rMB/s wMB/s rrqm/s wrqm/s %rrqm %wrqm r_await w_await aqu-sz rareq-sz wareq-sz svctm %util",
+    15: _in_both_units(
+        "r/s w/s rkB/s wkB/s rrqm/s wrqm/s %rrqm %wrqm r_await w_await aqu-sz rareq-sz wareq-sz svctm %util"
     ),
-    14: (f"{_NEW} aqu-sz %util", f"{_NEW.replace('kB/s', 'MB/s')} aqu-sz %util"),
-    20: (f"{_NEW_DISCARDS} aqu-sz %util", f"{_NEW_DISCARDS.replace('kB/s', 'MB/s')} aqu-sz %util"),
-    22: (
-        f"{_NEW_DISCARDS} f/s f_await aqu-sz %util",
-        f"{_NEW_DISCARDS.replace('kB/s', 'MB/s')} f/s f_await aqu-sz %util",
-    ),
+    14: _in_both_units(f"{_NEW} aqu-sz %util"),
+    20: _in_both_units(f"{_NEW_DISCARDS} aqu-sz %util"),
+    22: _in_both_units(f"{_NEW_DISCARDS} f/s f_await aqu-sz %util"),
 }
 
 
@@ -90,12 +92,9 @@ def device_load(name: str, row: Row, line: int | None) -> DeviceLoad:
         request_kib=_request_kib(row, requests, kib) if completed else None,
         reads_per_s=reads,
         writes_per_s=writes,
-        read_await_ms=row.get("r_await") if reads else None,
-        write_await_ms=row.get("w_await") if writes else None,
         merged_writes_per_s=row.get("wrqm/s"),
         svctm_ms=row.get("svctm") if completed else None,
         util_percent=row.get("%util"),
-        line=line,
     )
 
 

@@ -134,7 +134,6 @@ def _device_load(seen: _Iostat) -> DeviceLoad:
         request_kib=seen.request_kib,
         reads_per_s=seen.reads_per_s,
         writes_per_s=seen.writes_per_s,
-        read_await_ms=seen.read_await_ms,
         util_percent=seen.util_percent,
     )
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from peaker.domain.issued import CheckState
-from peaker.domain.planning.needed_replicas import CalendarOverride, Trouble
+from peaker.domain.planning.needed_replicas import Trouble
 from peaker.domain.planning.scaling_policy import Capacity, measured_capacity
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Instance
@@ -86,20 +86,6 @@ def _marker(cluster: str, name: EventMetric) -> LoadMetricSettings:
         statistic="Sum",
         period_seconds=_MARKER_PERIOD_SECONDS,
         dimensions={CLUSTER_DIMENSION: cluster},
-    )
-
-
-def overrides(settings: ClusterSettings) -> tuple[CalendarOverride, ...]:
-    return tuple(
-        CalendarOverride(
-            start_seconds=event.from_.timestamp(),
-            end_seconds=event.until.timestamp(),
-            reason=event.reason,
-            factor=event.factor or 1.0,
-            replicas=event.min_replicas or 0,
-            load=event.load or 0.0,
-        )
-        for event in settings.calendar
     )
 
 

@@ -36,7 +36,6 @@ from peaker.usecases.forecast.decision_inputs import (
     capacity,
     carried_over,
     observation,
-    overrides,
     troubles,
 )
 from peaker.usecases.forecast.fleet_now import fleet_now
@@ -119,7 +118,7 @@ def forecast_load(ports: Ports, cluster: str) -> ForecastReport:
         load_now=None if forecast.stale else forecast.last_load,
         fleet=counts,
         troubles=troubles(ports, settings, state, now),
-        overrides=overrides(settings),
+        calendar=settings.calendar,
     )
     prices = cluster_prices(ports, settings)
     policy = scaling_policy(settings, prices, fleet, capacity(settings, past))

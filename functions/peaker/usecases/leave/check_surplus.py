@@ -46,7 +46,7 @@ def why_no_surplus(
     load = load_evidence(ports, settings)
     _, idle = idle_replicas(ports, settings, fleet, load, trigger)
     if not idle.replicas:
-        return f"{settings.name}: {idle.choice.text}"
+        return f"{settings.name}: {idle.text}"
     if idle.replicas[0].is_parked:
         coming, required = len(fleet.serving) + len(fleet.coming), load.required_replicas
         if isinstance(required, Known) and required.value > coming:

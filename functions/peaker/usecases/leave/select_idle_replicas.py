@@ -1,4 +1,4 @@
-"""SelectIdleReplicas: how many peak replicas may go, and which; never a base one, never another's."""
+"""SelectRetirementChoice: how many peak replicas may go, and which; never a base one, never another's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from peaker.domain.runs.ledger import Removal, RunReplica, RunRow
 from peaker.domain.runs.run import SelectStep, Summary
 from peaker.domain.service.retirement import LoadEvidence, RetirementChoice, guard_lifetime
 from peaker.domain.service.surplus import (
-    IdleReplicas,
     RemovableReplicas,
     RemovalRequest,
     choose_idle_replicas,
@@ -70,18 +69,18 @@ def select_idle_replicas(ports: Ports, step: SelectStep) -> Selected:
     load = load_evidence(ports, settings)
     hourly = _hourly(fleet, cluster_prices(ports, settings))
     spare, idle = idle_replicas(ports, settings, fleet, load, step.trigger, step.count, step.replica, hourly)
-    candidates = {verdict.instance_id: verdict.reason for verdict in idle.choice.verdicts}
+    candidates = {verdict.instance_id: verdict.reason for verdict in idle.verdicts}
     said = {
         "to_spare": spare.count,
         "why": spare.reason,
         "candidates": candidates,
-        "figures": {one.instance_id: dict(one.numbers) for one in idle.choice.verdicts},
+        "figures": {one.instance_id: dict(one.numbers) for one in idle.verdicts},
     }
     if step.fencing_token is None:
         return Selected(**_planned(ports, step, settings, fleet, idle), **said)
     removal = _first_choice(ports, step, fleet, idle)
     if removal is None:
-        raise NoIdleReplica(_refusal(ports, step, fleet, idle.choice))
+        raise NoIdleReplica(_refusal(ports, step, fleet, idle))
     members = _opened(ports, step, removal, fleet)
     ids = tuple(one.instance_id for one in removal.replicas)
     text = f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} to go: {spare.reason}"
@@ -98,7 +97,7 @@ def idle_replicas(
     count: int = 1,
     wanted: str | None = None,
     hourly_usd: Mapping[str, float | None] | None = None,
-) -> tuple[RemovableReplicas, IdleReplicas]:
+) -> tuple[RemovableReplicas, RetirementChoice]:
     """How many may go, and which; an automatic start leaves those alone whose minimum lifetime is not over.
 
     Where none would go one is put to the guard all the same, which says everything that forbids it.
@@ -122,7 +121,9 @@ def _removal_request(ports: Ports, settings: ClusterSettings, trigger: Trigger, 
     return RemovalRequest(surplus=surplus, saw_surplus=trigger.kind == "alarm")
 
 
-def _first_choice(ports: Ports, step: SelectStep, fleet: FleetState, idle: IdleReplicas) -> Removal | None:
+def _first_choice(
+    ports: Ports, step: SelectStep, fleet: FleetState, idle: RetirementChoice
+) -> Removal | None:
     """A run chooses once: a call that is repeated, or lands late, keeps to the choice that stands (I3)."""
     settled = ports.ledger.run(step.run_id).part(Removal)
     if settled is None and idle.replicas:
@@ -157,10 +158,10 @@ def _opened(
 
 
 def _planned(
-    ports: Ports, step: SelectStep, settings: ClusterSettings, fleet: FleetState, idle: IdleReplicas
+    ports: Ports, step: SelectStep, settings: ClusterSettings, fleet: FleetState, idle: RetirementChoice
 ) -> dict[str, Any]:
     if not idle.replicas:
-        return {"text": f"would take none away: {_refusal(ports, step, fleet, idle.choice)}"}
+        return {"text": f"would take none away: {_refusal(ports, step, fleet, idle)}"}
     planned = tuple(_would_go(ports, settings, fleet, one) for one in idle.replicas)
     return {
         "text": f"would {'; '.join(one.text for one in planned)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from peaker.domain.decoding import Frozen
-from peaker.domain.prices.fetched_prices import LINUX, fetched, is_first_need, kept, price_table, why_due
+from peaker.domain.prices.fetched_prices import LINUX, is_first_need, kept, price_table, why_due
 from peaker.domain.prices.price_table import FetchedPrices, PriceTable
 from peaker.domain.reading import Unknown
 from peaker.ports.bundle import Ports
@@ -63,7 +63,8 @@ def ask_for_prices(
     """The new prices, or the old ones with the reason; both are stored, for which a refusal is no failure either."""
     now = ports.clock.now()
     try:
-        after = fetched(region, ports.price_list.quote(region, wanted), now)
+        quote = ports.price_list.quote(region, wanted)
+        after = FetchedPrices(region=region, fetched_at=now, **dict(quote))
     except PeakerError as error:
         after = kept(region, before, str(error), now)
     try:

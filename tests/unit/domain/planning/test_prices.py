@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from peaker.domain.document.plan import Price, ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
-from peaker.domain.prices.fetched_prices import fetched, kept, price_table, why_due
+from peaker.domain.prices.fetched_prices import kept, price_table, why_due
 from peaker.domain.prices.price_table import EbsPrices, FetchedPrices, PriceTable
-from peaker.domain.prices.price_table import Quote as PriceQuote
 from peaker.domain.reading import Known, Unknown
 
 from sim.workflows.virtual_time import START as NOON
@@ -152,7 +151,7 @@ def test_the_price_list_is_asked_once_a_week_and_for_what_is_missing(situation: 
 
 def test_all_an_environment_can_ask_for_fits_a_standard_parameter() -> None:
     kinds = {f"u7inh-32tb.480xlarge{number:018}": 1234.567891 for number in range(9)}
-    whole = kept("us-gov-west-1", fetched("us-gov-west-1", PriceQuote(
-        instance_hourly_usd=kinds, ebs=EbsPrices(**dict.fromkeys(EbsPrices.model_fields, 0.123456789))), NOON),
-        "x" * 5_000, NOON)  # fmt: skip
+    ebs = EbsPrices(**dict.fromkeys(EbsPrices.model_fields, 0.123456789))
+    prices = FetchedPrices(region="us-gov-west-1", fetched_at=NOON, instance_hourly_usd=kinds, ebs=ebs)
+    whole = kept("us-gov-west-1", prices, "x" * 5_000, NOON)
     assert len(whole.model_dump_json().encode()) < 4_096

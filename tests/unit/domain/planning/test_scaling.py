@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from peaker.domain.forecasting import LEVELS, Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import (
-    CalendarOverride,
     DecisionInputs,
     FleetCounts,
     Trouble,
@@ -27,6 +27,8 @@ from peaker.domain.planning.scaling_policy import (
     replicas_for,
     with_headroom,
 )
+
+from peaker_contract.load_settings import CalendarEvent
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -55,6 +57,11 @@ def forecast(curve: float | list[float] = 150.0, **changes: object) -> Forecast:
 def known_now(load: float | None = 150.0, serving: int | None = 2, **fleet: object) -> DecisionInputs:
     peak = {f"i-{i}": NOW - 10 * HOUR for i in range((serving or 1) - 1)}
     return DecisionInputs(NOW, load, FleetCounts(serving, **{"peak_in_service_since": peak, **fleet}))  # type: ignore[arg-type]
+
+
+def event(since: float, until: float, reason: str, **asked: float) -> CalendarEvent:
+    begins, ends = (datetime.fromtimestamp(one, UTC) for one in (since, until))
+    return CalendarEvent.model_validate({"from": begins, "until": ends, "reason": reason, **asked})
 
 
 def check(
@@ -95,8 +102,8 @@ def test_the_reactive_rule_removes_after_a_lead_time_of_low_load_whatever_is_for
 
 
 def test_the_reactive_rule_knows_the_calendar_and_holds_without_a_load() -> None:
-    sale = CalendarOverride(NOW, NOW + HOUR, "sale", replicas=4)
-    assert check(replace(known_now(), overrides=(sale,)), forecast(), policy=REACTIVE).shortage == 2
+    sale = event(NOW, NOW + HOUR, "sale", min_replicas=4)
+    assert check(replace(known_now(), calendar=(sale,)), forecast(), policy=REACTIVE).shortage == 2
     unknown = check(known_now(load=None), forecast(stale=True), policy=REACTIVE)
     assert (unknown.action, unknown.outcome) == (Action.NONE, Outcome.HOLD)
 
@@ -199,8 +206,8 @@ def test_a_low_forecast_removes_nothing_where_nothing_can_be_forecast() -> None:
 
 
 def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_it() -> None:
-    sale = CalendarOverride(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
-    inputs = replace(known_now(), overrides=(sale,))
+    sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
+    inputs = replace(known_now(), calendar=(sale,))
     growing = forecast(390.0, highest_load=190.0)
     decision = check(inputs, growing)
     assert (decision.required, decision.numbers["forecast_upper"]) == (4, 390.0)
@@ -208,8 +215,8 @@ def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_i
 
 
 def test_a_known_event_multiplies_a_load_that_cannot_be_forecast() -> None:
-    sale = CalendarOverride(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
-    inputs = replace(known_now(load=190.0), overrides=(sale,))
+    sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
+    inputs = replace(known_now(load=190.0), calendar=(sale,))
     decision = check(inputs, forecast(standing=Standing.DEGRADED))
     assert (decision.required, decision.numbers["calendar_factor"]) == (4, 2.0)
     assert "the calendar's factor 2" in decision.reason
@@ -244,16 +251,14 @@ def test_nothing_is_removed_where_the_forecast_ends_before_what_a_replica_is_kep
 
 
 def test_a_known_event_multiplies_the_forecast() -> None:
-    sale = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "sale", factor=2.0)
-    decision = check(replace(known_now(), overrides=(sale,)), forecast())
+    sale = event(NOW + HOUR, NOW + 5 * HOUR, "sale", factor=2.0)
+    decision = check(replace(known_now(), calendar=(sale,)), forecast())
     assert decision.required == 3
 
 
-def test_a_known_event_may_ask_for_replicas_but_never_lowers_the_need() -> None:
-    asked = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "launch day", replicas=4)
-    lowered = CalendarOverride(NOW, NOW + 5 * HOUR, "holiday", factor=0.1)
-    assert check(replace(known_now(), overrides=(asked,)), forecast()).required == 4
-    assert check(replace(known_now(), overrides=(lowered,)), forecast()).required == 2
+def test_a_known_event_may_ask_for_replicas() -> None:
+    asked = event(NOW + HOUR, NOW + 5 * HOUR, "launch day", min_replicas=4)
+    assert check(replace(known_now(), calendar=(asked,)), forecast()).required == 4
 
 
 # --- unknown is not zero -----------------------------------------------------------------------------------
@@ -428,13 +433,13 @@ def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> N
 
 
 def test_a_foreseen_load_takes_its_replicas_before_it_comes_and_keeps_them_while_it_lasts() -> None:
-    match = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "cup final", load=390.0)
-    decision = check(replace(known_now(), overrides=(match,)), forecast())
+    match = event(NOW + HOUR, NOW + 5 * HOUR, "cup final", load=390.0)
+    decision = check(replace(known_now(), calendar=(match,)), forecast())
     assert (decision.action, decision.required) == (Action.SCALE_OUT, 4)
     assert "cup final" in decision.reason
     assert decision.numbers["calendar"] == 4
-    over = CalendarOverride(NOW - 5 * HOUR, NOW - HOUR, "cup final", load=390.0)
-    assert check(replace(known_now(), overrides=(over,)), forecast()).required < 4
+    over = event(NOW - 5 * HOUR, NOW - HOUR, "cup final", load=390.0)
+    assert check(replace(known_now(), calendar=(over,)), forecast()).required < 4
 
 
 def test_whole_replicas_serve_a_load() -> None:
