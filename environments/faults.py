@@ -69,13 +69,13 @@ class EnvironmentFileError(Exception):
     @classmethod
     def about(cls, source: str, faults: Iterable[Fault], document: object, lines: Lines | None) -> Self:
         known = lines or {}
-        unique = sorted(dict.fromkeys(faults), key=lambda fault: _line_of(fault.at, known) or 0)
+        unique = sorted(dict.fromkeys(faults), key=lambda fault: line_of(fault.at, known) or 0)
         return cls("\n".join(told(source, fault, document, known) for fault in unique), unique)
 
 
 def told(source: str, fault: Fault, document: object, lines: Lines) -> str:
     """`file:line: path: what is wrong and the remedy`; the line where it is known."""
-    line = _line_of(fault.at, lines)
+    line = line_of(fault.at, lines)
     place = source if line is None else f"{source}:{line}"
     path = shown_path(fault.at, document)
     return f"{place}: {path}: {fault.message}" if path else f"{place}: {fault.message}"
@@ -112,7 +112,7 @@ def _as_list(value: object) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _line_of(at: Location, lines: Lines) -> int | None:
+def line_of(at: Location, lines: Lines) -> int | None:
     """Returns the line of the nearest thing that the file has: a missing setting is reported where it should
     stand.
     """

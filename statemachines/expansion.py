@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -30,6 +29,7 @@ from statemachines.source import (
     Start,
     Succeed,
     Trying,
+    Workflow,
 )
 
 FOLDER = Path(__file__).resolve().parent
@@ -41,14 +41,6 @@ LAMBDA_INVOKE = f"{_STATES}lambda:invoke"
 START_EXECUTION_AND_WAIT = f"{_STATES}states:startExecution.sync:2"
 
 Asl = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Of:
-    """The workflow that a state is of, and who speaks in its calls if they say nothing."""
-
-    name: str
-    speaks_for: str
 
 
 def workflow_names(folder: Path = FOLDER) -> list[str]:
@@ -64,7 +56,7 @@ def expand(name: str, folder: Path = FOLDER) -> Asl:
         "QueryLanguage": "JSONata",
         "StartAt": workflow.start_at,
         "TimeoutSeconds": workflow.timeout_seconds,
-        "States": _states(workflow, _Of(name, workflow.speaks_for)),
+        "States": _states(workflow, workflow),
     }
 
 
@@ -97,20 +89,31 @@ def placeholder(callee: str, kind: str = "") -> str:
     return f"${{{''.join(part.capitalize() for part in callee.split('_'))}{kind}Arn}}"
 
 
-def _states(scope: Scope, workflow: _Of) -> Asl:
+def _states(scope: Scope, workflow: Workflow) -> Asl:
     return {name: _state(name, state, scope, workflow) for name, state in scope.states.items()}
 
 
-def _state(name: str, state: AnyState, scope: Scope, workflow: _Of) -> Asl:
+def _state(name: str, state: AnyState, scope: Scope, workflow: Workflow) -> Asl:
     match state:
         case Call():
             return _call(name, state, scope, workflow)
         case Start():
             return _start(name, state, scope)
         case Parallel():
-            return _parallel(name, state, scope, workflow)
+            branches = [
+                {"StartAt": branch.start_at, "States": _states(branch, workflow)} for branch in state.parallel
+            ]
+            return _tried(name, state, scope, "Parallel", {"Branches": branches}, "{% $states.result %}")
         case Each():
-            return _each(name, state, scope, workflow)
+            each = {
+                "Items": state.for_each,
+                "ItemProcessor": {
+                    "ProcessorConfig": {"Mode": "INLINE"},
+                    "StartAt": state.run.start_at,
+                    "States": _states(state.run, workflow),
+                },
+            }
+            return _tried(name, state, scope, "Map", each, "{% $states.result %}")
         case Choose():
             return _choose(state)
         case Pause():
@@ -122,8 +125,10 @@ def _state(name: str, state: AnyState, scope: Scope, workflow: _Of) -> Asl:
             return {"Type": "Pass", "Comment": state.comment, "Output": output, "End": True}
         case Succeed():
             return {"Type": "Succeed", "Comment": state.comment}
-        case Fail():
-            return _fail(state)
+        case Fail(fail=ending):
+            cause = policies.cause(ending.tells, ending.says)
+            told = {"Error": policies.ERROR_AS_IT_CAME, "Cause": cause}
+            return {"Type": "Fail", "Comment": state.comment, **told}
         case _:
             assert_never(state)
 
@@ -140,37 +145,23 @@ def _choose(state: Choose) -> Asl:
     return {**head, "Choices": ways, **assign, "Default": state.otherwise}
 
 
-def _call(name: str, state: Call, scope: Scope, workflow: _Of) -> Asl:
+def _call(name: str, state: Call, scope: Scope, workflow: Workflow) -> Asl:
+    payload = state.payload
+    if isinstance(payload, Mapping):
+        speaks_for = state.speaks_for or workflow.speaks_for
+        step = {} if speaks_for == "nobody" else {"step": name}
+        payload = {**policies.SPEAKERS[speaks_for], **step, **payload}
+    call = {
+        "Resource": LAMBDA_INVOKE,
+        "Arguments": {"FunctionName": placeholder(state.call), "Payload": payload},
+    }
     waits = [policies.WAITS[wait] for wait in state.waits_on]
     retriers = [*waits, *policies.standard_of_calls(waits)]
-    return {
-        "Type": "Task",
-        "Comment": state.comment,
-        "Resource": LAMBDA_INVOKE,
-        "Arguments": {
-            "FunctionName": placeholder(state.call),
-            "Payload": _payload(name, state, workflow),
-        },
-        "Output": "{% $states.result.Payload %}" if state.output is None else state.output,
-        **({"Assign": state.assign} if state.assign else {}),
-        "TimeoutSeconds": state.timeout_seconds,
-        "Retry": [retrier.asl() for retrier in retriers],
-        "Catch": _catch(name, state, scope),
-        **_next(state.next),
-    }
-
-
-def _payload(name: str, state: Call, workflow: _Of) -> Any:
-    if not isinstance(state.payload, Mapping):
-        return state.payload
-    speaker = policies.speaker(state.speaks_for or workflow.speaks_for, workflow.name, name)
-    return {**speaker, **state.payload}
+    return _tried(name, state, scope, "Task", call, "{% $states.result.Payload %}", _limits(state, retriers))
 
 
 def _start(name: str, state: Start, scope: Scope) -> Asl:
-    return {
-        "Type": "Task",
-        "Comment": state.comment,
+    start = {
         "Resource": START_EXECUTION_AND_WAIT,
         "Arguments": {
             "StateMachineArn": placeholder(state.start, "StateMachine"),
@@ -181,42 +172,26 @@ def _start(name: str, state: Start, scope: Scope) -> Asl:
                 "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID": "{% $states.context.Execution.Id %}",
             },
         },
-        "Output": "{% $states.result.Output %}" if state.output is None else state.output,
-        **({"Assign": state.assign} if state.assign else {}),
-        "TimeoutSeconds": state.timeout_seconds,
-        "Retry": [retrier.asl() for retrier in policies.STANDARD_OF_STARTS],
-        "Catch": _catch(name, state, scope),
-        **_next(state.next),
     }
+    limits = _limits(state, policies.STANDARD_OF_STARTS)
+    return _tried(name, state, scope, "Task", start, "{% $states.result.Output %}", limits)
 
 
-def _parallel(name: str, state: Parallel, scope: Scope, workflow: _Of) -> Asl:
-    branches = [
-        {"StartAt": branch.start_at, "States": _states(branch, workflow)} for branch in state.parallel
-    ]
+def _limits(state: Call | Start, retriers: Sequence[policies.Retrier]) -> Asl:
+    return {"TimeoutSeconds": state.timeout_seconds, "Retry": [retrier.asl() for retrier in retriers]}
+
+
+def _tried(
+    name: str, state: Trying, scope: Scope, kind: str, does: Asl, answer: str, limits: Asl | None = None
+) -> Asl:
+    """A state that may fail: what it does, and where it goes from there. Its output is the answer by default."""
     return {
-        "Type": "Parallel",
+        "Type": kind,
         "Comment": state.comment,
-        "Branches": branches,
-        "Output": "{% $states.result %}" if state.output is None else state.output,
+        **does,
+        "Output": answer if state.output is None else state.output,
         **({"Assign": state.assign} if state.assign else {}),
-        "Catch": _catch(name, state, scope),
-        **_next(state.next),
-    }
-
-
-def _each(name: str, state: Each, scope: Scope, workflow: _Of) -> Asl:
-    return {
-        "Type": "Map",
-        "Comment": state.comment,
-        "Items": state.for_each,
-        "ItemProcessor": {
-            "ProcessorConfig": {"Mode": "INLINE"},
-            "StartAt": state.run.start_at,
-            "States": _states(state.run, workflow),
-        },
-        "Output": "{% $states.result %}" if state.output is None else state.output,
-        **({"Assign": state.assign} if state.assign else {}),
+        **(limits or {}),
         "Catch": _catch(name, state, scope),
         **_next(state.next),
     }
@@ -233,18 +208,7 @@ def _catch(name: str, state: Trying, scope: Scope) -> list[Asl]:
     ]
     rest = {
         "ErrorEquals": ["States.ALL"],
-        "Output": policies.passed_on(state.passes_on, name),
+        "Output": policies.PASSED_ON[state.passes_on](name),
         "Next": state.on_failure or scope.on_failure,
     }
     return [*named, rest]
-
-
-def _fail(state: Fail) -> Asl:
-    ending = state.fail
-    cause = policies.cause(ending.tells, ending.says) if ending.tells else ending.cause
-    return {
-        "Type": "Fail",
-        "Comment": state.comment,
-        "Error": ending.error or policies.ERROR_AS_IT_CAME,
-        "Cause": cause,
-    }

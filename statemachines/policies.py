@@ -6,7 +6,7 @@ A source names a wait or a `passes_on` by its key here. The standard retriers ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -279,62 +279,50 @@ def caught(step: str) -> dict[str, Any]:
     return {"failed_step": step, **_CAUGHT}
 
 
-def passed_on(kind: str, step: str) -> Any:
-    """The Output of the Catch of `step`; one of PASSED_ON."""
-    given: Mapping[str, Any] = {
-        "failure": caught(step),
-        "input": f"{{% {_INPUT} %}}",
-        "kept_failure": {
-            "error": f"{{% {_INPUT}.failure.error %}}",
-            "cause": (
-                f"{{% {_INPUT}.failure.failed_step & ' failed (' & {_INPUT}.failure.error & '): ' & "
-                f"{_INPUT}.failure.cause %}}"
-            ),
-        },
-        "kept_undo": f"{{% {_INPUT}.undo %}}",
-        "failure_and_undo": {"failure": _AS_IT_CAME, "undo": caught(step)},
-        "item_and_failure": {"run": f"{{% {_INPUT} %}}", **caught(step)},
-    }
-    return given[kind]
-
-
-PASSED_ON: Mapping[str, str] = {
-    "failure": "This state failed: its name, the error, the cause. What every task passes on if it says nothing.",
-    "input": "Nothing new: work that tidies up must not hide by its own failure what it was called for.",
-    "kept_failure": "The failure of the run stands; only its receipt could not be written.",
-    "kept_undo": "The failure of the undo stands; only its receipt could not be written.",
-    "failure_and_undo": "The undo of a failure failed: both, because people need to know both.",
-    "item_and_failure": "The item of a Map as `run`, and what failed.",
-}
-
-_RUN = {part: f"{{% $run.{part} %}}" for part in ("run_id", "cluster", "operation")}
-_MEMBER = {**_RUN, **{part: f"{{% $run.{part} %}}" for part in ("fencing_token", "batch")}}
-SPEAKERS: Mapping[str, str] = {
-    "run": "The run that holds the lease, with its fencing token. What every call says if it says nothing.",
-    "unfenced_run": "The run without a token, which it has not got yet, or which a stopped branch has too.",
-    "member": "A member of a batch: its own rows and token, under the lease of the batch.",
-    "unfenced_member": "A member that has no token of its own yet, or whose token is to be moved on.",
-    "request": "The request, before a lease was taken.",
-    "nobody": "The payload is as the source has it.",
+# What a Catch passes on as the Output of its step.
+PASSED_ON: Mapping[str, Callable[[str], Any]] = {
+    # This state failed: its name, the error, the cause. What every task passes on if it says nothing.
+    "failure": caught,
+    # Nothing new: work that tidies up must not hide by its own failure what it was called for.
+    "input": lambda _: f"{{% {_INPUT} %}}",
+    # The failure of the run stands; only its receipt could not be written.
+    "kept_failure": lambda _: {
+        "error": f"{{% {_INPUT}.failure.error %}}",
+        "cause": (
+            f"{{% {_INPUT}.failure.failed_step & ' failed (' & {_INPUT}.failure.error & '): ' & "
+            f"{_INPUT}.failure.cause %}}"
+        ),
+    },
+    # The failure of the undo stands; only its receipt could not be written.
+    "kept_undo": lambda _: f"{{% {_INPUT}.undo %}}",
+    # The undo of a failure failed: both, because people need to know both.
+    "failure_and_undo": lambda step: {"failure": _AS_IT_CAME, "undo": caught(step)},
+    # The item of a Map as `run`, and what failed.
+    "item_and_failure": lambda step: {"run": f"{{% {_INPUT} %}}", **caught(step)},
 }
 
 
-def speaker(speaks_for: str, workflow: str, step: str) -> dict[str, str]:
-    """Returns the beginning of a payload; `speaks_for` is one of SPEAKERS."""
-    given: Mapping[str, dict[str, str]] = {
-        "run": {**_RUN, "fencing_token": "{% $run.fencing_token %}", "step": step},
-        "unfenced_run": {**_RUN, "step": step},
-        "member": {**_MEMBER, "member_token": "{% $run.member_token %}", "step": step},
-        "unfenced_member": {**_MEMBER, "step": step},
-        "request": {
-            "run_id": "{% $identity.run_id %}",
-            "cluster": "{% $identity.cluster %}",
-            "operation": workflow,
-            "step": step,
-        },
-        "nobody": {},
-    }
-    return given[speaks_for]
+def _of(variable: str, *parts: str) -> dict[str, str]:
+    return {part: f"{{% ${variable}.{part} %}}" for part in parts}
+
+
+_RUN = ("run_id", "cluster", "operation")
+_MEMBER = (*_RUN, "fencing_token", "batch")
+# Who speaks in a call: the beginning of its payload.
+SPEAKERS: Mapping[str, Mapping[str, str]] = {
+    # The run that holds the lease, with its fencing token. What every call says if it says nothing.
+    "run": _of("run", *_RUN, "fencing_token"),
+    # The run without a token, which it has not got yet, or which a stopped branch has too.
+    "unfenced_run": _of("run", *_RUN),
+    # A member of a batch: its own rows and token, under the lease of the batch.
+    "member": _of("run", *_MEMBER, "member_token"),
+    # A member that has no token of its own yet, or whose token is to be moved on.
+    "unfenced_member": _of("run", *_MEMBER),
+    # The request, before a lease was taken.
+    "request": _of("identity", *_RUN),
+    # The payload is as the source has it.
+    "nobody": {},
+}
 
 
 # The message of a function's failure: `errorMessage` of the JSON that Lambda gives as the cause, also where Step
@@ -351,19 +339,16 @@ _NO_ANSWER = (
 )
 ERROR_AS_IT_CAME = f"{{% {_INPUT}.error %}}"
 
-# How an end says what failed: what stands around the message.
+# How an end says what failed: what stands before the message of the step.
 TELLS: Mapping[str, str] = {
-    "message": "The message of the step, in which its name stands already.",
-    "step": "The step, then its message.",
-    "step_and_message": "The step, the error and the message in one sentence.",
-    "step_and_lines": "The step and the error, then the message, which has lines of its own.",
-    "branch": "All of it for the state after the branches; nobody reads it here.",
-}
-_BEFORE_THE_MESSAGE = {
+    # The step's name stands in its message already.
     "message": "",
     "step": f"{_INPUT}.failed_step & ': ' & ",
     "step_and_message": f"{_INPUT}.failed_step & ' failed (' & {_INPUT}.error & '): ' & ",
+    # The message has lines of its own.
     "step_and_lines": f"{_INPUT}.failed_step & ' (' & {_INPUT}.error & '):\\n' & ",
+    # All of it for the state after the branches; nobody reads it here.
+    "branch": "",
 }
 # Out of a branch come but Error and Cause: the failure travels in the cause.
 _PARTS = ", ".join(f"'{part}': {_INPUT}.{part}" for part in _AS_IT_CAME)
@@ -376,7 +361,7 @@ def cause(tells: str, says: str | None) -> str:
         return _OUT_OF_A_BRANCH
     quoted = (says or "").replace("\\", "\\\\").replace("'", "\\'")
     sentence = f"'{quoted} ' & " if quoted else ""
-    return f"{{% {sentence}{_BEFORE_THE_MESSAGE[tells]}{_MESSAGE} & {_NO_ANSWER} %}}"
+    return f"{{% {sentence}{TELLS[tells]}{_MESSAGE} & {_NO_ANSWER} %}}"
 
 
 def outcome(said: str) -> dict[str, str]:

@@ -8,36 +8,23 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from environments.faults import EnvironmentFileError
+from environments.aws_names import nearest
+from environments.faults import EnvironmentFileError, line_of
 from environments.yaml_text import Document, read_document
-from peaker_contract.field_types import Fault, Location
+from peaker_contract.field_types import PATTERN_WORDS, Fault, Location
+from statemachines import policies
 from statemachines.source import (
     KINDS,
-    PATTERN_WORDS,
     Call,
     Each,
-    Fail,
     Parallel,
     Scope,
-    State,
     Workflow,
     kinds_of,
-    nearest,
 )
 
 # What the expansion itself puts into the payload of a function.
-STANDARD_PAYLOAD = frozenset(
-    {
-        "run_id",
-        "cluster",
-        "operation",
-        "fencing_token",
-        "batch",
-        "member_token",
-        "step",
-        "task_try",
-    }
-)
+STANDARD_PAYLOAD = {"step", *(part for speaker in policies.SPEAKERS.values() for part in speaker)}
 
 
 class WorkflowSourceError(Exception):
@@ -71,8 +58,7 @@ def read_source(path: Path) -> Workflow:
 
 def _line_of(source: str, fault: Fault, document: Document) -> str:
     """`statemachines/scale_in.yaml:31: DrainReplica: waits_on: ...`"""
-    known = (fault.at[:end] for end in range(len(fault.at), -1, -1))
-    line = next((document.lines[at] for at in known if at in document.lines), 1)
+    line = line_of(fault.at, document.lines) or 1
     states = [index + 1 for index, part in enumerate(fault.at[:-1]) if part == "states"]
     where = fault.at[states[-1] :] if states else fault.at
     shown = ": ".join(str(part) for part in where if not isinstance(part, int))
@@ -162,8 +148,8 @@ def _faults_of_scope(scope: Scope, at: Location) -> Iterator[Fault]:
         place = (*at, "states", name)
         for field_at, target in state.ways_on():
             yield from _faults_of_target(target, scope, (*place, *field_at))
-        for fault in _faults_of_state(state):
-            yield fault.below(*place)
+        if isinstance(state, Call):
+            yield from (fault.below(*place) for fault in _faults_of_payload(state))
         if isinstance(state, Parallel):
             for index, branch in enumerate(state.parallel):
                 yield from _faults_of_scope(branch, (*place, "parallel", index))
@@ -175,15 +161,6 @@ def _faults_of_target(target: str, scope: Scope, at: Location) -> Iterator[Fault
     if target not in scope.states:
         beside = " beside it" if len(at) > 1 else ""
         yield Fault(at, f"{target} is no state{beside}{nearest(target, scope.states)}: name one or add it")
-
-
-def _faults_of_state(state: State) -> Iterator[Fault]:
-    if isinstance(state, Call):
-        yield from _faults_of_payload(state)
-    if isinstance(state, Fail) and (state.fail.tells is None) == (state.fail.cause is None):
-        yield Fault(("fail",), "must have either tells or cause: write one of them")
-    if isinstance(state, Fail) and state.fail.says and state.fail.tells is None:
-        yield Fault(("fail", "says"), "goes with tells: write it into the cause")
 
 
 def _faults_of_payload(state: Call) -> Iterator[Fault]:

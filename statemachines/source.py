@@ -5,30 +5,18 @@ A state is of the kind of its one key among KINDS: it calls a function, starts a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
-from peaker_contract.field_types import Location
+from environments.aws_names import nearest
+from peaker_contract.field_types import Location, text
 from statemachines import policies
 
 POLICIES = "statemachines/policies.py"
-PATTERN_WORDS: dict[str, str] = {}
 # As the `next` of a state: it is the last of its branch.
 END = "end"
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """`, did you mean host_command?`, or nothing when no name is near."""
-    found = difflib.get_close_matches(name, known, 1)
-    return f", did you mean {found[0]}?" if found else ""
-
-
-def _text(pattern: str, words: str) -> Any:
-    PATTERN_WORDS[pattern] = words
-    return Field(strict=True, pattern=pattern)
 
 
 def _known(names: Collection[str], what: str) -> AfterValidator:
@@ -40,10 +28,10 @@ def _known(names: Collection[str], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Text = Annotated[str, _text(r"^[^\n]+$", "text in one line; >- before it takes it on several")]
-StateName = Annotated[str, _text(r"^[A-Z][A-Za-z0-9]{0,79}$", "the name of a state, such as DrainReplica")]
-SnakeName = Annotated[str, _text(r"^[a-z][a-z0-9_]*$", "a name in lower case, such as drain_replica")]
-Expression = Annotated[str, _text(r"^\{% .+ %\}$", 'an expression in quotes: "{% ... %}"')]
+Text = Annotated[str, text(r"^[^\n]+$", "text in one line; >- before it takes it on several")]
+StateName = Annotated[str, text(r"^[A-Z][A-Za-z0-9]{0,79}$", "the name of a state, such as DrainReplica")]
+SnakeName = Annotated[str, text(r"^[a-z][a-z0-9_]*$", "a name in lower case, such as drain_replica")]
+Expression = Annotated[str, text(r"^\{% .+ %\}$", 'an expression in quotes: "{% ... %}"')]
 Seconds = Annotated[int, Field(strict=True, ge=1, le=99_999_999)]
 Values = dict[str, JsonValue]
 Wait = Annotated[str, Field(strict=True), _known(policies.WAITS, "wait")]
@@ -144,12 +132,10 @@ class Succeed(State):
 
 
 class Ending(Closed):
-    """An ending gives its cause: `says` and the failure, told as `tells` has it; or a `cause` of its own."""
+    """An ending says this sentence, and then the failure, told as `tells` has it."""
 
-    tells: Tells | None = None
+    tells: Tells
     says: Text | None = None
-    error: Text | None = None
-    cause: Text | None = None
 
 
 class Fail(State):

@@ -80,7 +80,7 @@ def scopes(machine: Mapping[str, Any], place: str) -> Iterator[tuple[str, Mappin
     yield place, machine
     for name, state in machine.get("States", {}).items():
         inner = [*state.get("Branches", [])]
-        inner += [state[key] for key in ("ItemProcessor", "Iterator") if key in state]
+        inner += [state["ItemProcessor"]] if "ItemProcessor" in state else []
         for index, scope in enumerate(inner):
             yield from scopes(scope, f"{place}.{name}[{index}]")
 
@@ -208,9 +208,8 @@ def _most_events(scope: Mapping[str, Any]) -> int:
 def _with_branches(body: Mapping[str, Any]) -> int:
     found = events_of(body) + sum(_most_events(branch) for branch in body.get("Branches", []))
     # Begun and ended, for each item.
-    return found + sum(
-        MOST_ITEMS * (2 + _most_events(body[key])) for key in ("ItemProcessor",) if key in body
-    )
+    items = MOST_ITEMS * (2 + _most_events(body["ItemProcessor"])) if "ItemProcessor" in body else 0
+    return found + items
 
 
 def events_of(body: Mapping[str, Any]) -> int:

@@ -73,12 +73,12 @@ def test_a_call_gets_its_resource_its_payload_and_its_timeout(tmp_path: Path) ->
     assert (state["Output"], state["TimeoutSeconds"]) == ("{% $states.result.Payload %}", 90)
 
 
-def test_before_the_lease_a_call_speaks_for_the_request_and_names_the_workflow(tmp_path: Path) -> None:
+def test_before_the_lease_a_call_speaks_for_the_request(tmp_path: Path) -> None:
     payload = drained(tmp_path, "speaks_for: request")["Arguments"]["Payload"]
     assert payload == {
         "run_id": "{% $identity.run_id %}",
         "cluster": "{% $identity.cluster %}",
-        "operation": "drain",
+        "operation": "{% $identity.operation %}",
         "step": "DrainReplica",
     }
 
@@ -134,11 +134,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "drain.yaml:10: DrainReplica: retries: is no field: remove or correct it; a state with call takes comment, ",
     ),
     "a field with a slip of the pen": (
-        "waits_on: [drain]", "wait_on: [drain]", "wait_on: is no field, did you mean waits_on?: remove or correct it",
+        "waits_on: [drain]", "wait_on: [drain]", "wait_on: is no field; did you mean waits_on?: remove or correct it",
     ),
     "a wait that nobody knows": (
         "[drain]", "[drian]",
-        "drain.yaml:10: DrainReplica: waits_on: drian is no wait, did you mean drain? statemachines/policies.py has",
+        "drain.yaml:10: DrainReplica: waits_on: drian is no wait; did you mean drain? statemachines/policies.py has",
     ),
     "something to pass on that nobody knows": (
         CALL, f"{CALL}    passes_on: undo\n", "DrainReplica: passes_on: undo is no word for what is passed on",
@@ -148,7 +148,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     ),
     "a next that does not exist": (
         "next: Drained", "next: Draind",
-        "drain.yaml:11: DrainReplica: next: Draind is no state beside it, did you mean Drained?: name one or add it",
+        "drain.yaml:11: DrainReplica: next: Draind is no state beside it; did you mean Drained?: name one or add it",
     ),
     "a catch that leads nowhere": (
         CALL, f"{CALL}    catch: {{LeaseHeld: Refused}}\n", "DrainReplica: catch: LeaseHeld: Refused is no state",
@@ -186,8 +186,8 @@ WRONG: dict[str, tuple[str, str, str]] = {
         'Pause: wait_seconds: must be an expression in quotes: "{% ... %}"',
     ),
     "an end that tells nothing": (
-        "fail: {tells: step_and_message, says: Not drained.}", "fail: {error: Odd}",
-        "NotDrained: fail: must have either tells or cause",
+        "fail: {tells: step_and_message, says: Not drained.}", "fail: {says: Not drained.}",
+        "NotDrained: fail: tells: is missing: write it",
     ),
     "a word that YAML versions read differently": (
         CALL, f"{CALL}    payload: {{fence: on}}\n", "payload: fence: must be text, got on: write it in quotes",
