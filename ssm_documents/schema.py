@@ -1,7 +1,7 @@
 """The part of the SSM document schema 2.2 that Peaker uses, as a closed model.
 
 Nothing else checks a Command document before AWS does. The model refuses what AWS would refuse, and also what
-AWS would accept and what would hurt: parameters pasted into the shell text, unquoted variables, patterns that
+AWS would accept and what would hurt: parameters pasted into the shell text, patterns that
 Java and Go read differently (the API checks with one, the agent with the other), a variable that may not be set.
 """
 
@@ -18,7 +18,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 MAX_DOCUMENT_BYTES = 64 * 1024
 MAX_EXECUTION_SECONDS = 172_800
-RESERVED_NAME_PREFIXES = ("aws", "amazon", "amzn", "AWSEC2", "AWSConfigRemediation", "AWSSupport")
 _MAX_REPETITION = 1000
 _FORBIDDEN_IN_PATTERNS = {
     r"\(\?(?!:)": "groups that begin with (? other than (?:",
@@ -32,15 +31,6 @@ _VARIABLE = re.compile(r"\$\{?SSM_([A-Za-z0-9]+)\}?")
 
 class InvalidDocument(ValueError):
     """A document that AWS would refuse or that is unsafe. The message names the file and the field."""
-
-
-def _require_safe_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{3,128}", name):
-        raise ValueError("must be 3 to 128 letters, digits, '_', '.' or '-'")
-    if name.lower().startswith(tuple(prefix.lower() for prefix in RESERVED_NAME_PREFIXES)):
-        raise ValueError(
-            f"begins with a prefix that AWS keeps for itself: {', '.join(RESERVED_NAME_PREFIXES)}"
-        )
 
 
 def _portable_pattern(pattern: str) -> str:
@@ -142,7 +132,7 @@ class Document(_Closed):
     mainSteps: Annotated[list[Step], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _variables_are_declared_quoted_and_used(self) -> Document:
+    def _variables_are_declared_and_used(self) -> Document:
         text = "\n".join(line for step in self.mainSteps for line in step.inputs.runCommand)
         used = {match.group(1) for match in _VARIABLE.finditer(text)}
         unknown, unused = sorted(used - set(self.parameters)), sorted(set(self.parameters) - used)
@@ -150,9 +140,6 @@ class Document(_Closed):
             raise ValueError(f"the shell uses $SSM_{unknown[0]}, but there is no parameter {unknown[0]}")
         if unused:
             raise ValueError(f"parameter {unused[0]} is never used as $SSM_{unused[0]}")
-        unquoted = _unquoted_variables(text)
-        if unquoted:
-            raise ValueError(f"$SSM_{unquoted[0]} must stand in double quotes")
         for name, parameter in self.parameters.items():
             if parameter.may_be_empty and re.search(rf"\$(?:SSM_{name}\b|\{{SSM_{name}(?!-\}}))", text):
                 raise ValueError(f"{name} may be empty, and its variable not set: write ${{SSM_{name}-}}")
@@ -162,22 +149,20 @@ class Document(_Closed):
         return self
 
 
-def load_document(path: str | Path, values: Mapping[str, str] | None = None) -> dict[str, Any]:
+def load_document(path: Path, values: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Read and check one document; its name is the file's name without the ending.
 
     Each of `values` is written where the file has `{% name %}`. Raises InvalidDocument with the file, the field and
     the reason.
     """
-    source = Path(path)
     try:
-        _require_safe_name(source.stem)
-        text = source.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
         for name, value in (values or {}).items():
             text = text.replace(f"{{% {name} %}}", value)
         content = yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
-        raise InvalidDocument(f"{source}: {error}") from error
-    check_document(content, str(source))
+        raise InvalidDocument(f"{path}: {error}") from error
+    check_document(content, str(path))
     result: dict[str, Any] = content
     return result
 
@@ -197,28 +182,6 @@ def check_document(content: Any, place: str = "document") -> Document:
         raise InvalidDocument(f"{place}: {reasons}") from error
 
 
-def document_paths(directory: str | Path | None = None) -> list[Path]:
-    """All documents of a directory (default: this one), sorted by name."""
-    return sorted(Path(directory or Path(__file__).parent).glob("*.yaml"))
-
-
-def _unquoted_variables(text: str) -> list[str]:
-    """Variables outside double quotes. Inside single quotes a variable is not one, which is as wrong."""
-    found = []
-    quote = ""
-    skip = False
-    for index, character in enumerate(text):
-        if skip:
-            skip = False
-            continue
-        if character == "\\" and quote != "'":
-            skip = True
-        elif character in "'\"" and not quote:
-            quote = character
-        elif character == quote:
-            quote = ""
-        elif character == "$" and quote != '"':
-            match = _VARIABLE.match(text, index)
-            if match:
-                found.append(match.group(1))
-    return found
+def document_paths() -> list[Path]:
+    """All documents, sorted by name."""
+    return sorted(Path(__file__).parent.glob("*.yaml"))

@@ -23,7 +23,7 @@ from peaker_contract.endpoint_settings import NlbEndpoint, Route53EndpointSettin
 from stacks.constructs.cluster_alarms import ClusterAlarms
 from stacks.constructs.cluster_routes import ClusterRoutes
 from stacks.constructs.cluster_widgets import cluster_widgets
-from stacks.constructs.encryption import data_key
+from stacks.constructs.keeping import data_key
 from stacks.constructs.read_endpoint import ReadEndpoint
 from stacks.naming import Names
 

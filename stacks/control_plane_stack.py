@@ -7,7 +7,7 @@ It knows no cluster: what a cluster's stack calls, starts and tells is reached b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
@@ -25,23 +25,20 @@ from constructs import Construct
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import SERVICE
 from peaker_contract.names import EVENT_SOURCE, failed_invocations, undelivered
-from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
+from ssm_documents.schema import document_paths, load_document
+from stacks.constructs.acknowledgements import acknowledge
 from stacks.constructs.boundary import bound_all_roles
 from stacks.constructs.dead_letters import dead_letter_queue
-from stacks.constructs.encryption import data_key
 from stacks.constructs.event_route import EventRoute
+from stacks.constructs.keeping import data_key
 from stacks.constructs.python_function import PythonFunction
-from stacks.constructs.run_command_document import RunCommandDocument
 from stacks.constructs.workflow import Workflow
 from stacks.host_package import HostPackage
 from stacks.naming import Names
 from stacks.rights.limits import refuse_what_is_too_long
 from stacks.rights.role_statements import function_statements
-from stacks.rights.statement import Deployment
 from statemachines.expansion import workflow_names
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-DOCUMENTS = REPOSITORY / "ssm_documents"
 RUN_FILES_KEPT = Duration.days(4)
 PRICES_LOOKED_AT = Duration.hours(1)
 REMOVED_CLUSTERS_LOOKED_AT = Duration.hours(1)
@@ -83,26 +80,24 @@ class ControlPlaneStack(Stack):
             self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256
         )
         self._prices()
-        for path in sorted(DOCUMENTS.glob("*.yaml")):
-            name = path.stem
-            RunCommandDocument(
-                self,
-                f"{pascal_case(name)}Document",
-                name=names.document(name),
-                path=path,
-                values={"package_sha256": host_package.sha256},
+        for path in document_paths():
+            # A changed file becomes a new version of the same document.
+            ssm.CfnDocument(
+                Construct(self, f"{pascal_case(path.stem)}Document"),
+                "Document",
+                name=names.document(path.stem),
+                content=load_document(path, {"package_sha256": host_package.sha256}),
+                document_type="Command",
+                document_format="YAML",
+                target_type="/AWS::EC2::Instance",
+                update_method="NewVersion",
             )
-
         self._run_files_bucket()
-        deployment = Deployment(
-            names=names,
-            host_package_object_arn=(
-                f"arn:{names.environment.partition}:s3:::{package.s3_bucket_name}/{package.s3_object_key}"
-            ),
-            run_files_bucket_arn=names.run_files_bucket_arn,
-        )
-        refuse_what_is_too_long(deployment)
-        bound_all_roles(self, deployment)
+        place = f"{package.s3_bucket_name}/{package.s3_object_key}"
+        package_arn = names.arn("s3", place, region="", account="")
+        self._names = names = replace(names, host_package_object_arn=package_arn)
+        refuse_what_is_too_long(names)
+        bound_all_roles(self, names)
         environment = {
             "PEAKER_ENVIRONMENT": names.environment.environment,
             "LEDGER_TABLE": names.ledger_table,
@@ -118,7 +113,7 @@ class ControlPlaneStack(Stack):
             # The forecast's matrices have a dozen columns: a second thread of numpy's has nothing to do and spins.
             "OPENBLAS_NUM_THREADS": "1",
         }
-        self.functions = self._make_functions(code, environment, deployment)
+        self.functions = self._make_functions(code, environment)
         self.workflows = self._make_workflows()
         self._roll_back_what_is_stopped()
         # Every hour, so that a deployment, a new type and a refusal are made good for soon; it asks once a week.
@@ -196,10 +191,14 @@ class ControlPlaneStack(Stack):
             lifecycle_rules=[s3.LifecycleRule(expiration=RUN_FILES_KEPT)],
             removal_policy=RemovalPolicy.DESTROY,
         )
-        acknowledge_no_bucket_log(bucket)
+        acknowledge(
+            bucket,
+            "AwsSolutions-S1",
+            "It holds lists of block numbers for some days; a log of who fetched them would need a bucket that lasts.",
+        )
 
     def _make_functions(
-        self, code: lambda_.Code, environment: Mapping[str, str], deployment: Deployment
+        self, code: lambda_.Code, environment: Mapping[str, str]
     ) -> dict[str, lambda_.Function]:
         failed = dead_letter_queue(
             Construct(self, "FailedInvocations"),
@@ -218,7 +217,7 @@ class ControlPlaneStack(Stack):
                 names=self._names,
                 code=code,
                 environment=environment,
-                statements=function_statements(definition, deployment),
+                statements=function_statements(definition, self._names),
                 failed_invocations=failed if definition.is_asynchronous else None,
             )
             made[definition.name] = function.function

@@ -7,14 +7,28 @@ Names are fixed, so that policies can be read (and checked) without resolving re
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from environments.schema import Cluster, Environment
+from environments.schema import Environment
 from peaker_contract import metrics, names
+from stacks.rights.reach import Reach, reach_of
 
 
 @dataclass(frozen=True)
 class Names:
+    """Names of an environment, and of the host package's object where one is deployed."""
+
     environment: Environment
+    host_package_object_arn: str = ""
+
+    @property
+    def owner(self) -> str:
+        return self.environment.environment
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Returns the foreign resources that clusters use."""
+        return reach_of(self.environment)
 
     @property
     def prefix(self) -> str:
@@ -38,7 +52,7 @@ class Names:
 
     @property
     def run_files_bucket_arn(self) -> str:
-        return f"arn:{self.environment.partition}:s3:::{self.run_files_bucket}"
+        return self.arn("s3", self.run_files_bucket, region="", account="")
 
     def function(self, name: str) -> str:
         return f"{self.prefix}-{name}"
@@ -70,7 +84,7 @@ class Names:
         )
 
     def hosted_zone_arn(self, hosted_zone_id: str) -> str:
-        return f"arn:{self.environment.partition}:route53:::hostedzone/{hosted_zone_id}"
+        return self.arn("route53", f"hostedzone/{hosted_zone_id}", region="", account="")
 
     @property
     def operator_topic(self) -> str:
@@ -94,9 +108,7 @@ class Names:
         return f"{self.prefix}-starts-{workflow}"
 
     def starter_role_arn(self, workflow: str) -> str:
-        environment = self.environment
-        role = self.starter_role(workflow)
-        return f"arn:{environment.partition}:iam::{environment.account}:role/{role}"
+        return self.iam_arn(f"role/{self.starter_role(workflow)}")
 
     def stack(self, cluster: str) -> str:
         return names.cluster_stack(self.environment.environment, cluster)
@@ -108,10 +120,23 @@ class Names:
     def read_endpoint(self, cluster: str) -> str:
         return f"{self.prefix}-{cluster}"
 
-    def arn(self, service: str, resource: str, *, account: str | None = None) -> str:
-        """The ARN of a resource in this region; `account=""` for resources that have none in their ARN."""
+    def arn(
+        self, service: str, resource: str, *, region: str | None = None, account: str | None = None
+    ) -> str:
+        """The ARN of a resource in this region and account; `""` where its ARN has none of these."""
+        where = self.environment.region if region is None else region
         owner = self.environment.account if account is None else account
-        return f"arn:{self.environment.partition}:{service}:{self.environment.region}:{owner}:{resource}"
+        return f"arn:{self.environment.partition}:{service}:{where}:{owner}:{resource}"
+
+    def iam_arn(self, resource: str) -> str:
+        return self.arn("iam", resource, region="")
+
+    def ec2(self, kind: str) -> str:
+        return self.arn("ec2", f"{kind}/*")
+
+    @property
+    def any_snapshot(self) -> str:
+        return self.arn("ec2", "snapshot/*", account="")
 
     @property
     def ledger_table_arn(self) -> str:
@@ -140,12 +165,4 @@ class Names:
 
     @property
     def boundary_arn(self) -> str:
-        own = f"arn:{self.environment.partition}:iam::{self.environment.account}:policy/{self.boundary}"
-        return self.environment.permissions_boundary_arn or own
-
-    def instance_role_arn(self, cluster: Cluster) -> str | None:
-        """The role in the cluster's instance profile; the console gives both the same name. None without a profile."""
-        if cluster.instance_profile is None:
-            return None
-        by_name = f"arn:{self.environment.partition}:iam::{self.environment.account}:role/{cluster.instance_profile}"
-        return cluster.instance_role_arn or by_name
+        return self.environment.permissions_boundary_arn or self.iam_arn(f"policy/{self.boundary}")

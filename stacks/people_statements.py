@@ -24,7 +24,6 @@ from stacks.naming import Names
 from stacks.rights.data import MISTYPED, READ_TABLE, RECEIVE, data_key_statements
 from stacks.rights.endpoint import MADE_BY_THE_STACKS, records_of_clusters, replica_alarms
 from stacks.rights.hosts import commands_on_replicas
-from stacks.rights.reach import reach_of
 from stacks.rights.rehearsal import rehearse
 from stacks.rights.role_statements import policy_document
 from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
@@ -195,7 +194,7 @@ def _doctor(names: Names) -> list[Statement]:
         "servicequotas:GetAWSDefaultServiceQuota",
     )
     profiles = sorted({one.instance_profile for one in environment.clusters if one.instance_profile})
-    keys = reach_of(names).kms_key_patterns
+    keys = names.reach.kms_key_patterns
     granted = [
         Statement(looking, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
         Statement(
@@ -227,13 +226,13 @@ def _doctor(names: Names) -> list[Statement]:
 
 
 def _zones(names: Names, action: str) -> list[Statement]:
-    zones = tuple(names.hosted_zone_arn(zone) for zone in reach_of(names).hosted_zones)
+    zones = tuple(names.hosted_zone_arn(zone) for zone in names.reach.hosted_zones)
     return [listed((action,), zones)] if zones else []
 
 
 def _records(names: Names) -> list[Statement]:
     """Base replicas behind a DNS name: their records, each with its alarm and its health check."""
-    reach = reach_of(names)
+    reach = names.reach
     if not reach.by_name:
         return []
     return [

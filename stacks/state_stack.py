@@ -6,7 +6,7 @@ from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from stacks.constructs.encryption import data_key
+from stacks.constructs.keeping import data_key
 from stacks.naming import Names
 
 EXPIRY_ATTRIBUTE = "expires_at"

@@ -1,1 +1,1 @@
-"""The only places that make a function, a workflow, an SSM document, a rule or an operator alarm."""
+"""The only places that make a function, a workflow, a rule or an operator alarm."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from aws_cdk import Validations
-from constructs import IConstruct
+from aws_cdk import aws_iam as iam
+from constructs import Construct, IConstruct
 
 from stacks.rights.statement import Statement
 
@@ -21,52 +22,25 @@ def acknowledge(construct: IConstruct, finding: str, reason: str) -> None:
     construct.node.add_metadata(Validations.ACKNOWLEDGED_RULES_METADATA_KEY, {finding: reason})
 
 
-def acknowledge_wildcards(policy: IConstruct, statements: Iterable[Statement]) -> None:
-    """Accept the wildcard resources of these statements, each for the reason that its statement gives."""
-    reasons: dict[str, list[str]] = {}
-    for statement in statements:
-        for resource in statement.wildcards:
-            given = reasons.setdefault(resource, [])
-            if statement.wildcard_reason not in given:
-                given.append(statement.wildcard_reason)
+def role_that_may(
+    scope: Construct, *, service: str, description: str, statements: Sequence[Statement]
+) -> tuple[iam.Role, iam.Policy]:
+    """A role that may do just this, each wildcard for its reason. Whatever takes it on has to wait for the policy."""
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal(service), description=description)
+    allowed = [
+        iam.PolicyStatement(
+            actions=list(one.actions),
+            resources=list(one.resources),
+            conditions={operator: dict(keys) for operator, keys in one.conditions.items()} or None,
+        )
+        for one in statements
+    ]
+    policy = iam.Policy(scope, "Policy", statements=allowed)
+    policy.attach_to_role(role)
+    reasons: dict[str, dict[str, None]] = {}
+    for one in statements:
+        for resource in one.wildcards:
+            reasons.setdefault(resource, {}).setdefault(one.wildcard_reason)
     for resource, given in reasons.items():
         acknowledge(policy, f"AwsSolutions-IAM5[Resource::{resource}]", " ".join(given))
-
-
-def acknowledge_pinned_runtime(function: IConstruct) -> None:
-    acknowledge(
-        function,
-        "AwsSolutions-L1",
-        "The runtime is pinned to the Python that the tests and the bundled wheels are for; "
-        "environments/*.yaml moves it.",
-    )
-
-
-def acknowledge_dead_letter_queue(queue: IConstruct) -> None:
-    acknowledge(
-        queue, "AwsSolutions-SQS3", "It is itself a dead-letter queue: what lies in it waits for a person."
-    )
-
-
-def acknowledge_no_bucket_log(bucket: IConstruct) -> None:
-    acknowledge(
-        bucket,
-        "AwsSolutions-S1",
-        "It holds lists of block numbers for some days; a log of who fetched them would need a bucket that lasts.",
-    )
-
-
-def acknowledge_no_access_log(load_balancer: IConstruct) -> None:
-    acknowledge(
-        load_balancer,
-        "AwsSolutions-ELB2",
-        "Network Load Balancers log only TLS listeners; this one passes MySQL's own TCP through.",
-    )
-
-
-def acknowledge_no_route_table(subnet: IConstruct) -> None:
-    acknowledge(
-        subnet,
-        "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId",
-        "The subnet is given by its id, nothing is looked up, and nothing here reads its route table.",
-    )
+    return role, policy

@@ -6,21 +6,20 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 
 from stacks.constructs.acknowledgements import acknowledge
+from stacks.naming import Names
 from stacks.rights.boundary import allowed_actions, boundary_document
-from stacks.rights.statement import Deployment
 
 GIVES_NOTHING = (
     "A boundary gives nothing: what a role may do, its own policies say, which name actions and resources."
 )
 
 
-def bound_all_roles(stack: Stack, deployment: Deployment) -> None:
+def bound_all_roles(stack: Stack, names: Names) -> None:
     """Bounds all roles by the policy that the settings prescribe, else by one of the stack's own."""
-    iam.PermissionsBoundary.of(stack).apply(_boundary(stack, deployment))
+    iam.PermissionsBoundary.of(stack).apply(_boundary(stack, names))
 
 
-def _boundary(stack: Stack, deployment: Deployment) -> iam.IManagedPolicy:
-    names = deployment.names
+def _boundary(stack: Stack, names: Names) -> iam.IManagedPolicy:
     if names.environment.permissions_boundary_arn:
         return iam.ManagedPolicy.from_managed_policy_arn(stack, "Boundary", names.boundary_arn)
     policy = iam.ManagedPolicy(
@@ -28,9 +27,9 @@ def _boundary(stack: Stack, deployment: Deployment) -> iam.IManagedPolicy:
         "Boundary",
         managed_policy_name=names.boundary,
         description=f"What no role of {names.prefix} may ever exceed",
-        document=iam.PolicyDocument.from_json(boundary_document(deployment)),
+        document=iam.PolicyDocument.from_json(boundary_document(names)),
     )
-    by_pattern = [f"Action::{action}" for action in allowed_actions(deployment) if "*" in action]
+    by_pattern = [f"Action::{action}" for action in allowed_actions(names) if "*" in action]
     for wildcard in ("Resource::*", *by_pattern):
         acknowledge(policy, f"AwsSolutions-IAM5[{wildcard}]", GIVES_NOTHING)
     return policy

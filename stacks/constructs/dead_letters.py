@@ -9,7 +9,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.constructs.acknowledgements import acknowledge_dead_letter_queue
+from stacks.constructs.acknowledgements import acknowledge
 from stacks.constructs.operator_alarm import OperatorAlarm
 
 RETENTION = Duration.days(14)
@@ -36,7 +36,9 @@ def dead_letter_queue(
         retention_period=RETENTION,
         removal_policy=RemovalPolicy.DESTROY,
     )
-    acknowledge_dead_letter_queue(queue)
+    acknowledge(
+        queue, "AwsSolutions-SQS3", "It is itself a dead-letter queue: what lies in it waits for a person."
+    )
     OperatorAlarm(
         scope,
         "NotDelivered",

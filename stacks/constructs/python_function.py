@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from environments.schema import Environment
 from peaker_contract.steps import FunctionDefinition
-from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, acknowledge_wildcards
-from stacks.constructs.encryption import data_key
-from stacks.constructs.retention import kept_once_created
+from stacks.constructs.acknowledgements import acknowledge, role_that_may
+from stacks.constructs.keeping import log_group
 from stacks.naming import Names
 from stacks.rights.statement import Statement
 
@@ -26,7 +23,6 @@ INVOCATION_RETRIES = 2
 # Each event says no more than "look now", and is followed by newer ones: so long it may wait while Lambda throttles.
 # Three tries of three minutes and both pauses fit in.
 LONGEST_INVOCATION_AGE_SECONDS = 900
-LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 
 def runtime(settings: Environment) -> lambda_.Runtime:
@@ -58,25 +54,17 @@ class PythonFunction(Construct):
         names: Names,
         code: lambda_.Code,
         environment: Mapping[str, str],
-        statements: Iterable[Statement],
+        statements: Sequence[Statement],
         failed_invocations: sqs.IQueue | None = None,
     ) -> None:
         super().__init__(scope, definition.pascal_name)
         settings = names.environment
         name = names.function(definition.name)
-        log_group = logs.LogGroup(
+        role, policy = role_that_may(
             self,
-            "Logs",
-            log_group_name=f"/aws/lambda/{name}",
-            retention=LOG_RETENTION,
-            encryption_key=data_key(self, names),
-            removal_policy=kept_once_created(settings.retain_state),
-        )
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            service="lambda.amazonaws.com",
             description=f"{name}: {definition.purpose}",
+            statements=statements,
         )
         self.function = lambda_.Function(
             self,
@@ -93,11 +81,8 @@ class PythonFunction(Construct):
             environment=dict(environment),
             tracing=lambda_.Tracing.ACTIVE,
             logging_format=lambda_.LoggingFormat.JSON,
-            log_group=log_group,
+            log_group=log_group(self, names, f"/aws/lambda/{name}"),
         )
-        granted = list(statements)
-        policy = iam.Policy(self, "Policy", statements=[_allow(statement) for statement in granted])
-        policy.attach_to_role(role)
         self.function.node.add_dependency(policy)
         if failed_invocations is not None:
             lambda_.CfnEventInvokeConfig(
@@ -113,13 +98,9 @@ class PythonFunction(Construct):
                     )
                 ),
             )
-        acknowledge_wildcards(policy, granted)
-        acknowledge_pinned_runtime(self.function)
-
-
-def _allow(statement: Statement) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        actions=list(statement.actions),
-        resources=list(statement.resources),
-        conditions={operator: dict(keys) for operator, keys in statement.conditions.items()} or None,
-    )
+        acknowledge(
+            self.function,
+            "AwsSolutions-L1",
+            "The runtime is pinned to the Python that the tests and the bundled wheels are for; "
+            "environments/*.yaml moves it.",
+        )

@@ -9,8 +9,8 @@ from constructs import Construct
 
 from environments.schema import Cluster
 from peaker_contract.endpoint_settings import NlbEndpoint
-from stacks.constructs.acknowledgements import acknowledge_no_access_log, acknowledge_no_route_table
-from stacks.constructs.retention import kept_once_created
+from stacks.constructs.acknowledgements import acknowledge
+from stacks.constructs.keeping import kept_once_created
 from stacks.naming import Names
 
 HEALTH_PATH = "/health"
@@ -44,7 +44,11 @@ class ReadEndpoint(Construct):
             for index, subnet_id in enumerate(subnet_ids)
         ]
         for subnet in subnets:
-            acknowledge_no_route_table(subnet)
+            acknowledge(
+                subnet,
+                "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId",
+                "The subnet is given by its id, nothing is looked up, and nothing here reads its route table.",
+            )
         load_balancer = elbv2.NetworkLoadBalancer(
             self,
             "LoadBalancer",
@@ -57,7 +61,11 @@ class ReadEndpoint(Construct):
         )
         # Deletion protection would keep a load balancer whose stack was never made, and its name with it.
         load_balancer.apply_removal_policy(kept_once_created(settings.retain_state))
-        acknowledge_no_access_log(load_balancer)
+        acknowledge(
+            load_balancer,
+            "AwsSolutions-ELB2",
+            "Network Load Balancers log only TLS listeners; this one passes MySQL's own TCP through.",
+        )
         self._endpoint = endpoint
         self.target_group = self._target_group("Targets", name, vpc, cluster)
         self.warming_target_group = self._target_group("WarmingTargets", f"{name}-w", vpc, cluster)

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from aws_cdk import Duration
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from stacks.constructs.acknowledgements import acknowledge_wildcards
-from stacks.constructs.encryption import data_key
+from stacks.constructs.acknowledgements import role_that_may
+from stacks.constructs.keeping import log_group
 from stacks.constructs.operator_alarm import OperatorAlarm
-from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 from stacks.rights.role_statements import workflow_statements
 from statemachines import structure
 from statemachines.expansion import as_text, expand, in_partition, write_asl
-
-LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 
 class WorkflowError(Exception):
@@ -67,30 +62,11 @@ class Workflow(Construct):
         child_arns = {key: names.state_machine_arn(child) for key, child in children.items()}
 
         physical_name = names.state_machine(name)
-        role = iam.Role(
+        role, policy = role_that_may(
             self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            service="states.amazonaws.com",
             description=f"{physical_name}: calls its own functions and child workflows",
-        )
-        statements = workflow_statements(names, sorted(called.values()), sorted(children.values()))
-        policy = iam.Policy(
-            self,
-            "Policy",
-            statements=[
-                iam.PolicyStatement(actions=list(s.actions), resources=list(s.resources)) for s in statements
-            ],
-        )
-        policy.attach_to_role(role)
-        acknowledge_wildcards(policy, statements)
-
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/aws/vendedlogs/states/{physical_name}",
-            retention=LOG_RETENTION,
-            encryption_key=data_key(self, names),
-            removal_policy=kept_once_created(settings.retain_state),
+            statements=workflow_statements(names, sorted(called.values()), sorted(children.values())),
         )
         self.state_machine = stepfunctions.StateMachine(
             self,
@@ -103,46 +79,29 @@ class Workflow(Construct):
             role=role.without_policy_updates(),
             tracing_enabled=True,
             logs=stepfunctions.LogOptions(
-                destination=log_group,
+                destination=log_group(self, names, f"/aws/vendedlogs/states/{physical_name}"),
                 level=stepfunctions.LogLevel.ALL,
                 # Inputs and results name hosts and load; where state is kept, the ledger alone keeps them.
                 include_execution_data=not settings.retain_state,
             ),
         )
         self.state_machine.node.add_dependency(policy)
-        self._alarms(physical_name, topic)
+        ends = [
+            ("Failed", "workflow-failed", "failed; its receipt says in which step and why."),
+            ("TimedOut", "workflow-timed-out", "ran into its timeout; roll_back undoes it."),
+        ]
         if undoes:
-            self._stopped_alarm(physical_name, topic)
-
-    def _stopped_alarm(self, physical_name: str, topic: sns.ITopic | None) -> None:
-        OperatorAlarm(
-            self,
-            "Stopped",
-            name=f"{physical_name}-stopped-undo-incomplete",
-            summary=f"An execution of {physical_name} was stopped; what it was to undo may be left.",
-            runbook="undo-incomplete",
-            metric=self.state_machine.metric_aborted(period=Duration.minutes(5), statistic="Sum"),
-            topic=topic,
-        )
-
-    def _alarms(self, physical_name: str, topic: sns.ITopic | None) -> None:
-        failed = self.state_machine.metric_failed(period=Duration.minutes(5), statistic="Sum")
-        timed_out = self.state_machine.metric_timed_out(period=Duration.minutes(5), statistic="Sum")
-        OperatorAlarm(
-            self,
-            "Failed",
-            name=f"{physical_name}-workflow-failed",
-            summary=f"An execution of {physical_name} failed; its receipt says in which step and why.",
-            runbook="workflow-failed",
-            metric=failed,
-            topic=topic,
-        )
-        OperatorAlarm(
-            self,
-            "TimedOut",
-            name=f"{physical_name}-workflow-timed-out",
-            summary=f"An execution of {physical_name} ran into its timeout; roll_back undoes it.",
-            runbook="workflow-timed-out",
-            metric=timed_out,
-            topic=topic,
-        )
+            ends.append(("Aborted", "undo-incomplete", "was stopped; what it was to undo may be left."))
+        for end, runbook, what in ends:
+            stopped = "stopped-" if end == "Aborted" else ""
+            OperatorAlarm(
+                self,
+                "Stopped" if stopped else end,
+                name=f"{physical_name}-{stopped}{runbook}",
+                summary=f"An execution of {physical_name} {what}",
+                runbook=runbook,
+                metric=self.state_machine.metric(
+                    f"Executions{end}", period=Duration.minutes(5), statistic="Sum"
+                ),
+                topic=topic,
+            )

@@ -12,8 +12,8 @@ from typing import Any
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.names import ENVIRONMENT_TAG, EVENT_SOURCE, OWNER_TAG, ROLE_TAG, VOLUME_TAG
+from stacks.naming import Names
 from stacks.rights.role_statements import function_statements, workflow_statements
-from stacks.rights.statement import Deployment
 
 # What no step does: nobody gives rights, takes on other roles, reads secrets or administers keys and accounts.
 NEVER = (
@@ -52,11 +52,10 @@ AT_EACH_START = "kms:Decrypt"
 KEY_USES = ("CreateGrant", "*crypt*", "GenerateDataKey")
 
 
-def allowed_actions(deployment: Deployment) -> list[str]:
+def allowed_actions(names: Names) -> list[str]:
     """Lists the actions of all functions', workflows' and rules' roles, and those of Lambda for each function."""
-    names = deployment.names
     workflow = workflow_statements(names, [names.function_arn("undo_run")], ["prewarm"])
-    granted = [s for one in FUNCTIONS for s in function_statements(one, deployment)]
+    granted = [s for one in FUNCTIONS for s in function_statements(one, names)]
     actions = {action for statement in (*granted, *workflow) for action in statement.actions}
     return sorted({_shortened(action) for action in {*actions, AT_EACH_START}})
 
@@ -70,15 +69,15 @@ def _shortened(action: str) -> str:
     return action
 
 
-def boundary_document(deployment: Deployment) -> dict[str, Any]:
+def boundary_document(names: Names) -> dict[str, Any]:
     """The boundary as an IAM policy."""
     statements = [
-        {"Effect": "Allow", "Action": allowed_actions(deployment), "Resource": "*"},
+        {"Effect": "Allow", "Action": allowed_actions(names), "Resource": "*"},
         _deny(NEVER),
-        *_hosts_and_storage(deployment),
-        *_commands(deployment),
-        *_foreign_resources(deployment),
-        *_keys(deployment),
+        *_hosts_and_storage(names),
+        *_commands(names),
+        *_foreign_resources(names),
+        *_keys(names),
     ]
     return {"Version": "2012-10-17", "Statement": statements}
 
@@ -97,9 +96,9 @@ def _anywhere(*kinds: str) -> list[str]:
     return [f"arn:*:ec2:*:*:{kind}/*" for kind in kinds]
 
 
-def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
+def _hosts_and_storage(names: Names) -> list[dict[str, Any]]:
     """I1: only what carries the environment's owner tag, and nothing gets it but what is being made."""
-    owned = {"StringNotEquals": {f"aws:ResourceTag/{OWNER_TAG}": deployment.owner}}
+    owned = {"StringNotEquals": {f"aws:ResourceTag/{OWNER_TAG}": names.owner}}
     later = {"Null": {"ec2:CreateAction": "true"}}
 
     return [
@@ -108,7 +107,7 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
         *(
             _deny(
                 [f"ec2:{action}" for action in actions],
-                {"StringNotEquals": {f"aws:RequestTag/{OWNER_TAG}": deployment.owner}},
+                {"StringNotEquals": {f"aws:RequestTag/{OWNER_TAG}": names.owner}},
                 Resource=_anywhere(*kinds),
             )
             for actions, kinds in MADE.items()
@@ -118,14 +117,14 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
     ]
 
 
-def _commands(deployment: Deployment) -> list[dict[str, Any]]:
+def _commands(names: Names) -> list[dict[str, Any]]:
     """I2: commands and snapshots are of this environment's hosts, never of a source, which nothing ends or stops;
     `_foreign_resources` says which documents."""
     hosts, sent = _anywhere("instance"), "ssm:resourceTag"
     return [
         _deny(
             ["ssm:SendCommand"],
-            {"StringNotEquals": {f"{sent}/{ENVIRONMENT_TAG}": deployment.owner}},
+            {"StringNotEquals": {f"{sent}/{ENVIRONMENT_TAG}": names.owner}},
             Resource=hosts,
         ),
         _deny(["ssm:SendCommand"], {"StringNotEquals": {f"{sent}/{ROLE_TAG}": "replica"}}, Resource=hosts),
@@ -137,19 +136,17 @@ def _commands(deployment: Deployment) -> list[dict[str, Any]]:
     ]
 
 
-def _foreign_resources(deployment: Deployment) -> list[dict[str, Any]]:
+def _foreign_resources(names: Names) -> list[dict[str, Any]]:
     """Tables, settings, files, functions, workflows, alarms, targets, documents and roles of anybody else.
 
     One statement for all: an ARN of one service is none of another's.
     """
-    names, reach = deployment.names, deployment.reach
+    reach = names.reach
     own, balancing = f"{names.prefix}-*", "elasticloadbalancing"
     only: dict[tuple[str, ...], tuple[str, ...]] = {
         ("dynamodb:*",): (names.ledger_table_arn,),
-        ("s3:*",): (f"{deployment.run_files_bucket_arn}/runs/*", deployment.host_package_object_arn),
-        ("ssm:GetParameter*", "ssm:PutParameter"): (
-            names.arn("ssm", f"parameter/peaker/{deployment.owner}/*"),
-        ),
+        ("s3:*",): (f"{names.run_files_bucket_arn}/runs/*", names.host_package_object_arn),
+        ("ssm:GetParameter*", "ssm:PutParameter"): (names.arn("ssm", f"parameter/peaker/{names.owner}/*"),),
         ("ssm:SendCommand",): (names.document_arn("*"), *_anywhere("instance")),
         ("lambda:*",): (names.function_arn("*"),),
         ("sqs:*",): (names.failed_invocations_arn,),
@@ -191,7 +188,7 @@ def _foreign_resources(deployment: Deployment) -> list[dict[str, Any]]:
     ]
 
 
-def _keys(deployment: Deployment) -> list[dict[str, Any]]:
+def _keys(names: Names) -> list[dict[str, Any]]:
     """AWS's services use keys for a role; a role itself reads with none.
 
     No page says that kms:ViaService comes with Lambda's own call, so that one is let through by what it reads.
@@ -199,7 +196,7 @@ def _keys(deployment: Deployment) -> list[dict[str, Any]]:
     through = {
         "StringNotLike": {
             "kms:ViaService": "*.amazonaws.com",
-            "kms:EncryptionContext:aws:lambda:FunctionArn": f"*:{deployment.names.function('*')}",
+            "kms:EncryptionContext:aws:lambda:FunctionArn": f"*:{names.function('*')}",
         }
     }
     return [_deny([f"kms:{action}" for action in KEY_USES], through)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from peaker_contract.names import EVENT_SOURCE
 from stacks.naming import Names
-from stacks.rights.statement import NO_RESOURCE_LEVEL, Deployment, Statement
+from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement
 
 # What a use of the environment's own key takes, where the settings name one.
 READ_TABLE = ("Decrypt", "DescribeKey")
@@ -18,28 +18,28 @@ MISTYPED = (
 )
 
 
-def read_cluster_settings(deployment: Deployment) -> list[Statement]:
-    any_cluster = deployment.names.cluster_parameter_arn("*")
+def read_cluster_settings(names: Names) -> list[Statement]:
+    any_cluster = names.cluster_parameter_arn("*")
     return [
         Statement(("ssm:GetParameter",), (any_cluster,), wildcard_reason=MISTYPED),
-        *list_clusters(deployment),
+        *list_clusters(names),
     ]
 
 
-def list_clusters(deployment: Deployment) -> list[Statement]:
+def list_clusters(names: Names) -> list[Statement]:
     # Listing by path is authorized on the path itself; with or without the slash at its end.
-    path = deployment.names.cluster_parameter_arn("")
+    path = names.cluster_parameter_arn("")
     return [Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/")))]
 
 
-def read_prices(deployment: Deployment) -> list[Statement]:
-    return [Statement(("ssm:GetParameter",), (deployment.names.prices_parameter_arn,))]
+def read_prices(names: Names) -> list[Statement]:
+    return [Statement(("ssm:GetParameter",), (names.prices_parameter_arn,))]
 
 
-def fetch_prices(deployment: Deployment) -> list[Statement]:
+def fetch_prices(names: Names) -> list[Statement]:
     return [
         Statement(("pricing:GetProducts",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
-        Statement(("ssm:GetParameter", "ssm:PutParameter"), (deployment.names.prices_parameter_arn,)),
+        Statement(("ssm:GetParameter", "ssm:PutParameter"), (names.prices_parameter_arn,)),
     ]
 
 
@@ -52,13 +52,13 @@ QUOTAS = (
 )
 
 
-def read_quotas(deployment: Deployment) -> list[Statement]:
+def read_quotas(names: Names) -> list[Statement]:
     """AWS's defaults are of no account, so their call knows no resource."""
     default = ("servicequotas:GetAWSDefaultServiceQuota",)
     return [
         Statement(
             ("servicequotas:GetServiceQuota",),
-            tuple(deployment.names.arn("servicequotas", one) for one in QUOTAS),
+            tuple(names.arn("servicequotas", one) for one in QUOTAS),
         ),
         Statement(default, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
     ]
@@ -75,38 +75,37 @@ def data_key_statements(names: Names, service: str, actions: Sequence[str]) -> l
     return [Statement(tuple(f"kms:{one}" for one in actions), (environment.data_key_arn,), through)]
 
 
-def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
+def _ledger_statement(names: Names, *actions: str) -> list[Statement]:
     writes = not {"GetItem", "Query"}.issuperset(actions)
     return [
-        Statement(tuple(f"dynamodb:{action}" for action in actions), (deployment.names.ledger_table_arn,)),
-        *data_key_statements(deployment.names, "dynamodb", WRITE_TABLE if writes else READ_TABLE),
+        Statement(tuple(f"dynamodb:{action}" for action in actions), (names.ledger_table_arn,)),
+        *data_key_statements(names, "dynamodb", WRITE_TABLE if writes else READ_TABLE),
     ]
 
 
-def read_ledger(deployment: Deployment) -> list[Statement]:
-    return _ledger_statement(deployment, "Query")
+def read_ledger(names: Names) -> list[Statement]:
+    return _ledger_statement(names, "Query")
 
 
-def write_ledger(deployment: Deployment) -> list[Statement]:
+def write_ledger(names: Names) -> list[Statement]:
     # A transaction is authorized by the actions of its parts.
     actions = ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
-    return _ledger_statement(deployment, *actions)
+    return _ledger_statement(names, *actions)
 
 
-def keep_forecasts(deployment: Deployment) -> list[Statement]:
-    return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
+def keep_forecasts(names: Names) -> list[Statement]:
+    return _ledger_statement(names, "GetItem", "Query", "PutItem")
 
 
 WORKFLOWS = ("scale_out", "scale_in", "roll_back")
 
 
-def list_executions(deployment: Deployment) -> list[Statement]:
-    arns = tuple(deployment.names.state_machine_arn(one) for one in WORKFLOWS)
+def list_executions(names: Names) -> list[Statement]:
+    arns = tuple(names.state_machine_arn(one) for one in WORKFLOWS)
     return [Statement(("states:ListExecutions",), arns)]
 
 
-def follow_executions(deployment: Deployment) -> list[Statement]:
-    names = deployment.names
+def follow_executions(names: Names) -> list[Statement]:
     return [
         Statement(
             ("states:DescribeExecution",),
@@ -116,13 +115,12 @@ def follow_executions(deployment: Deployment) -> list[Statement]:
     ]
 
 
-def start_scale_out(deployment: Deployment) -> list[Statement]:
-    return [Statement(("states:StartExecution",), (deployment.names.state_machine_arn("scale_out"),))]
+def start_scale_out(names: Names) -> list[Statement]:
+    return [Statement(("states:StartExecution",), (names.state_machine_arn("scale_out"),))]
 
 
-def tell_operators(deployment: Deployment) -> list[Statement]:
+def tell_operators(names: Names) -> list[Statement]:
     """Allows pages to the operators' topic; nothing where the environment names no address."""
-    names = deployment.names
     if names.environment.alarm_email is None:
         return []
     return [
@@ -131,43 +129,43 @@ def tell_operators(deployment: Deployment) -> list[Statement]:
     ]
 
 
-def put_events(deployment: Deployment) -> list[Statement]:
+def put_events(names: Names) -> list[Statement]:
     return [
         Statement(
             ("events:PutEvents",),
-            (deployment.names.event_bus_arn,),
+            (names.event_bus_arn,),
             {"StringEquals": {"events:source": EVENT_SOURCE}},
         )
     ]
 
 
-def publish_metrics(deployment: Deployment) -> list[Statement]:
+def publish_metrics(names: Names) -> list[Statement]:
     return [
         Statement(
             ("cloudwatch:PutMetricData",),
             ("*",),
-            {"StringEquals": {"cloudwatch:namespace": deployment.names.metric_namespace}},
+            {"StringEquals": {"cloudwatch:namespace": names.metric_namespace}},
             "PutMetricData has no resource; the condition narrows it to the environment's namespace.",
         )
     ]
 
 
-def read_host_package(deployment: Deployment) -> list[Statement]:
+def read_host_package(names: Names) -> list[Statement]:
     """The hosts fetch it by an address that the function signs, so the function's role needs the bucket's key too."""
-    environment = deployment.names.environment
-    granted = [Statement(("s3:GetObject",), (deployment.host_package_object_arn,))]
+    environment = names.environment
+    granted = [Statement(("s3:GetObject",), (names.host_package_object_arn,))]
     if environment.bootstrap_key_arn:
         via_s3 = {"StringEquals": {"kms:ViaService": f"s3.{environment.region}.amazonaws.com"}}
         granted.append(Statement(("kms:Decrypt",), (environment.bootstrap_key_arn,), via_s3))
     return granted
 
 
-def publish_run_files(deployment: Deployment) -> list[Statement]:
+def publish_run_files(names: Names) -> list[Statement]:
     return [
         Statement(
             ("s3:PutObject", "s3:GetObject"),
-            (f"{deployment.run_files_bucket_arn}/runs/*",),
+            (f"{names.run_files_bucket_arn}/runs/*",),
             wildcard_reason="One folder per run, in a bucket for nothing else; its name exists once the run has begun.",
         ),
-        *data_key_statements(deployment.names, "s3", SEND),
+        *data_key_statements(names, "s3", SEND),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stacks.naming import Names
 from stacks.rights.reach import Reach
-from stacks.rights.statement import Deployment, Statement, listed, read_only
+from stacks.rights.statement import Statement, listed, read_only
 
 NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
 UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
@@ -14,68 +14,68 @@ MADE_BY_THE_STACKS = "The load balancer's ARN ends in an id that AWS gives; its 
 ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id ends its name."
 
 
-def describe_target_health(deployment: Deployment) -> list[Statement]:
-    described = read_only("elasticloadbalancing:DescribeTargetHealth")(deployment)
+def describe_target_health(names: Names) -> list[Statement]:
+    described = read_only("elasticloadbalancing:DescribeTargetHealth")(names)
     return [
-        *(described if deployment.reach.balanced else []),
-        *_read_records(deployment),
-        *_of_names(deployment, _describe_replica_alarms),
+        *(described if names.reach.balanced else []),
+        *_read_records(names),
+        *_of_names(names, _describe_replica_alarms),
     ]
 
 
-def register_targets(deployment: Deployment) -> list[Statement]:
+def register_targets(names: Names) -> list[Statement]:
     return [
-        *_on_balancers(deployment, "RegisterTargets", "targetgroup"),
-        *_change_records(deployment, "CREATE", "DELETE"),
-        *_of_names(deployment, _find_addresses, _make_health_checks),
+        *_on_balancers(names, "RegisterTargets", "targetgroup"),
+        *_change_records(names, "CREATE", "DELETE"),
+        *_of_names(names, _find_addresses, _make_health_checks),
     ]
 
 
-def deregister_targets(deployment: Deployment) -> list[Statement]:
+def deregister_targets(names: Names) -> list[Statement]:
     return [
-        *_on_balancers(deployment, "DeregisterTargets", "targetgroup"),
-        *_change_records(deployment, "DELETE"),
-        *_of_names(deployment, _delete_health_checks),
+        *_on_balancers(names, "DeregisterTargets", "targetgroup"),
+        *_change_records(names, "DELETE"),
+        *_of_names(names, _delete_health_checks),
     ]
 
 
-def set_weights(deployment: Deployment) -> list[Statement]:
+def set_weights(names: Names) -> list[Statement]:
     return [
-        *_on_balancers(deployment, "ModifyListener", "listener"),
-        *_change_records(deployment, "CREATE", "DELETE"),
+        *_on_balancers(names, "ModifyListener", "listener"),
+        *_change_records(names, "CREATE", "DELETE"),
     ]
 
 
-def _on_balancers(deployment: Deployment, action: str, *kinds: str) -> list[Statement]:
+def _on_balancers(names: Names, action: str, *kinds: str) -> list[Statement]:
     """Allows an action on the load balancers of this environment's clusters, whose names begin with the
     environment's.
     """
-    prefix = deployment.names.prefix
+    prefix = names.prefix
     named = {"targetgroup": f"targetgroup/{prefix}-*", "listener": f"listener/net/{prefix}-*"}
-    arns = tuple(deployment.names.arn("elasticloadbalancing", named[kind]) for kind in kinds)
+    arns = tuple(names.arn("elasticloadbalancing", named[kind]) for kind in kinds)
     granted = Statement((f"elasticloadbalancing:{action}",), arns, wildcard_reason=MADE_BY_THE_STACKS)
-    return [granted] if deployment.reach.balanced else []
+    return [granted] if names.reach.balanced else []
 
 
-def _of_names(deployment: Deployment, *parts: Callable[[Deployment], list[Statement]]) -> list[Statement]:
+def _of_names(names: Names, *parts: Callable[[Names], list[Statement]]) -> list[Statement]:
     """Returns the rights that only environments with a cluster behind a DNS name need."""
-    return [statement for part in parts for statement in part(deployment)] if deployment.reach.by_name else []
+    return [statement for part in parts for statement in part(names)] if names.reach.by_name else []
 
 
-def _hosted_zone_arns(deployment: Deployment) -> tuple[str, ...]:
-    return tuple(deployment.names.hosted_zone_arn(zone) for zone in deployment.reach.hosted_zones)
+def _hosted_zone_arns(names: Names) -> tuple[str, ...]:
+    return tuple(names.hosted_zone_arn(zone) for zone in names.reach.hosted_zones)
 
 
-def _read_records(deployment: Deployment) -> list[Statement]:
-    zones = _hosted_zone_arns(deployment)
+def _read_records(names: Names) -> list[Statement]:
+    zones = _hosted_zone_arns(names)
     return [listed(("route53:ListResourceRecordSets",), zones)] if zones else []
 
 
-def _change_records(deployment: Deployment, *actions: str) -> list[Statement]:
+def _change_records(names: Names, *actions: str) -> list[Statement]:
     """Allows changes of the clusters' own names alone, and of A records alone."""
-    if not deployment.reach.by_name:
+    if not names.reach.by_name:
         return []
-    return [*_read_records(deployment), records_of_clusters(deployment.names, deployment.reach, *actions)]
+    return [*_read_records(names), records_of_clusters(names, names.reach, *actions)]
 
 
 def records_of_clusters(names: Names, reach: Reach, *actions: str) -> Statement:
@@ -95,34 +95,34 @@ def records_of_clusters(names: Names, reach: Reach, *actions: str) -> Statement:
     )
 
 
-def _find_addresses(deployment: Deployment) -> list[Statement]:
-    return read_only("ec2:DescribeInstances")(deployment)
+def _find_addresses(names: Names) -> list[Statement]:
+    return read_only("ec2:DescribeInstances")(names)
 
 
-def _replica_alarm_arns(deployment: Deployment) -> tuple[str, ...]:
-    return (deployment.names.replica_alarm_arns("*"),)
+def _replica_alarm_arns(names: Names) -> tuple[str, ...]:
+    return (names.replica_alarm_arns("*"),)
 
 
-def _describe_replica_alarms(deployment: Deployment) -> list[Statement]:
+def _describe_replica_alarms(names: Names) -> list[Statement]:
     by_prefix = "Describing alarms by the beginning of their names is authorized on all alarms of the region."
     return [
         Statement(
             ("cloudwatch:DescribeAlarms",),
-            (deployment.names.arn("cloudwatch", "alarm:*"),),
+            (names.arn("cloudwatch", "alarm:*"),),
             wildcard_reason=by_prefix,
         )
     ]
 
 
-def _make_health_checks(deployment: Deployment) -> list[Statement]:
+def _make_health_checks(names: Names) -> list[Statement]:
     return [
-        *replica_alarms(_replica_alarm_arns(deployment)),
+        *replica_alarms(_replica_alarm_arns(names)),
         Statement(
             ("route53:CreateHealthCheck", "route53:ListHealthChecks"), ("*",), wildcard_reason=NO_HEALTH_CHECK
         ),
         Statement(
             ("route53:ChangeTagsForResource",),
-            (_any_health_check(deployment),),
+            (_any_health_check(names),),
             wildcard_reason=UNTAGGED_CHECKS,
         ),
     ]
@@ -137,17 +137,15 @@ def replica_alarms(arns: tuple[str, ...]) -> list[Statement]:
     ]
 
 
-def _delete_health_checks(deployment: Deployment) -> list[Statement]:
+def _delete_health_checks(names: Names) -> list[Statement]:
     return [
-        Statement(
-            ("cloudwatch:DeleteAlarms",), _replica_alarm_arns(deployment), wildcard_reason=ONE_PER_REPLICA
-        ),
+        Statement(("cloudwatch:DeleteAlarms",), _replica_alarm_arns(names), wildcard_reason=ONE_PER_REPLICA),
         Statement(("route53:ListHealthChecks",), ("*",), wildcard_reason=NO_HEALTH_CHECK),
         Statement(
-            ("route53:DeleteHealthCheck",), (_any_health_check(deployment),), wildcard_reason=UNTAGGED_CHECKS
+            ("route53:DeleteHealthCheck",), (_any_health_check(names),), wildcard_reason=UNTAGGED_CHECKS
         ),
     ]
 
 
-def _any_health_check(deployment: Deployment) -> str:
-    return f"arn:{deployment.names.environment.partition}:route53:::healthcheck/*"
+def _any_health_check(names: Names) -> str:
+    return f"arn:{names.environment.partition}:route53:::healthcheck/*"

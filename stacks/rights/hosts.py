@@ -11,7 +11,6 @@ from stacks.rights.statement import (
     ANY_CLUSTER,
     NO_RESOURCE_LEVEL,
     UNKNOWN_UNTIL_RUN,
-    Deployment,
     Statement,
     listed,
     owned,
@@ -36,15 +35,15 @@ DOCUMENTS_FOR_OWN_REPLICAS = frozenset(
 )
 
 
-def command_statements(documents: Sequence[str], deployment: Deployment) -> list[Statement]:
+def command_statements(documents: Sequence[str], names: Names) -> list[Statement]:
     """Run exactly these SSM documents, on replicas of this environment's clusters, and read their results.
 
     Who asks whether a host is at work on a command takes back the one on which nobody is.
     """
     if not documents:
         return []
-    follow = [*commands_on_replicas(documents, deployment.names), *_follow_commands(deployment)]
-    return [*follow, *cancel_commands(deployment)] if REPORT_WORK in documents else follow
+    follow = [*commands_on_replicas(documents, names), *_follow_commands(names)]
+    return [*follow, *cancel_commands(names)] if REPORT_WORK in documents else follow
 
 
 def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Statement]:
@@ -71,13 +70,13 @@ def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Stateme
     ]
 
 
-def _follow_commands(_: Deployment) -> list[Statement]:
+def _follow_commands(_: Names) -> list[Statement]:
     return [
         Statement(("ssm:GetCommandInvocation", "ssm:ListCommands"), ("*",), wildcard_reason=NO_RESOURCE_LEVEL)
     ]
 
 
-def cancel_commands(_: Deployment) -> list[Statement]:
+def cancel_commands(_: Names) -> list[Statement]:
     no_resource = "AWS offers no resource-level permission for CancelCommand."
     return [
         Statement(("ssm:ListCommands",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
@@ -85,23 +84,19 @@ def cancel_commands(_: Deployment) -> list[Statement]:
     ]
 
 
-def list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
-    return [
-        Statement(
-            ("ebs:ListSnapshotBlocks",), (deployment.any_snapshot,), owned(deployment), UNKNOWN_UNTIL_RUN
-        )
-    ]
+def list_snapshot_blocks(names: Names) -> list[Statement]:
+    return [Statement(("ebs:ListSnapshotBlocks",), (names.any_snapshot,), owned(names), UNKNOWN_UNTIL_RUN)]
 
 
-def create_snapshots(deployment: Deployment) -> list[Statement]:
+def create_snapshots(names: Names) -> list[Statement]:
     return [
         Statement(
             ("ec2:CreateSnapshots",),
-            (deployment.ec2("instance"),),
+            (names.ec2("instance"),),
             # I2: the source is never snapshotted.
             {
                 "StringEquals": {
-                    f"aws:ResourceTag/{ENVIRONMENT_TAG}": deployment.owner,
+                    f"aws:ResourceTag/{ENVIRONMENT_TAG}": names.owner,
                     f"aws:ResourceTag/{ROLE_TAG}": "replica",
                 },
                 "StringLike": {f"aws:ResourceTag/{CLUSTER_TAG}": ANY_CLUSTER},
@@ -110,26 +105,24 @@ def create_snapshots(deployment: Deployment) -> list[Statement]:
         ),
         Statement(
             ("ec2:CreateSnapshots",),
-            (deployment.ec2("volume"),),
+            (names.ec2("volume"),),
             wildcard_reason="It takes only volumes of the instance, which is narrowed by its tags.",
         ),
-        Statement(
-            ("ec2:CreateSnapshots",), (deployment.any_snapshot,), to_be_owned(deployment), UNKNOWN_UNTIL_RUN
-        ),
-        tag_on_create("CreateSnapshots", deployment.any_snapshot),
+        Statement(("ec2:CreateSnapshots",), (names.any_snapshot,), to_be_owned(names), UNKNOWN_UNTIL_RUN),
+        tag_on_create("CreateSnapshots", names.any_snapshot),
         Statement(
             ("ec2:CreateTags",),
-            (deployment.any_snapshot,),
-            {**owned(deployment), "ForAllValues:StringEquals": {"aws:TagKeys": [VOLUME_TAG]}},
+            (names.any_snapshot,),
+            {**owned(names), "ForAllValues:StringEquals": {"aws:TagKeys": [VOLUME_TAG]}},
             "CreateSnapshots gives all members the same tags, so each gets its volume's name after. "
             + UNKNOWN_UNTIL_RUN,
         ),
-        *use_volume_keys(deployment),
+        *use_volume_keys(names),
     ]
 
 
-def launch_instances(deployment: Deployment) -> list[Statement]:
-    arn, reach = deployment.names.arn, deployment.reach
+def launch_instances(names: Names) -> list[Statement]:
+    arn, reach = names.arn, names.reach
     given = (
         *(arn("ec2", f"image/{one}", account="") for one in reach.image_patterns),
         # Another account may share them: then they have its number.
@@ -139,62 +132,60 @@ def launch_instances(deployment: Deployment) -> list[Statement]:
     launch = [
         Statement(
             ("ec2:RunInstances",),
-            (deployment.ec2("instance"), deployment.ec2("volume")),
-            to_be_owned(deployment),
+            (names.ec2("instance"), names.ec2("volume")),
+            to_be_owned(names),
             UNKNOWN_UNTIL_RUN,
         ),
         listed(("ec2:RunInstances",), tuple(sorted(given))),
         Statement(
             ("ec2:RunInstances",),
-            (deployment.ec2("network-interface"),),
+            (names.ec2("network-interface"),),
             wildcard_reason="The interface is made by the launch, in the subnets and groups named above.",
         ),
-        tag_on_create("RunInstances", deployment.ec2("instance"), deployment.ec2("volume")),
+        tag_on_create("RunInstances", names.ec2("instance"), names.ec2("volume")),
     ]
     if reach.reservation_groups:
         launch.append(Statement(("ec2:RunInstances",), reach.reservation_groups))
     if reach.instance_role_patterns:
         to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
         launch.append(listed(("iam:PassRole",), reach.instance_role_patterns, to_ec2))
-    return [*launch, *use_volume_keys(deployment)]
+    return [*launch, *use_volume_keys(names)]
 
 
-def start_instances(deployment: Deployment) -> list[Statement]:
+def start_instances(names: Names) -> list[Statement]:
     """Also in the room of a group of capacity reservations, and out of a group that the settings no longer name."""
-    instances = deployment.ec2("instance")
+    instances = names.ec2("instance")
     return [
-        Statement(("ec2:StartInstances",), (instances,), owned(deployment), UNKNOWN_UNTIL_RUN),
+        Statement(("ec2:StartInstances",), (instances,), owned(names), UNKNOWN_UNTIL_RUN),
         Statement(
             ("ec2:ModifyInstanceCapacityReservationAttributes",),
             (instances,),
-            owned(deployment),
+            owned(names),
             UNKNOWN_UNTIL_RUN,
         ),
-        *use_volume_keys(deployment),
+        *use_volume_keys(names),
     ]
 
 
-def create_volumes(deployment: Deployment) -> list[Statement]:
+def create_volumes(names: Names) -> list[Statement]:
     return [
-        Statement(
-            ("ec2:CreateVolume",), (deployment.ec2("volume"),), to_be_owned(deployment), UNKNOWN_UNTIL_RUN
-        ),
-        Statement(("ec2:CreateVolume",), (deployment.any_snapshot,), owned(deployment), UNKNOWN_UNTIL_RUN),
-        tag_on_create("CreateVolume", deployment.ec2("volume")),
-        *use_volume_keys(deployment),
+        Statement(("ec2:CreateVolume",), (names.ec2("volume"),), to_be_owned(names), UNKNOWN_UNTIL_RUN),
+        Statement(("ec2:CreateVolume",), (names.any_snapshot,), owned(names), UNKNOWN_UNTIL_RUN),
+        tag_on_create("CreateVolume", names.ec2("volume")),
+        *use_volume_keys(names),
     ]
 
 
-def use_volume_keys(deployment: Deployment) -> list[Statement]:
+def use_volume_keys(names: Names) -> list[Statement]:
     """Allows the calls that EBS makes with a customer-managed key for the caller (EBS user guide,
     requirements for encryption).
 
     Through EC2 only, and grants for AWS's services only: nobody can read data with it, or hand the key on.
     """
-    keys = deployment.reach.kms_key_patterns
+    keys = names.reach.kms_key_patterns
     if not keys:
         return []
-    via_ec2 = {"kms:ViaService": f"ec2.{deployment.names.environment.region}.amazonaws.com"}
+    via_ec2 = {"kms:ViaService": f"ec2.{names.environment.region}.amazonaws.com"}
     return [
         listed(tuple(f"kms:{action}" for action in VOLUME_KEY_ACTIONS), keys, {"StringEquals": via_ec2}),
         listed(
@@ -205,33 +196,33 @@ def use_volume_keys(deployment: Deployment) -> list[Statement]:
     ]
 
 
-def check_volume_keys(deployment: Deployment) -> list[Statement]:
+def check_volume_keys(names: Names) -> list[Statement]:
     """A plan asks whose key it is, and tries (as a dry run) whether the key's policy lets this account in."""
     found = [
         Statement(
             ("kms:DescribeKey",),
-            (deployment.names.arn("kms", "key/*"), *_keys_of_other_accounts(deployment)),
+            (names.arn("kms", "key/*"), *_keys_of_other_accounts(names)),
             wildcard_reason="A key that the settings do not name must be told by its name; this reads no data.",
         )
     ]
-    if deployment.reach.kms_key_patterns:
-        found.append(listed(("kms:GenerateDataKeyWithoutPlaintext",), deployment.reach.kms_key_patterns))
+    if names.reach.kms_key_patterns:
+        found.append(listed(("kms:GenerateDataKeyWithoutPlaintext",), names.reach.kms_key_patterns))
     return found
 
 
-def _keys_of_other_accounts(deployment: Deployment) -> tuple[str, ...]:
+def _keys_of_other_accounts(names: Names) -> tuple[str, ...]:
     """Keys that the settings name and that another account shares."""
-    own = deployment.names.arn("kms", "key/")
-    return tuple(arn for arn in deployment.reach.kms_key_patterns if not arn.startswith(own))
+    own = names.arn("kms", "key/")
+    return tuple(arn for arn in names.reach.kms_key_patterns if not arn.startswith(own))
 
 
-def attach_volumes(deployment: Deployment) -> list[Statement]:
+def attach_volumes(names: Names) -> list[Statement]:
     return [
         Statement(
             ("ec2:AttachVolume",),
-            (deployment.ec2("instance"), deployment.ec2("volume")),
-            owned(deployment),
+            (names.ec2("instance"), names.ec2("volume")),
+            owned(names),
             UNKNOWN_UNTIL_RUN,
         ),
-        *use_volume_keys(deployment),
+        *use_volume_keys(names),
     ]

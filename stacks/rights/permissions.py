@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from peaker_contract.permissions import Permission as P
+from stacks.naming import Names
 from stacks.rights import data, endpoint, hosts
-from stacks.rights.statement import Deployment, Statement, read_only, touch_owned
+from stacks.rights.statement import Statement, read_only, touch_owned
 
-_BUILDERS: Mapping[P, Callable[[Deployment], list[Statement]]] = {
+_BUILDERS: Mapping[P, Callable[[Names], list[Statement]]] = {
     P.READ_CLUSTER_SETTINGS: data.read_cluster_settings,
     P.READ_LEDGER: data.read_ledger,
     P.WRITE_LEDGER: data.write_ledger,
@@ -39,13 +40,11 @@ _BUILDERS: Mapping[P, Callable[[Deployment], list[Statement]]] = {
     P.REGISTER_TARGETS: endpoint.register_targets,
     P.DEREGISTER_TARGETS: endpoint.deregister_targets,
     P.SET_WEIGHTS: endpoint.set_weights,
-    P.STOP_INSTANCES: touch_owned("ec2:StopInstances", lambda deployment: deployment.ec2("instance")),
+    P.STOP_INSTANCES: touch_owned("ec2:StopInstances", lambda names: names.ec2("instance")),
     P.START_INSTANCES: hosts.start_instances,
-    P.TERMINATE_INSTANCES: touch_owned(
-        "ec2:TerminateInstances", lambda deployment: deployment.ec2("instance")
-    ),
-    P.DELETE_VOLUMES: touch_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume")),
-    P.DELETE_SNAPSHOTS: touch_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot),
+    P.TERMINATE_INSTANCES: touch_owned("ec2:TerminateInstances", lambda names: names.ec2("instance")),
+    P.DELETE_VOLUMES: touch_owned("ec2:DeleteVolume", lambda names: names.ec2("volume")),
+    P.DELETE_SNAPSHOTS: touch_owned("ec2:DeleteSnapshot", lambda names: names.any_snapshot),
     P.READ_PRICES: data.read_prices,
     P.FETCH_PRICES: data.fetch_prices,
     P.READ_QUOTAS: data.read_quotas,
@@ -54,6 +53,6 @@ _BUILDERS: Mapping[P, Callable[[Deployment], list[Statement]]] = {
 }
 
 
-def statements(permission: P, deployment: Deployment) -> list[Statement]:
+def statements(permission: P, names: Names) -> list[Statement]:
     """The IAM statements of a permission in one environment."""
-    return _BUILDERS[permission](deployment)
+    return _BUILDERS[permission](names)

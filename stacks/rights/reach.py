@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from environments.clusters_by_endpoint import by_endpoint
-from stacks.naming import Names
+from environments.schema import Cluster, Environment
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,8 @@ class Reach:
         return bool(self.hosted_zones)
 
 
-def reach_of(names: Names) -> Reach:
+def reach_of(environment: Environment) -> Reach:
     """Returns the reach of the environment with all of its clusters."""
-    environment = names.environment
     clusters = environment.clusters
     kinds = by_endpoint(clusters)
     endpoints = [endpoint for _, endpoint in kinds.by_name]
@@ -43,7 +42,7 @@ def reach_of(names: Names) -> Reach:
         "image_patterns": {one.image_id for one in clusters},
         "subnet_patterns": {subnet for one in clusters for subnet in one.subnets.values()},
         "security_group_patterns": {group for one in clusters for group in one.security_group_ids},
-        "instance_role_patterns": {arn for one in clusters if (arn := names.instance_role_arn(one))},
+        "instance_role_patterns": {arn for one in clusters if (arn := _instance_role_arn(environment, one))},
         "reservation_groups": {
             group for one in clusters if (group := one.capacity_reservation_group_arn) is not None
         },
@@ -54,3 +53,11 @@ def reach_of(names: Names) -> Reach:
     allowed = {} if environment.may_use is None else environment.may_use.model_dump(exclude_none=True)
     reach = {name: tuple(sorted(allowed.get(name, found))) for name, found in used.items()}
     return Reach(**reach, balanced=bool(kinds.balanced))
+
+
+def _instance_role_arn(environment: Environment, cluster: Cluster) -> str | None:
+    """The role in the cluster's instance profile; the console gives both the same name. None without a profile."""
+    if cluster.instance_profile is None:
+        return None
+    by_name = f"arn:{environment.partition}:iam::{environment.account}:role/{cluster.instance_profile}"
+    return cluster.instance_role_arn or by_name

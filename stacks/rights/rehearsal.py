@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from stacks.naming import Names
 from stacks.rights.hosts import use_volume_keys
-from stacks.rights.reach import reach_of
-from stacks.rights.statement import MAY_USE, NO_RESOURCE_LEVEL, Deployment, Statement, listed
+from stacks.rights.statement import MAY_USE, NO_RESOURCE_LEVEL, Statement, listed
 
 TAG, PREFIX, NAMESPACE, EVENT_SOURCE = (
     "peaker:rehearsal",
@@ -49,7 +48,7 @@ def rehearse(names: Names) -> list[Statement]:
 
 
 def _hosts_and_storage(names: Names) -> list[Statement]:
-    reach, arn = reach_of(names), names.arn
+    reach, arn = names.reach, names.arn
     instance, volume = arn("ec2", "instance/*"), arn("ec2", "volume/*")
     snapshot = arn("ec2", "snapshot/*", account="")
     given = (
@@ -87,7 +86,7 @@ def _hosts_and_storage(names: Names) -> list[Statement]:
     if reach.instance_role_patterns:
         to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
         granted.append(listed(("iam:PassRole",), reach.instance_role_patterns, to_ec2))
-    return [*granted, *use_volume_keys(Deployment(names, "", ""))]
+    return [*granted, *use_volume_keys(names)]
 
 
 def _endpoint(names: Names) -> list[Statement]:

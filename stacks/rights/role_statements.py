@@ -13,7 +13,7 @@ from stacks.naming import Names
 from stacks.rights.data import SEND, data_key_statements
 from stacks.rights.hosts import command_statements
 from stacks.rights.permissions import statements
-from stacks.rights.statement import Deployment, Statement
+from stacks.rights.statement import Statement
 
 # What Step Functions needs to deliver its logs (AWS Step Functions developer guide, "Logging").
 _LOG_DELIVERY_ACTIONS = (
@@ -28,15 +28,15 @@ _LOG_DELIVERY_ACTIONS = (
 )
 
 
-def function_statements(definition: FunctionDefinition, deployment: Deployment) -> list[Statement]:
+def function_statements(definition: FunctionDefinition, names: Names) -> list[Statement]:
     """Returns a function's rights: its own logs and traces, its failures, its step's calls, and the SSM
     documents that it sends.
     """
     return [
-        *_own_failures(definition, deployment.names),
-        *_own_logs_and_traces(deployment.names, deployment.names.function(definition.name)),
-        *(s for permission in definition.permissions for s in statements(permission, deployment)),
-        *command_statements(definition.sent_documents, deployment),
+        *_own_failures(definition, names),
+        *_own_logs_and_traces(names, names.function(definition.name)),
+        *(s for permission in definition.permissions for s in statements(permission, names)),
+        *command_statements(definition.sent_documents, names),
     ]
 
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
 from stacks.naming import Names
-from stacks.rights.reach import Reach, reach_of
 
 # A tag's value that says something: a cluster is added without a word to the shared stack.
 ANY_CLUSTER = "?*"
@@ -44,45 +42,20 @@ class Statement:
         return tuple(resource for resource in self.resources if "*" in resource)
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """A deployment holds the names that one environment's permissions refer to; the package is its own."""
-
-    names: Names
-    host_package_object_arn: str
-    run_files_bucket_arn: str
-
-    @property
-    def owner(self) -> str:
-        return self.names.environment.environment
-
-    @cached_property
-    def reach(self) -> Reach:
-        """Returns the foreign resources that clusters use."""
-        return reach_of(self.names)
-
-    def ec2(self, kind: str) -> str:
-        return self.names.arn("ec2", f"{kind}/*")
-
-    @property
-    def any_snapshot(self) -> str:
-        return self.names.arn("ec2", "snapshot/*", account="")
-
-
-def read_only(*actions: str) -> Callable[[Deployment], list[Statement]]:
+def read_only(*actions: str) -> Callable[[Names], list[Statement]]:
     return lambda _: [Statement(actions, ("*",), wildcard_reason=NO_RESOURCE_LEVEL)]
 
 
-def owned(deployment: Deployment) -> dict[str, Mapping[str, object]]:
-    return {"StringEquals": {f"aws:ResourceTag/{OWNER_TAG}": deployment.owner}}
+def owned(names: Names) -> dict[str, Mapping[str, object]]:
+    return {"StringEquals": {f"aws:ResourceTag/{OWNER_TAG}": names.owner}}
 
 
-def to_be_owned(deployment: Deployment) -> dict[str, Mapping[str, object]]:
+def to_be_owned(names: Names) -> dict[str, Mapping[str, object]]:
     """All tags by which others tell whose it is: nothing can be made that passes for a base replica's, the source's,
     nobody's or another environment's."""
     wanted = {
-        OWNER_TAG: deployment.owner,
-        ENVIRONMENT_TAG: deployment.owner,
+        OWNER_TAG: names.owner,
+        ENVIRONMENT_TAG: names.owner,
         ROLE_TAG: "replica",
         LOAD_TAG: "peak",
     }
@@ -101,12 +74,8 @@ def tag_on_create(action: str, *resources: str) -> Statement:
     )
 
 
-def touch_owned(
-    action: str, resource: Callable[[Deployment], str]
-) -> Callable[[Deployment], list[Statement]]:
-    return lambda deployment: [
-        Statement((action,), (resource(deployment),), owned(deployment), UNKNOWN_UNTIL_RUN)
-    ]
+def touch_owned(action: str, resource: Callable[[Names], str]) -> Callable[[Names], list[Statement]]:
+    return lambda names: [Statement((action,), (resource(names),), owned(names), UNKNOWN_UNTIL_RUN)]
 
 
 def listed(

@@ -24,7 +24,6 @@ from stacks.data_key import key_policy
 from stacks.naming import Names
 from stacks.people_statements import statements_for
 from stacks.rights.role_statements import function_statements, policy_document
-from stacks.rights.statement import Deployment
 from tests.support.builders import orders
 
 CLOUDWATCH = "cloudwatch.amazonaws.com"
@@ -138,7 +137,7 @@ def test_the_key_is_not_for_log_groups_of_others(under: UnderKey) -> None:
 def test_a_function_reads_the_ledger_by_its_right_on_the_key(under: UnderKey, with_key: bool) -> None:
     names = under.names if with_key else Names(environment(None))
     [definition] = [one for one in FUNCTIONS if one.name == "acquire_lease"]
-    document = json.dumps(policy_document(function_statements(definition, deployment(names))))
+    document = json.dumps(policy_document(function_statements(definition, names)))
     role = f"acquire-{with_key}"
     under.aws.iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))
     under.aws.iam.put_role_policy(RoleName=role, PolicyName="own", PolicyDocument=document)
@@ -150,10 +149,6 @@ def test_a_function_reads_the_ledger_by_its_right_on_the_key(under: UnderKey, wi
     else:
         with pytest.raises(ClientError, match="not authorized to perform: kms:Decrypt"):
             ledger.get_item(TableName=names.ledger_table, Key=key)
-
-
-def deployment(names: Names) -> Deployment:
-    return Deployment(names, "arn:aws:s3:::assets/package", names.run_files_bucket_arn)
 
 
 def key_uses(statements: Any) -> set[tuple[str, str]]:
@@ -168,7 +163,7 @@ def key_uses(statements: Any) -> set[tuple[str, str]]:
 
 def test_a_role_uses_the_key_only_through_the_services_that_it_calls(under: UnderKey) -> None:
     for definition in FUNCTIONS:
-        statements = function_statements(definition, deployment(under.names))
+        statements = function_statements(definition, under.names)
         called = {action.split(":")[0] for one in statements for action in one.actions}
         assert {service for service, _ in key_uses(statements)} <= called, definition.name
         reads_table = any("ledger" in resource for one in statements for resource in one.resources)
@@ -183,7 +178,7 @@ def test_a_role_uses_the_key_only_through_the_services_that_it_calls(under: Unde
 
 def test_without_a_key_nobody_has_a_right_on_one() -> None:
     names = Names(load_environment("local"))
-    granted = [one for each in FUNCTIONS for one in function_statements(each, deployment(names))]
+    granted = [one for each in FUNCTIONS for one in function_statements(each, names)]
     granted += [one for who in ("read", "operate") for one in statements_for(who, names)]
     assert not [
         one for one in granted if any("kms:" in action for action in one.actions) and not one.wildcards

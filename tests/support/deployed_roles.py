@@ -18,7 +18,7 @@ from peaker_contract.endpoint_settings import ReadEndpoint
 from stacks.naming import Names
 from stacks.rights.boundary import boundary_document
 from stacks.rights.role_statements import function_statements, policy_document, workflow_statements
-from stacks.rights.statement import Deployment, Statement
+from stacks.rights.statement import Statement
 from statemachines.structure import placeholders
 from tests.support.workflows import MACHINES
 
@@ -53,15 +53,8 @@ class DeployedRoles:
 
     @property
     def names(self) -> Names:
-        return Names(self.environment.model_copy(update={"clusters": tuple(self.clusters)}))
-
-    @property
-    def deployment(self) -> Deployment:
-        return Deployment(
-            names=self.names,
-            host_package_object_arn=self.host_package_object_arn,
-            run_files_bucket_arn=self.names.run_files_bucket_arn,
-        )
+        environment = self.environment.model_copy(update={"clusters": tuple(self.clusters)})
+        return Names(environment, self.host_package_object_arn)
 
     def function_role(self, name: str) -> str:
         """The ARN of a function's role."""
@@ -92,7 +85,7 @@ class DeployedRoles:
         )
 
     def _boundary_text(self) -> str:
-        return json.dumps(boundary_document(self.deployment))
+        return json.dumps(boundary_document(self.names))
 
     def _write_boundary(self) -> None:
         arn, document = self.names.boundary_arn, self._boundary_text()
@@ -130,12 +123,10 @@ class DeployedRoles:
         self.clusters = [one for one in self.clusters if one.name not in names]
 
     def write_function_policies(self) -> None:
-        deployment = self.deployment
+        names = self.names
         self._write_boundary()
         for definition in FUNCTIONS:
-            self._write(
-                deployment.names.function(definition.name), function_statements(definition, deployment)
-            )
+            self._write(names.function(definition.name), function_statements(definition, names))
 
     def _write(self, role: str, granted: Sequence[Any]) -> None:
         document = json.dumps(policy_document(granted))

@@ -19,7 +19,6 @@ from localcloud.iam.decision import Caller, Policies, decide
 from localcloud.iam.need import Need
 from localcloud.iam.policy import parse
 from stacks.constructs.boundary import bound_all_roles
-from stacks.naming import Names
 from stacks.rights.boundary import boundary_document
 from tests.infrastructure.conftest import Assembly
 from tests.infrastructure.permissions.test_permissions import BY_NAME, DEPLOYMENT, allowed, listed
@@ -54,7 +53,7 @@ def test_every_role_of_the_stacks_is_bounded(assembly: Assembly) -> None:
 def test_the_roles_that_the_cdk_makes_for_itself_are_bounded_too(prescribed: str | None) -> None:
     environment = load_environment("prod").model_copy(update={"permissions_boundary_arn": prescribed})
     stack = cdk.Stack(cdk.App(), "Some")
-    bound_all_roles(stack, replace(DEPLOYMENT, names=Names(environment)))
+    bound_all_roles(stack, replace(DEPLOYMENT, environment=environment))
     iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     s3.Bucket(stack, "Bucket", removal_policy=cdk.RemovalPolicy.DESTROY, auto_delete_objects=True)
     [template] = [one.template for one in stack.node.root.synth().stacks]  # type: ignore[attr-defined]
@@ -76,7 +75,7 @@ def test_the_boundary_lets_through_every_action_that_a_policy_allows(assembly: A
 
 
 def test_the_boundary_of_the_largest_environment_fits() -> None:
-    given = BY_NAME.names.environment
+    given = BY_NAME.environment
     [cluster] = given.clusters
     key = "arn:aws:kms:ap-northeast-1:222222222222:key/0b0d0000-0000-0000-0000-00000000000"
     clusters = tuple(
@@ -91,7 +90,7 @@ def test_the_boundary_of_the_largest_environment_fits() -> None:
     )
     changes = {"clusters": clusters, "environment": "production", "region": "ap-northeast-1"}
     package = f"arn:aws:s3:::cdk-hnb659fds-assets-222222222222-ap-northeast-1/{'0' * 64}.pyz"
-    largest = replace(BY_NAME, names=Names(given.model_copy(update=changes)), host_package_object_arn=package)
+    largest = replace(BY_NAME, environment=given.model_copy(update=changes), host_package_object_arn=package)
     assert len(json.dumps(boundary_document(largest), separators=(",", ":"))) <= LONGEST
 
 
@@ -145,7 +144,7 @@ def test_a_function_reads_its_own_environment_variables_and_no_other_ones() -> N
         context = CallContext(Need("kms:Decrypt", key, "key", keys), {})
         return decide(CALLER, Policies((EVERYTHING,), boundary=bounded), "kms:Decrypt", key, context).allowed
 
-    assert decrypts(DEPLOYMENT.names.function("create_volumes"))
+    assert decrypts(DEPLOYMENT.function("create_volumes"))
     assert decrypts("another", via="s3.us-east-1.amazonaws.com")
     assert not decrypts("another")
 

@@ -10,7 +10,6 @@ from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from peaker_contract.permissions import Permission, changes
 from stacks.naming import Names
 from stacks.rights.permissions import statements
-from stacks.rights.statement import Deployment
 from tests.support.fleet import fleet
 
 READS = re.compile(r":(Describe|Get|List)")
@@ -18,7 +17,7 @@ READS = re.compile(r":(Describe|Get|List)")
 RECORDS = ("dynamodb:", "cloudwatch:PutMetricData", "events:PutEvents", "ssm:PutParameter")
 NO_CALLS = ("iam:PassRole", "cloudwatch:TagResource")
 # One cluster behind a load balancer, one behind a DNS name.
-DEPLOYMENT = Deployment(Names(fleet(2)), "arn:aws:s3:::code/peaker_host.pyz", "arn:aws:s3:::run-files")
+DEPLOYMENT = Names(fleet(2), "arn:aws:s3:::code/peaker_host.pyz")
 
 
 def granted(permission: Permission) -> set[str]:

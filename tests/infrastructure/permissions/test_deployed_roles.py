@@ -70,9 +70,7 @@ def roles() -> DeployedRoles:
 def test_functions_run_under_the_templates_statements(local: Assembly, roles: DeployedRoles) -> None:
     expected = of_template(local, "AWS::Lambda::Function", "FunctionName")
     found = {
-        roles.names.function(one.name): set(
-            allowed(policy_document(function_statements(one, roles.deployment)))
-        )
+        roles.names.function(one.name): set(allowed(policy_document(function_statements(one, roles.names))))
         for one in FUNCTIONS
     }
     assert found == expected
@@ -89,7 +87,7 @@ def test_workflows_run_under_the_templates_statements(local: Assembly, roles: De
 
 def test_they_run_within_the_templates_boundary(local: Assembly, roles: DeployedRoles) -> None:
     [(_, found)] = local.resources("AWS::IAM::ManagedPolicy")
-    document = json.loads(json.dumps(boundary_document(roles.deployment)))
+    document = json.loads(json.dumps(boundary_document(roles.names)))
     assert without_package(found["Properties"]["PolicyDocument"]) == without_package(document)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.steps import FunctionDefinition
-from stacks.control_plane_stack import DOCUMENTS
+from ssm_documents.schema import document_paths
 from stacks.rights.hosts import command_statements
 from stacks.rights.permissions import statements
 from tests.infrastructure.permissions.step_calls import actions_of, reach_of_handler
@@ -68,7 +68,7 @@ def test_function_may_do_exactly_what_its_step_does(definition: FunctionDefiniti
 
 @pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)
 def test_function_may_send_exactly_the_documents_that_its_step_names(definition: FunctionDefinition) -> None:
-    every = {path.stem for path in DOCUMENTS.glob("*.yaml")}
+    every = {path.stem for path in document_paths()}
     assert set(definition.sent_documents) == reach_of_handler(definition.name).texts & every
 
 

@@ -16,20 +16,12 @@ from stacks.naming import Names
 from stacks.rights.hosts import command_statements
 from stacks.rights.permissions import statements
 from stacks.rights.role_statements import function_statements
-from stacks.rights.statement import Deployment, Statement
+from stacks.rights.statement import Statement
 from tests.infrastructure.conftest import Assembly, behind_a_name
 
-DEPLOYMENT = Deployment(
-    names=Names(load_environment("prod")),
-    host_package_object_arn="arn:aws:s3:::assets/package.pyz",
-    run_files_bucket_arn="arn:aws:s3:::peaker-prod-run-files-222222222222-us-east-1",
-)
+DEPLOYMENT = Names(load_environment("prod"), "arn:aws:s3:::assets/package.pyz")
 # The same environment with readers that find their replicas by a DNS name.
-BY_NAME = Deployment(
-    names=Names(behind_a_name("prod")),
-    host_package_object_arn=DEPLOYMENT.host_package_object_arn,
-    run_files_bucket_arn=DEPLOYMENT.run_files_bucket_arn,
-)
+BY_NAME = Names(behind_a_name("prod"), DEPLOYMENT.host_package_object_arn)
 DESTRUCTIVE = {"TerminateInstances", "StopInstances", "DetachVolume", "DeleteVolume", "DeleteSnapshot"}
 ATTACHING = {"AttachVolume", "ModifyInstanceAttribute"}
 CREATING = {"RunInstances", "CreateVolume", "CreateSnapshots"}
@@ -194,7 +186,7 @@ def test_the_bootstrap_buckets_own_key_is_read_with_and_only_through_s3() -> Non
     """The host package lies in the CDK's bucket, whose key may be a customer's."""
     key = "arn:aws:kms:us-east-1:222222222222:key/0b0d0000-0000-0000-0000-000000000001"
     environment = load_environment("prod").model_copy(update={"bootstrap_key_arn": key})
-    with_key = replace(DEPLOYMENT, names=Names(environment))
+    with_key = replace(DEPLOYMENT, environment=environment)
     decrypting = [s for s in statements(Permission.READ_HOST_PACKAGE, with_key) if "kms:Decrypt" in s.actions]
     assert [s.resources for s in decrypting] == [(key,)]
     assert decrypting[0].conditions == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
@@ -207,11 +199,11 @@ VOLUME_KEYS = (
 )
 
 
-def with_cluster_fields(**fields: object) -> Deployment:
+def with_cluster_fields(**fields: object) -> Names:
     """The production deployment with its cluster changed."""
     environment = load_environment("prod")
     cluster = environment.clusters[0].model_copy(update=fields)
-    return replace(DEPLOYMENT, names=Names(environment.model_copy(update={"clusters": (cluster,)})))
+    return replace(DEPLOYMENT, environment=environment.model_copy(update={"clusters": (cluster,)}))
 
 
 @pytest.mark.parametrize(
