@@ -79,10 +79,8 @@ awk '$(NF-1) ~ /^\\/dev\\/loop/ || $(NF-2) ~ /^fuse([.]|blk|$)/ {print $5}' /pro
 while read -r place; do umount -l "$place"; done
 exec "$@"
 """
-PARKING = "tests/statemachines/test_parking_workflow.py"
-FAULTS = "tests/statemachines/test_scale_out_faults.py"
-# In parts of their own: in one process, the workflows would outlast everything else by minutes.
-OWN_PARTS = (PARKING, FAULTS)
+# In a part of their own: in one process, the workflows would outlast everything else by minutes.
+FAULTS = ("tests/statemachines/test_parking_workflow.py", "tests/statemachines/test_scale_out_faults.py")
 LOCAL_CLOUD = "packages/localcloud/tests"
 # The rooms whose tests need no machine images.
 WITHOUT_MACHINE = ("access", "control", "resources")
@@ -116,7 +114,7 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 LONGEST = 10
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
-    Part("workflows", (pytest("tests/statemachines", *(f"--ignore={path}" for path in OWN_PARTS)),)),
+    Part("workflows", (pytest("tests/statemachines", *(f"--ignore={path}" for path in FAULTS)),)),
     Part("typed-lines", (pytest("tests/typed"),)),
     Part("commands", (pytest("tests/cli"),)),
     Part("host", (pytest("tests/host"),), own_mounts=True),
@@ -133,8 +131,7 @@ NAMED = (
     Part("mariadb", (pytest("tests/mariadb"),), after="images"),
     Part("page-load", (pytest("tests/page_load"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
-    Part("workflow-faults", (pytest(FAULTS),)),
-    Part("parking", (pytest(PARKING),)),
+    Part("workflow-faults", (pytest(*FAULTS),)),
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
     Part("model", (pytest("tests/model"),)),

@@ -120,32 +120,6 @@ def look(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, Any]:
     return found
 
 
-def test_a_retirement_that_was_stopped_puts_the_replica_back(cloud: WorkflowCloud) -> None:
-    cluster, peak = peak_cluster(cloud)
-    detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "drain_replica", "ReplicaDraining")
-    execution = cloud.run("roll_back", detail)
-    assert cloud.last_state(execution) == "RolledBack"
-    assert cloud.health(cluster) == {cluster.base_id: "healthy", peak: "healthy"}
-    assert cloud.lease_is_free(cluster)
-
-
-def test_a_run_that_was_stopped_after_its_receipt_keeps_what_it_made(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "release_lease", "Throttled")
-    execution = cloud.run("roll_back", detail)
-    assert cloud.last_state(execution) == "RolledBack"
-    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
-    assert cloud.lease_is_free(cluster)
-
-
-def test_an_execution_that_holds_no_lease_left_nothing(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "acquire_lease", "Throttled")
-    execution = cloud.run("roll_back", detail)
-    assert cloud.last_state(execution) == "NothingToUndo"
-    assert cloud.lease_is_free(cluster)
-
-
 def test_a_stopped_execution_never_touches_the_run_that_followed(cloud: WorkflowCloud) -> None:
     cluster, peak = peak_cluster(cloud)
     detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "drain_replica", "ReplicaDraining")

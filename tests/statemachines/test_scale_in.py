@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -91,50 +89,6 @@ def test_a_volume_that_ec2_still_calls_attached_is_waited_for(
     assert cloud.made_by_peaker(cluster) == []
 
 
-def test_a_base_replica_is_never_chosen(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(min_replicas=1)
-    cloud.set_load(cluster, 0, 0)
-    execution = cloud.run("scale_in", {"cluster": cluster.name, "replica": cluster.base_id})
-    assert_refused(cloud, execution, "NoIdleReplica", "is base load, permanent")
-    receipt = cloud.receipt(cloud.runs(cluster)[-1])
-    assert (receipt["outcome"], receipt["failure"]["error"]) == ("refused", "NoIdleReplica")
-    automatic = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
-    assert cloud.last_state(automatic) == "NothingToDo"
-    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
-
-
-def test_plan_mode_names_the_replica_and_changes_nothing(
-    cloud: WorkflowCloud, idle: tuple[Cluster, str]
-) -> None:
-    cluster, peak = idle
-    execution = cloud.run("scale_in", {"cluster": cluster.name, "mode": "plan"})
-    [planned] = execution["document"]["planned"]
-    assert (planned["replica"], planned["objections"]) == (peak, [])
-    assert_still_serving(cloud, cluster, peak)
-
-
-# tests/unit/domain/service/test_retirement.py has every reason.
-@pytest.mark.parametrize(
-    ("load", "required", "reason"),
-    [
-        (150.0, 1, "the measured load 150 exceeds 100"),
-    ],
-)
-def test_load_or_forecast_or_ignorance_forbid_it(
-    cloud: WorkflowCloud, load: float | None, required: float | None, reason: str
-) -> None:
-    cluster = cloud.cluster()
-    peak = cloud.peak_replica(cluster)
-    if load is not None and required is not None:
-        cloud.set_load(cluster, load, required)
-    by_hand = cloud.run("scale_in", {"cluster": cluster.name})
-    assert_refused(cloud, by_hand, "RetirementRefused", reason)
-    assert cloud.lease_is_free(cluster)
-    by_alarm = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
-    assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
-    assert_still_serving(cloud, cluster, peak)
-
-
 def test_the_hourly_check_takes_away_what_was_refused_when_the_alarm_went_off(cloud: WorkflowCloud) -> None:
     """The alarm stays on and so says nothing more."""
     cluster = cloud.cluster(limits={**LIMITS, "minimum_lifetime_minutes": 0})
@@ -180,80 +134,6 @@ def test_the_floor_is_kept(cloud: WorkflowCloud) -> None:
     floor = "1 other replicas serve, fewer than min_replicas 2 (I3)"
     assert_refused(cloud, execution, "RetirementRefused", floor)
     assert_still_serving(cloud, cluster, peak)
-
-
-def test_clients_that_stay_past_the_limit_bring_the_replica_back(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(drain={"limit_seconds": 60, "allow_forced": False})
-    peak = cloud.peak_replica(cluster)
-    cloud.set_load(cluster, 50, 1)
-    cloud.answers.script("drain_replica", *([{"connections": 2}] * 200))
-    execution = cloud.run("scale_in", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", "DrainLimitReached")
-    assert cloud.last_state(execution) == "ScaleInRolledBack"
-    assert_still_serving(cloud, cluster, peak)
-
-
-@pytest.mark.parametrize(
-    ("handler", "when", "step"),
-    [
-        ("select_idle_replicas", "before", "SelectIdleReplicas"),
-        ("deregister_replica", "after", "DeregisterReplica"),
-        ("retire_replica", "before", "RetireReplica"),
-    ],
-)
-def test_a_fault_brings_the_replica_back(
-    cloud: WorkflowCloud, idle: tuple[Cluster, str], handler: str, when: Any, step: str
-) -> None:
-    cluster, peak = idle
-    cloud.cloud.faults.add(f"lambda:{handler}", FATAL, "on purpose", when=when)
-    execution = cloud.run("scale_in", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
-    assert cloud.last_state(execution) == "ScaleInRolledBack"
-    assert f"{step} failed ({FATAL}): on purpose" in execution["cause"]
-    assert_still_serving(cloud, cluster, peak)
-
-
-@pytest.mark.parametrize("handler", ["retire_replica", "record_receipt"])
-def test_a_fault_past_the_point_of_no_return_finishes_the_retirement(
-    cloud: WorkflowCloud, idle: tuple[Cluster, str], handler: str
-) -> None:
-    cluster, _ = idle
-    # The function's first call lets the instance end; then its answer is the fault.
-    cloud.cloud.faults.add(f"lambda:{handler}", FATAL, when="after")
-    execution = cloud.run("scale_in", {"cluster": cluster.name})
-    assert execution["status"] == "FAILED"
-    assert cloud.last_state(execution) == "ReplicaGoneAfterFailure"
-    assert cloud.made_by_peaker(cluster) == []
-    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
-    assert cloud.lease_is_free(cluster)
-
-
-def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle: tuple[Cluster, str]) -> None:
-    cluster, _ = idle
-    answered: list[Any] = []
-    lock = threading.Lock()
-    stepfunctions = cloud.client("stepfunctions")
-    clock = cloud.cloud.clock
-    cloud.answers.script("drain_replica", *([{"connections": 1}] * 3))
-
-    def hold(document: str, _: str) -> None:
-        """The first one drains until the second was answered, however long a busy machine takes for that."""
-        with lock:
-            if document == "drain_replica" and not answered:
-                clock.set(scale=0.001)
-
-    cloud.answers.before_answering = hold
-    first = stepfunctions.start_execution(
-        stateMachineArn=cloud.machines["scale_in"], input=f'{{"cluster": "{cluster.name}"}}'
-    )["executionArn"]
-    cloud.eventually(lambda: not cloud.lease_is_free(cluster))
-    second = cloud.run("scale_in", {"cluster": cluster.name})
-    assert_refused(cloud, second, "LeaseHeld", "holds the lease until")
-    with lock:
-        answered.append(second)
-        clock.set(scale=CLOCK_SCALE)
-    cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING")
-    assert stepfunctions.describe_execution(executionArn=first)["status"] == "SUCCEEDED"
 
 
 def test_a_shortage_during_a_long_drain_waits_neither_for_its_end_nor_for_the_next_hour(

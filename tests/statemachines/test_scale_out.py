@@ -133,12 +133,6 @@ def test_plan_mode_returns_the_plan_and_writes_nothing(cloud: WorkflowCloud) -> 
     assert_untouched(cloud, cluster)
 
 
-def test_plan_mode_shows_all_refusals_at_once(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(max_replicas=1, instance_type="r6i.metal")
-    execution = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})
-    assert {refusal["code"] for refusal in execution["document"]["refusals"]} == {"ceiling", "price_unknown"}
-
-
 def test_a_cluster_in_mode_observe_is_only_planned(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(mode="observe")
     execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
@@ -237,60 +231,6 @@ def test_a_dead_prewarm_engine_was_started_again(
         host for document, host in cloud.answers.asked if document == "start_prewarm" and host in new_hosts
     ]
     assert len(starts) == 2
-
-
-def test_a_warm_hot_set_is_enough_where_the_cluster_serves_on_it(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(prewarm={"serve_when": "hot", "background_rate_mib_per_s": 24})
-    hot = {"state": "running", "hot_warm_seconds": 40.0, "eta_seconds": 90_000, "elapsed_seconds": 61}
-    cloud.answers.script("report_prewarm", hot, hot)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert execution["status"] == "SUCCEEDED", execution
-    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
-    receipt = json.dumps(cloud.receipt(cloud.runs(cluster)[0]))
-    assert '"hot_warm_seconds": 40' in receipt
-
-
-def test_a_prewarm_that_cannot_meet_its_deadline_fails_before_it_has_passed(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    hopeless = {"state": "running", "eta_seconds": 999_999, "elapsed_seconds": 61, "hot_eta_seconds": 60}
-    cloud.answers.script("report_prewarm", hopeless, hopeless)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", "PrewarmDeadlineExceeded")
-    assert "are left of limits.prewarm_deadline_minutes 2880" in execution["cause"]
-    assert "prewarm.serve_when: hot" in execution["cause"]
-    assert_untouched(cloud, cluster)
-
-
-def test_a_proof_that_cannot_tell_looks_again(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.answers.script("verify_storage", {"verdict": "unknown"}, {"verdict": "warm"})
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert execution["status"] == "SUCCEEDED", execution
-    steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
-    assert [look["verdict"] for look in steps["VerifyStorage"]["numbers"]["looks"]] == ["unknown", "warm"]
-
-
-HOST_FAILURES = [
-    ("prepare_donor", {"lag_seconds": None}, "DonorLagging", "PrepareDonor"),
-    ("verify_storage", {"verdict": "not_warm"}, "StorageNotWarm", "VerifyStorage"),
-    ("start_replication", {"sql_running": False}, "RegistrationRefused", "RegisterReplica"),
-]
-
-
-@pytest.mark.parametrize(
-    ("document", "answer", "error", "step"),
-    HOST_FAILURES,
-)
-def test_a_replica_that_is_not_proven_is_taken_away_again(
-    cloud: WorkflowCloud, document: str, answer: dict[str, Any], error: str, step: str
-) -> None:
-    cluster = cloud.cluster()
-    cloud.answers.script(document, *([answer] * 4))
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", error)
-    assert cloud.last_state(execution) == "ScaleOutRolledBack"
-    assert step in execution["cause"]
-    assert_untouched(cloud, cluster)
 
 
 def hold_lease(cloud: WorkflowCloud, cluster: Cluster) -> None:

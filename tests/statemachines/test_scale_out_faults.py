@@ -5,8 +5,6 @@ The serving fleet is as it was.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
 from localcloud.faults import Fault
@@ -22,26 +20,6 @@ def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
     assert cloud.made_by_peaker(cluster) == []
     assert cloud.lease_is_free(cluster)
     assert cloud.health(cluster) == {cluster.base_id: "healthy"}
-
-
-# With the replica among its peers, and after an effect; bench/faults tries every state.
-@pytest.mark.parametrize(
-    ("step", "function", "when"),
-    [("RampTraffic", "ramp_traffic", "before"), ("LaunchReplica", "launch_replica", "after")],
-)
-def test_a_fault_leaves_nothing_behind(
-    cloud: WorkflowCloud, step: str, function: str, when: Literal["before", "after"]
-) -> None:
-    cluster = cloud.cluster()
-    cloud.cloud.faults.add(f"lambda:{function}", FATAL, "on purpose", when=when)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
-    assert cloud.last_state(execution) == "ScaleOutRolledBack"
-    assert execution["cause"].startswith(f"{ROLLED_BACK}{step} failed ({FATAL}): on purpose")
-    assert_untouched(cloud, cluster)
-    receipt = cloud.receipt(cloud.runs(cluster)[0])
-    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", step)
-    assert receipt["kept_nothing_else"] is True
 
 
 @pytest.mark.parametrize(
@@ -101,21 +79,6 @@ def test_an_agent_that_went_back_on_the_donor_is_named(cloud: WorkflowCloud) -> 
     assert_untouched(cloud, cluster)
 
 
-def test_an_engine_that_dies_four_times_tells_its_last_words(cloud: WorkflowCloud) -> None:
-    """Its host is gone by the time that anybody reads this, and its log with it."""
-    cluster = cloud.cluster()
-    said = 'its log ends: Fatal Python error: "Bus error"\nin C:\\dev'
-    cloud.answers.script("report_prewarm", *[{"state": "dead", "message": said}] * 4)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", "PrewarmFailed")
-    assert "the prewarm engine died four times, at last so: dead: 6144 of 6144 blocks" in execution["cause"]
-    assert said in execution["cause"]
-    assert "peaker receipt" in execution["cause"]
-    assert_untouched(cloud, cluster)
-    steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
-    assert steps["ReportPrewarm"]["numbers"]["message"] == said
-
-
 def test_lost_answers_and_throttling_are_survived_without_a_second_of_anything(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
     for action in ("ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume",
@@ -126,15 +89,6 @@ def test_lost_answers_and_throttling_are_survived_without_a_second_of_anything(c
     assert execution["status"] == "SUCCEEDED", execution
     kinds = sorted(one.split("-")[0] for one in cloud.made_by_peaker(cluster))
     assert kinds == ["i", "vol", "vol", "vol"]
-
-
-def test_no_capacity_in_the_first_zone_goes_to_the_next(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.cloud.faults.add("ec2:RunInstances", "InsufficientInstanceCapacity")
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert execution["status"] == "SUCCEEDED", execution
-    steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
-    assert steps["LaunchReplica"]["numbers"]["zone"] == "us-east-1b"
 
 
 def test_the_lease_goes_back_when_its_answer_was_lost(cloud: WorkflowCloud) -> None:
@@ -193,19 +147,6 @@ def test_without_an_answer_before_the_lease_the_plan_checks_the_shortage_under_i
     assert_untouched(cloud, cluster)
 
 
-def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.cloud.faults.add("lambda:create_volumes", FATAL)
-    # The member's own undo, its second try, and the undo of the whole run.
-    cloud.cloud.faults.add("lambda:undo_run", "NotOwned", "on purpose", times=3)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "ScaleOutUndoIncomplete")
-    assert f"CreateVolumes failed ({FATAL})" in execution["cause"]
-    assert "Then UndoScaleOut failed (NotOwned): on purpose" in execution["cause"]
-    assert cloud.lease_is_free(cluster)
-    assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "undo_incomplete"
-
-
 @pytest.mark.parametrize("code", ["ThrottlingException", "ExecutionLimitExceeded"])
 def test_starts_of_child_workflows_that_are_throttled_end_no_member(cloud: WorkflowCloud, code: str) -> None:
     """Another team's burst of starts empties the bucket that the account has for all of them."""
@@ -237,17 +178,6 @@ def test_what_fails_after_the_replica_is_in_service_takes_nothing_away(cloud: Wo
     assert cloud.lease_is_free(cluster)
     receipt = cloud.receipt(cloud.runs(cluster)[0])
     assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_forward", "RecordMember")
-
-
-def test_a_record_that_cannot_be_written_hides_nothing(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.cloud.faults.add("lambda:choose_donor", FATAL)
-    cloud.cloud.faults.add("lambda:record_receipt", FATAL)
-    cloud.cloud.faults.add("lambda:release_lease", FATAL)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert cloud.last_state(execution) == "ScaleOutRolledBack"
-    assert "ChooseDonor" in execution["cause"]
-    assert cloud.made_by_peaker(cluster) == []
 
 
 def test_a_lease_that_cannot_go_back_after_success_is_said(cloud: WorkflowCloud) -> None:

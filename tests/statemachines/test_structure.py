@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from statemachines import structure
 from statemachines.expansion import START_EXECUTION_AND_WAIT
 from tests.support.workflows import MACHINES
 
-PEAKER = Path(structure.__file__).parents[1] / "functions" / "peaker"
 CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {
     "PrewarmStateMachineArn",
     "AddReplicaStateMachineArn",
@@ -234,19 +232,6 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
         ),
     }
     assert wanted == functions - by_schedule
-
-
-def test_errors_that_workflows_name_are_raised_somewhere() -> None:
-    source = "\n".join(path.read_text(encoding="utf-8") for path in PEAKER.rglob("*.py"))
-    named = {
-        name
-        for machine in MACHINES.values()
-        for state in structure.states(machine)
-        for rule in (*state.body.get("Retry", []), *state.body.get("Catch", []))
-        for name in rule["ErrorEquals"]
-        if name in structure.RAISED
-    }
-    assert {name for name in named if f"{name}(" not in source.replace(f"class {name}(", "")} == set()
 
 
 def test_every_not_yet_error_is_retried_by_a_workflow() -> None:
