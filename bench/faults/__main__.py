@@ -17,17 +17,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench.faults import figures
+from bench import figures
 from bench.faults.cells import cells, named
-from bench.faults.figures import Figures
 from bench.faults.interleavings import interleavings
 from bench.faults.matrix import Result, run_cell
 from bench.faults.outages import outages
+from bench.faults.processes import each
 from bench.faults.soak import PLANS, run_seed, shortened, soak
 from bench.faults.sweep_looks import looks_of_others, oldest_look_minutes
+from bench.figures import Figures
 from bench.model.check import every_order_of_events
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULT = figures.RESULTS / "faults.json"
 LEAST_CELLS = 2000
 KINDS = {
     "orphan": "orphans",
@@ -60,9 +62,8 @@ def main(argv: Sequence[str]) -> int:
     told: Figures = {}
     for name in arguments.only or PARTS:
         print(f"{name} ...", flush=True)
-        told = figures.written(PARTS[name]())
-    figures.shown(told)
-    return 0 if all(one["holds"] for one in told.values()) else 1
+        told = figures.written(PARTS[name](), RESULT)
+    return figures.verdict(told)
 
 
 def matrix() -> Figures:
@@ -71,7 +72,7 @@ def matrix() -> Figures:
     failed: list[Result] = []
     kinds: Counter[str] = Counter()
     longest = 0.0
-    for result in figures.each(run_cell, chosen, "cells"):
+    for result in each(run_cell, chosen, "cells"):
         longest = max(longest, result.lease_seconds)
         if not result.passed:
             failed.append(result)
@@ -130,7 +131,7 @@ def hostile_input() -> Figures:
     done = subprocess.run([sys.executable, "-m", "tests.hostile"], cwd=ROOT, check=False)
     if done.returncode not in (0, 1):
         raise SystemExit(f"tests.hostile ended with status {done.returncode}")
-    told = figures.written({})
+    told = figures.written({}, RESULT)
     return {name: figure for name, figure in told.items() if name.startswith("fuzz cases")}
 
 

@@ -11,8 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, cast
 
-from bench.faults import figures
-from bench.faults.figures import Figures
+from bench import figures
 from bench.faults.situations import SITUATIONS, Situation, by_dns_name
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import Metric
@@ -82,7 +81,7 @@ def explore(
         return explorer.explored
 
 
-def interleavings() -> Figures:
+def interleavings() -> figures.Figures:
     """All of them, each step in one of as many processes as there are processors."""
     processes = os.cpu_count() or 1
     found = Explored()

@@ -11,10 +11,11 @@ from functools import cache
 
 from bench.faults.audit import Finding
 from bench.faults.cells import SEED
-from bench.faults.figures import Figure, Figures, at_least, each, exactly
 from bench.faults.happenings import SERVICES
 from bench.faults.matrix import findings_after
+from bench.faults.processes import each
 from bench.faults.situations import SITUATIONS
+from bench.figures import Figure, Figures, at_least, exactly
 from peaker_contract.errors import AwsUnavailable, Throttled
 from sim.workflows.functions import Interference
 from sim.workflows.interferences import DiesBefore, Down

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bench.faults import figures
+from bench import figures
 from bench.faults.audit import Bounds, Finding, audit, of_cluster
 from bench.faults.happenings import Happening
 from bench.faults.plans import CLUSTERS, DISTURBED_SECONDS, Event, plan
+from bench.faults.processes import each
 from peaker_contract.metrics import Metric
 from sim.world import World, by_name, settings
 
@@ -113,7 +114,7 @@ def run_seed(seed: int) -> Outcome:
 def soak(seeds: Sequence[int]) -> figures.Figures:
     """The figures of these plans; every plan that fails is told with its seed."""
     kinds, failed, longest = Counter[str](), list[int](), 0.0
-    for outcome in figures.each(run_seed, seeds, "plans"):
+    for outcome in each(run_seed, seeds, "plans"):
         longest = max(longest, outcome.free_seconds)
         if outcome.findings:
             failed.append(outcome.seed)

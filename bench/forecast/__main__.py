@@ -7,7 +7,6 @@ the other parts stay, so a run can be made in pieces.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -18,12 +17,11 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from rich.console import Console
-from rich.table import Table
 
+from bench.figures import RESULTS, Figures, verdict, written
 from bench.forecast.accuracy import accuracy_of, two_days_of
 from bench.forecast.cost import measured_cost
 from bench.forecast.figures import (
-    Figures,
     accuracy_figures,
     cost_figures,
     operation_figures,
@@ -31,10 +29,10 @@ from bench.forecast.figures import (
     print_operations,
 )
 from bench.forecast.operations import operations_of
-from bench.forecast.traces import ROOT, TRACES, has_rhythm, load_trace, trace_names
+from bench.forecast.traces import TRACES, has_rhythm, load_trace, trace_names
 
 PROCESSES = 2
-RESULT = ROOT / "build" / "bench" / "forecast.json"
+RESULT = RESULTS / "forecast.json"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,16 +45,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     console = Console(width=150)
     os.nice(5)
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    figures: Figures = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
+    figures: Figures = {}
     for part in options.part or PARTS:
-        found = PARTS[part](console, options.traces)
-        figures = {name: one for name, one in figures.items() if one.get("part", part) in {*PARTS} - {part}}
-        figures |= {name: {**one, "part": part} for name, one in found.items()}
-        RESULT.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    _print(console, figures)
-    console.print(f"written to {RESULT}")
-    return 0 if all(one["holds"] for one in figures.values()) else 1
+        figures = written(PARTS[part](console, options.traces), RESULT, part)
+    return verdict(figures, console)
 
 
 def _spread(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -95,16 +87,6 @@ PARTS: dict[str, Callable[[Console, Path], Figures]] = {
     "operations": operations,
     "cost": cost,
 }
-
-
-def _print(console: Console, figures: Figures) -> None:
-    table = Table(title="Figures")
-    for column in ("figure", "value", "must", "holds"):
-        table.add_column(column)
-    for name, one in figures.items():
-        mark = "[green]yes[/green]" if one["holds"] else "[red]no[/red]"
-        table.add_row(name, str(one["value"]), str(one["must"]), mark)
-    console.print(table)
 
 
 if __name__ == "__main__":

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import Figures, at_least, at_most, figure_of, stated
 from bench.forecast.accuracy import BUCKET_ENDS_MINUTES, Accuracy, TwoDays
 from bench.forecast.operations import Operation
 
-Figures = dict[str, dict[str, Any]]
 # Share of time short against reactive scaling that costs the same, by lead time in minutes.
 _SHORT_AT_MOST = {30: 0.231, 70: 0.186, 180: 0.1155}
 # The loads of a day are missed together: where each trace is truly covered by 95 %, the worst of 13 is below 0.9 in one
 # draw of eight, and below 0.881 in one of twenty.
 WORST_COVERED = 0.88
-
-
-def _figure(value: float, must: str, holds: bool) -> dict[str, Any]:
-    return {"value": round(value, 4), "must": must, "holds": bool(holds)}
-
-
-def _at_most(value: float, most: float) -> dict[str, Any]:
-    return _figure(value, f"<= {most:g}", value <= most)
-
-
-def _at_least(value: float, least: float) -> dict[str, Any]:
-    return _figure(value, f">= {least:g}", value >= least)
 
 
 def accuracy_figures(bands: Sequence[Accuracy], ahead: Sequence[TwoDays]) -> Figures:
@@ -40,21 +27,19 @@ def accuracy_figures(bands: Sequence[Accuracy], ahead: Sequence[TwoDays]) -> Fig
     """
     cover95, cover90 = pooled_coverage(bands, 0.95), pooled_coverage(bands, 0.9)
     figures = {
-        "p95_pinball_to_last_week": _at_most(
+        "p95_pinball_to_last_week": at_most(
             geometric([ratio for one in bands for ratio in ratios(one, 0.95)]), 0.43
         ),
-        "pooled_coverage_p95": _figure(cover95, "0.93 to 0.97", 0.93 <= cover95 <= 0.97),
-        "pooled_coverage_p90": _figure(cover90, "0.88 to 0.93", 0.88 <= cover90 <= 0.93),
-        "worst_trace_coverage_p95": _figure(
-            min(pooled_coverage([one], 0.95) for one in bands), "stated", True
-        ),
-        "worst_trace_coverage_p95_of_loads_seen_before": _at_least(
+        "pooled_coverage_p95": figure_of(cover95, "0.93 to 0.97", 0.93 <= cover95 <= 0.97),
+        "pooled_coverage_p90": figure_of(cover90, "0.88 to 0.93", 0.88 <= cover90 <= 0.93),
+        "worst_trace_coverage_p95": stated(min(pooled_coverage([one], 0.95) for one in bands)),
+        "worst_trace_coverage_p95_of_loads_seen_before": at_least(
             min(one.covered_seen_before for one in bands), WORST_COVERED
         ),
     }
     if ahead:
         share = float(np.mean([one.ours / one.naive for one in ahead]))
-        figures["two_days_quantile_loss_to_seasonal_naive"] = _at_most(share, 0.8)
+        figures["two_days_quantile_loss_to_seasonal_naive"] = at_most(share, 0.8)
     return figures
 
 
@@ -63,21 +48,21 @@ def operation_figures(rows: Sequence[Operation]) -> Figures:
     figures = {}
     for minutes, most in _SHORT_AT_MOST.items():
         ratio = float(np.mean([one.ratio for one in rows if one.lead_minutes == minutes]))
-        figures[f"short_to_reactive_at_equal_cost_{minutes}_min"] = _at_most(ratio, most)
+        figures[f"short_to_reactive_at_equal_cost_{minutes}_min"] = at_most(ratio, most)
     hours = [one.hours_to_oracle for one in rows]
     return figures | {
-        "short_to_reactive_worst": _at_most(max(one.ratio for one in rows), 1.0),
-        "hours_to_oracle": _at_most(float(np.mean(hours)), 1.13),
-        "hours_to_oracle_worst": _at_most(max(hours), 1.5),
-        "hours_to_static_peak_worst": _at_most(max(one.hours_to_static_peak for one in rows), 1.0),
+        "short_to_reactive_worst": at_most(max(one.ratio for one in rows), 1.0),
+        "hours_to_oracle": at_most(float(np.mean(hours)), 1.13),
+        "hours_to_oracle_worst": at_most(max(hours), 1.5),
+        "hours_to_static_peak_worst": at_most(max(one.hours_to_static_peak for one in rows), 1.0),
     }
 
 
 def cost_figures(cost: Mapping[str, float]) -> Figures:
     """Judge the processor seconds and the memory of one check."""
     return {
-        "check_cpu_seconds": _at_most(cost["cpu_seconds"], 0.6),
-        "check_memory_mb": _at_most(cost["memory_mb"], 150),
+        "check_cpu_seconds": at_most(cost["cpu_seconds"], 0.6),
+        "check_memory_mb": at_most(cost["memory_mb"], 150),
     }
 
 

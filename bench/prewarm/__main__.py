@@ -9,8 +9,6 @@ build/bench/prewarm.json as soon as it has ended, so that parts can be measured 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
 import signal
 import sys
@@ -22,8 +20,9 @@ from dataclasses import dataclass
 from peaker_host.blocks.ranges import total
 from rich.console import Console
 
+from bench.figures import RESULTS, Figures, at_most, verdict, written
 from bench.prewarm import beside
-from bench.prewarm.cold_volumes import BLOCK, ROOT, Content, Laboratory
+from bench.prewarm.cold_volumes import BLOCK, Content, Laboratory
 from bench.prewarm.database import (
     Database,
     DatabaseBench,
@@ -32,8 +31,6 @@ from bench.prewarm.database import (
 from bench.prewarm.engine import cpu_cost, kill_cost, verdicts
 from bench.prewarm.figures import (
     PROVISIONED_MIB_PER_S,
-    Figures,
-    at_most,
     beside_figures,
     cpu_figures,
     database_figures,
@@ -49,13 +46,11 @@ from bench.prewarm.tables import (
     print_beside,
     print_cpu,
     print_database,
-    print_figures,
     print_knee,
     print_methods,
 )
 from localcloud.dataplane import VolumeLimits
 
-RESULTS = ROOT / "build" / "bench"
 PROVISIONED = VolumeLimits(throughput_mib_per_s=PROVISIONED_MIB_PER_S)
 NICENESS = -10
 
@@ -102,21 +97,8 @@ def main(argv: Sequence[str]) -> int:
         bench.say(f"part {number} of {len(chosen)}: {name}")
         found = PARTS[name](bench)
         measured.update(found)
-        _keep(bench.scope, name, found)
-    print_figures(console, measured)
-    console.print(f"written: {(RESULTS / bench.scope.file_name).relative_to(ROOT)}")
-    return 0 if all(figure["holds"] for figure in measured.values()) else 1
-
-
-def _keep(scope: Scope, part: str, found: Figures) -> None:
-    """Put a part's figures in place of its earlier ones; the other parts' stay."""
-    path = RESULTS / scope.file_name
-    kept: Figures = json.loads(path.read_text()) if path.exists() else {}
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    figures = {name: figure for name, figure in kept.items() if figure.get("part", part) != part}
-    figures.update({name: {**figure, "part": part, "measured": now} for name, figure in found.items()})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(figures, indent=1) + "\n")
+        written(found, RESULTS / bench.scope.file_name, name)
+    return verdict(measured, console)
 
 
 # --- parts -------------------------------------------------------------------------------------------------

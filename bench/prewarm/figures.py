@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
+from bench.figures import Figures, at_least, at_most
 from bench.prewarm.beside import Beside
 from bench.prewarm.cold_volumes import MIB
 from bench.prewarm.database import (
@@ -23,20 +24,7 @@ AGAINST_THE_FLOOR = 1.15
 # Many clients bring a small hot set by themselves; a prewarm must not be slower then.
 AGAINST_NO_PREWARM = {FEW: 0.6, "": 1.0, MANY: 1.0}
 
-Figures = dict[str, dict[str, object]]
 Warmings = Mapping[str, Sequence[Warming]]
-
-
-def figure_of(value: float, must: str, holds: bool, **more: object) -> dict[str, object]:
-    return {"value": round(value, 4), "must": must, "holds": holds, **more}
-
-
-def at_least(value: float, limit: float, **more: object) -> dict[str, object]:
-    return figure_of(value, f">= {limit:.4g}", value >= limit, **more)
-
-
-def at_most(value: float, limit: float, **more: object) -> dict[str, object]:
-    return figure_of(value, f"<= {limit:.4g}", value <= limit, **more)
 
 
 def median_seconds(found: Iterable[Warming]) -> float:

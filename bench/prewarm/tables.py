@@ -19,7 +19,6 @@ from bench.prewarm.database import (
 )
 from bench.prewarm.engine import CpuCost
 from bench.prewarm.figures import (
-    Figures,
     Warmings,
     median_seconds,
 )
@@ -104,12 +103,4 @@ def print_beside(console: Console, found: Mapping[str, Sequence[Beside]]) -> Non
             reads = (f"{one.reads_alone:.0f}", f"{one.reads_beside:.0f}", f"{one.reads_kept:.2f}")
             engine = (f"{one.engine_alone:.1f}", f"{one.engine_beside:.1f}", f"{one.engine_kept:.2f}")
             table.add_row(name, *reads, *engine)
-    console.print(table)
-
-
-def print_figures(console: Console, figures: Figures) -> None:
-    table = _table("Figures", "figure", "value", "must", "holds")
-    for name, figure in figures.items():
-        mark = "[green]yes[/green]" if figure["holds"] else "[red]no[/red]"
-        table.add_row(name, str(figure["value"]), str(figure["must"]), mark)
     console.print(table)

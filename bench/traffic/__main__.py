@@ -8,7 +8,6 @@ as late as AWS's. Prints tables, writes build/bench/traffic.json. The rounds tak
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -18,8 +17,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import RESULTS, Figures, at_most, stated, verdict, written
 from bench.traffic.clients import ReaderProcess, SourceHeartbeat, Traffic, source_endpoint
-from bench.traffic.cluster import ROOT, SETTINGS, WORKFLOW_SCALE, Say, Stage, stage
+from bench.traffic.cluster import SETTINGS, WORKFLOW_SCALE, Say, Stage, stage
 from bench.traffic.faults import FaultRound, break_things
 from bench.traffic.figures import (
     FAILED_QUERIES,
@@ -33,12 +33,10 @@ from bench.traffic.figures import (
 from bench.traffic.rounds import Join, Rounds, play
 from bench.traffic.undos import Undo, play_undos
 
-RESULT = ROOT / "build" / "bench" / "traffic.json"
+RESULT = RESULTS / "traffic.json"
 BUILDS_OF_20 = 4
 # Until the base replica has the working set in memory: the page list that a newcomer gets is the donor's.
 WARM_SECONDS = 30.0
-
-Figures = dict[str, dict[str, object]]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,29 +56,22 @@ def main(argv: Sequence[str]) -> int:
     def say(text: str) -> None:
         console.print(f"[dim]{time.monotonic() - started:6.0f} s[/dim]  {text}")
 
-    figures: Figures = json.loads(RESULT.read_text()) if arguments.only and RESULT.is_file() else {}
+    if arguments.only is None:
+        RESULT.unlink(missing_ok=True)
+    figures: Figures = {}
     with stage(WORKFLOW_SCALE, say) as running:
         running.change_settings(SETTINGS)
         heartbeat = SourceHeartbeat(source_endpoint(running.cluster.source_address, running.readers))
         heartbeat.start()
         try:
             if arguments.only != "faults":
-                figures.update(_rounds(running, arguments.joins, arguments.undos, console, say))
-                _write(figures)
+                # After each part: half an hour's figures outlast a failure of what follows.
+                figures = written(_rounds(running, arguments.joins, arguments.undos, console, say), RESULT)
             if arguments.only != "rounds":
-                figures.update(_faults(running, console, say))
-                _write(figures)
+                figures = written(_faults(running, console, say), RESULT)
         finally:
             heartbeat.stop()
-    _print_figures(console, figures)
-    console.print(f"written: {RESULT.relative_to(ROOT)}")
-    return 0 if all(figure["holds"] for figure in figures.values()) else 1
-
-
-def _write(figures: Figures) -> None:
-    """After each part: half an hour's figures outlast a failure of what follows."""
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(figures, indent=1) + "\n")
+    return verdict(figures, console)
 
 
 def _rounds(running: Stage, joins: int, undos: int, console: Console, say: Say) -> Figures:
@@ -109,23 +100,23 @@ def _round_figures(
     stale = too_stale(traffic.reads, whole, interval_seconds, lag_gate_seconds)
     unopened = [one for one in traffic.attempts if one.server is None and whole[0] <= one.at <= whole[1]]
     figures = {
-        FAILED_QUERIES: _at_most(len(lost), 0),
-        "connections not opened at once, joins and retirements": _at_most(len(unopened), 0),
-        "stale reads beyond the gate, joins and retirements": _at_most(len(stale), 0),
-        "p99 during joins against steady": _at_most(joining / steady, 1.25),
-        "p99 during retirements against steady": _at_most(leaving / steady, 1.25),
+        FAILED_QUERIES: at_most(len(lost), 0),
+        "connections not opened at once, joins and retirements": at_most(len(unopened), 0),
+        "stale reads beyond the gate, joins and retirements": at_most(len(stale), 0),
+        "p99 during joins against steady": at_most(joining / steady, 1.25),
+        "p99 during retirements against steady": at_most(leaving / steady, 1.25),
         # A join changes nothing of the base replica: what it has of the rise is the machine's, which all share.
-        "p99 during joins against the base's own then": _at_most(joining / p99_ms(of_base, joins), 1.25),
-        "p99 during retirements against the base's own then": _at_most(
+        "p99 during joins against the base's own then": at_most(joining / p99_ms(of_base, joins), 1.25),
+        "p99 during retirements against the base's own then": at_most(
             leaving / p99_ms(of_base, leaves), 1.25
         ),
-        "p99 of the base during joins against steady": _stated(
+        "p99 of the base during joins against steady": stated(
             p99_ms(of_base, joins) / p99_ms(of_base, rounds.steady)
         ),
     }
     if rounds.seconds("return") and rounds.seconds("build"):
         ratio = statistics.median(rounds.seconds("return")) / statistics.median(rounds.seconds("build"))
-        figures["time to service, return against build"] = _at_most(ratio, 0.25)
+        figures["time to service, return against build"] = at_most(ratio, 0.25)
     return figures
 
 
@@ -134,23 +125,15 @@ def _faults(running: Stage, console: Console, say: Say) -> Figures:
     _print_faults(console, found)
     detections = [one.detection for one in found]
     return {
-        "detection of a fault, median, health intervals": _at_most(
+        "detection of a fault, median, health intervals": at_most(
             statistics.median(one.intervals for one in detections), 2.0
         ),
-        "detection of a fault, worst, health intervals": _at_most(
+        "detection of a fault, worst, health intervals": at_most(
             max(one.intervals for one in detections), 2.0
         ),
-        "failed queries that were not in flight, faults": _at_most(sum(one.others for one in detections), 0),
-        "reads too stale, faults": _at_most(sum(one.reads_too_stale for one in detections), 0),
+        "failed queries that were not in flight, faults": at_most(sum(one.others for one in detections), 0),
+        "reads too stale, faults": at_most(sum(one.reads_too_stale for one in detections), 0),
     }
-
-
-def _stated(value: float) -> dict[str, object]:
-    return {"value": round(value, 3), "must": "stated", "holds": True}
-
-
-def _at_most(value: float, must: float) -> dict[str, object]:
-    return {"value": round(value, 3), "must": f"<= {must:g}", "holds": bool(value <= must)}
 
 
 def _print_rounds(console: Console, rounds: Rounds, traffic: Traffic) -> None:
@@ -196,15 +179,6 @@ def _print_faults(console: Console, found: Sequence[FaultRound]) -> None:
             seen.fault, f"{seen.seconds:.1f}", f"{seen.intervals:.2f}", str(seen.in_flight), str(seen.others),
             str(seen.reads_too_stale), one.reason,
         )  # fmt: skip
-    console.print(table)
-
-
-def _print_figures(console: Console, figures: Figures) -> None:
-    table = Table("figure", "value", "must", "holds")
-    for name, figure in figures.items():
-        table.add_row(
-            name, str(figure["value"]), str(figure["must"]), "yes" if figure["holds"] else "[bold red]no[/]"
-        )
     console.print(table)
 
 
