@@ -2,7 +2,6 @@
 
 import sys
 
-from stacks.chosen_environment import environment_of_command
-from stacks.synth import synthesize
+from stacks.synth import environment_of_command, synthesize
 
 sys.exit(synthesize(environment_of_command()))

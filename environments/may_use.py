@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -46,59 +46,38 @@ RecordPattern = Annotated[
 ]
 
 
+def _listed(description: str, example: str) -> Any:
+    return Field(
+        default=None, min_length=1, max_length=_AT_MOST, description=description, examples=[[example]]
+    )
+
+
 class MayUse(Settings):
     """What the functions may use for any cluster. A list that is given is all of it: every cluster keeps to it, and one
     that does is added without a change of the shared stacks. Of what has no list, the functions may use what the
     clusters of this file name."""
 
-    image_patterns: tuple[ImagePattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="Images that replicas may boot from. `*` stands for any characters.",
-        examples=[["ami-0b0d0000000000001"]],
+    image_patterns: tuple[ImagePattern, ...] | None = _listed(
+        "Images that replicas may boot from.", "ami-0b0d0000000000001"
     )
-    subnet_patterns: tuple[SubnetPattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="Subnets that replicas may be launched into. `*` stands for any characters.",
-        examples=[["subnet-0b0d000000000001a"]],
+    subnet_patterns: tuple[SubnetPattern, ...] | None = _listed(
+        "Subnets that replicas may be launched into.", "subnet-0b0d000000000001a"
     )
-    security_group_patterns: tuple[GroupPattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="Security groups that replicas may have. `*` stands for any characters.",
-        examples=[["sg-0b0d0000000000001"]],
+    security_group_patterns: tuple[GroupPattern, ...] | None = _listed(
+        "Security groups that replicas may have.", "sg-0b0d0000000000001"
     )
-    instance_role_patterns: tuple[RolePattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="Roles that replicas may have by their instance profiles. `*` stands for any characters.",
-        examples=[["arn:aws:iam::111111111111:role/mysql-*"]],
+    instance_role_patterns: tuple[RolePattern, ...] | None = _listed(
+        "Roles that replicas may have by their instance profiles.", "arn:aws:iam::111111111111:role/mysql-*"
     )
-    kms_key_patterns: tuple[KeyPattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="Customer-managed keys that volumes may be under. `*` in a key's id stands for any characters.",
-        examples=[["arn:aws:kms:us-east-1:111111111111:key/*"]],
+    kms_key_patterns: tuple[KeyPattern, ...] | None = _listed(
+        "Customer-managed keys that volumes may be under.",
+        "arn:aws:kms:us-east-1:111111111111:key/*",
     )
-    hosted_zones: tuple[ZonePattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="Hosted zones of the clusters' DNS names.",
-        examples=[["Z0123456789ABCDEFGHIJ"]],
+    hosted_zones: tuple[ZonePattern, ...] | None = _listed(
+        "Hosted zones of the clusters' DNS names.", "Z0123456789ABCDEFGHIJ"
     )
-    record_patterns: tuple[RecordPattern, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_AT_MOST,
-        description="DNS names that clusters may be read by. `*` stands for any characters.",
-        examples=[["*.reads.internal"]],
+    record_patterns: tuple[RecordPattern, ...] | None = _listed(
+        "DNS names that clusters may be read by.", "*.reads.internal"
     )
 
 

@@ -40,25 +40,6 @@ twice, tags, numbers with a leading 0, underscores or colons, and `yes`, `no`, `
 number, a date or one of those words belongs in quotes: `account: "123456789012"`.
 """
 
-# The unit that a name ends in.
-_UNITS = {
-    "_usd_per_hour": "USD/h",
-    "_cost_usd": "USD/h",
-    "_mib_per_s": "MiB/s",
-    "_seconds": "s",
-    "_minutes": "min",
-    "iops": "IOPS",
-    "minutes": "min",
-    "_days": "days",
-    "_replicas": "replicas",
-    "_ratio": "times",
-    "_margin": "times",
-    "headroom": "share",
-    "factor": "times",
-    "capacity_per_replica": "of the load metric",
-    "load": "of the load metric",
-}
-
 
 @dataclass(frozen=True)
 class Section:
@@ -144,8 +125,8 @@ def _joined(path: str, name: str) -> str:
 
 def _section(section: Section, sections: Sequence[Section]) -> str:
     rows = [
-        "| setting | meaning | unit | default | values | example |",
-        "|---|---|---|---|---|---|",
+        "| setting | meaning | default | values | example |",
+        "|---|---|---|---|---|",
         *(_row(section, name, prop, sections) for name, prop in section.definition["properties"].items()),
     ]
     return "\n".join([f"## {section.title}", "", section.definition["description"], "", *rows, ""])
@@ -161,7 +142,7 @@ def _row(section: Section, name: str, prop: JsonSchema, sections: Sequence[Secti
     values = links or _values(prop)
     if parts and "items" in prop:
         values = f"{links}; {_length(prop)}"
-    cells = (f"`{name}`", prop["description"], _unit(name, prop), default, values, example)
+    cells = (f"`{name}`", prop["description"], default, values, example)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -172,12 +153,6 @@ def _example(prop: JsonSchema) -> Any:
 
 def _link(section: Section, parts: Sequence[Section]) -> str:
     return str(section.definition["properties"]["kind"]["const"]) if len(parts) > 1 else "below"
-
-
-def _unit(name: str, prop: JsonSchema) -> str:
-    numeric = {"integer", "number"} & {one.get("type") for one in (prop, *prop.get("anyOf", ()))}
-    found = (unit for suffix, unit in _UNITS.items() if name == suffix or name.endswith(suffix))
-    return next(found, "") if numeric else ""
 
 
 def _default(prop: JsonSchema, is_section: bool) -> str:

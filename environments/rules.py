@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import assert_never
 
 from environments import aws_names
 from environments.clusters_by_endpoint import by_endpoint
@@ -18,7 +17,6 @@ from peaker_contract.endpoint_settings import (
     AnyEndpoint,
     HealthSettings,
     NlbEndpoint,
-    Route53EndpointSettings,
 )
 from peaker_contract.field_types import Fault
 from peaker_contract.load_settings import LimitSettings, shipped_hourly_usd
@@ -90,16 +88,9 @@ def _fallbacks_boot_the_same_image(
 
 
 def _names_fit_a_load_balancer(environment: str, name: str, read_endpoint: AnyEndpoint) -> Iterator[Fault]:
-    match read_endpoint:
-        case NlbEndpoint():
-            yield from _name_fits(f"{prefix(environment)}-", name)
-        case Route53EndpointSettings():
-            pass
-        case other:
-            assert_never(other)
-
-
-def _name_fits(begin: str, name: str) -> Iterator[Fault]:
+    if not isinstance(read_endpoint, NlbEndpoint):
+        return
+    begin = f"{prefix(environment)}-"
     most = LOAD_BALANCER_NAME_LIMIT - len(begin) - len(WARMING_SUFFIX)
     if len(name) > most:
         yield Fault(

@@ -22,7 +22,6 @@ from stacks.host_package import HostPackage, build_host_package
 from stacks.naming import Names
 from stacks.observability_stack import ObservabilityStack
 from stacks.state_stack import StateStack
-from statemachines.expansion import workflow_names
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # `-c bundle=sources` leaves the dependencies out, for tests of templates. Such a bundle does not run.
@@ -71,7 +70,6 @@ class PeakerStage(cdk.Stage):
             self,
             "Observability",
             names=names,
-            state_machines=workflow_names(),
             synthesizer=_synthesizer(settings),
             description=f"Peaker {settings.environment}: the dashboard over all clusters",
         )
@@ -141,7 +139,7 @@ def _settings_of_cdk_json() -> dict[str, object]:
 def _function_code(settings: Environment, *, sources_only: bool) -> lambda_.Code:
     bundle = bundle_functions(None if sources_only else target_of(settings.is_local))
     return lambda_.Code.from_asset(
-        str(bundle.path), asset_hash=bundle.digest, asset_hash_type=cdk.AssetHashType.CUSTOM
+        str(bundle), asset_hash=bundle.stem, asset_hash_type=cdk.AssetHashType.CUSTOM
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,7 @@ class HostPackage:
 
 def build_host_package(directory: Path = REPOSITORY / "build" / "host") -> HostPackage:
     """Build the package with its own builder; two builds of the same sources are the same bytes."""
-    specification = importlib.util.spec_from_file_location("peaker_host_package_builder", BUILDER)
-    if specification is None or specification.loader is None:
-        raise FileNotFoundError(f"{BUILDER} cannot be loaded")
-    builder = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(builder)
+    build = runpy.run_path(str(BUILDER))["build"]
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "peaker_host.pyz"
-    return HostPackage(path, str(builder.build(path)))
+    return HostPackage(path, str(build(path)))

@@ -10,6 +10,7 @@ from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE_DIMENSION, Metric
 from stacks.constructs.cluster_widgets import WIDGET_WIDTH
 from stacks.naming import Names
+from statemachines.expansion import workflow_names
 
 
 class ObservabilityStack(Stack):
@@ -19,14 +20,13 @@ class ObservabilityStack(Stack):
         construct_id: str,
         *,
         names: Names,
-        state_machines: list[str],
         **stack: object,
     ) -> None:
         super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
         self._names = names
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=names.prefix)
         dashboard.add_widgets(*self._widgets_of_all_clusters())
-        dashboard.add_widgets(*self._workflow_widgets(state_machines))
+        dashboard.add_widgets(*self._workflow_widgets())
         dashboard.add_widgets(*self._function_widgets())
 
     def _widgets_of_all_clusters(self) -> list[cloudwatch.IWidget]:
@@ -61,7 +61,8 @@ class ObservabilityStack(Stack):
             width=WIDGET_WIDTH,
         )
 
-    def _workflow_widgets(self, state_machines: list[str]) -> list[cloudwatch.IWidget]:
+    def _workflow_widgets(self) -> list[cloudwatch.IWidget]:
+        workflows = workflow_names()
         return [
             cloudwatch.GraphWidget(
                 title=f"{name}: executions",
@@ -75,9 +76,9 @@ class ObservabilityStack(Stack):
                     )
                     for metric in ("ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed")
                 ],
-                width=24 // max(1, len(state_machines)),
+                width=24 // len(workflows),
             )
-            for name in state_machines
+            for name in workflows
         ]
 
     def _function_widgets(self) -> list[cloudwatch.IWidget]:

@@ -182,7 +182,6 @@ def _prepare_base(names: Names) -> list[Statement]:
 def _doctor(names: Names) -> list[Statement]:
     """Returns the further rights of `peaker doctor`: account, network, read endpoint, the alarms' subscribers."""
     environment = names.environment
-    in_account = f"arn:{environment.partition}:iam::{environment.account}"
     looking = (
         *(
             f"ec2:Describe{what}"
@@ -206,17 +205,14 @@ def _doctor(names: Names) -> list[Statement]:
         Statement(("lambda:GetFunctionConfiguration",), (names.function_arn("launch_replica"),)),
         Statement(
             ("iam:ListRolePolicies", "iam:GetRolePolicy"),
-            (f"{in_account}:role/Peaker-{environment.environment}-*",),
+            (names.iam_arn(f"role/Peaker-{environment.environment}-*"),),
             wildcard_reason="CloudFormation ends the name of launch_replica's role.",
         ),
-        Statement(
-            ("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
-            (names.operator_topic_arn,),
-        ),
+        Statement(("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"), (names.operator_topic_arn,)),
         *_zones(names, "route53:GetHostedZone"),
     ]
     if profiles:
-        arns = tuple(f"{in_account}:instance-profile/{profile}" for profile in profiles)
+        arns = tuple(names.iam_arn(f"instance-profile/{profile}") for profile in profiles)
         granted.append(Statement(("iam:GetInstanceProfile",), arns))
     if environment.data_key_arn:
         granted.append(Statement(("kms:DescribeKey", "kms:GetKeyPolicy"), (environment.data_key_arn,)))
@@ -255,9 +251,9 @@ def _deploy(names: Names) -> list[Statement]:
     """CDK acts as the bootstrap's roles; CloudFormation then acts as the bootstrap's execution role."""
     environment = names.environment
     suffix = f"role-{environment.account}-{environment.region}"
-    iam = f"arn:{environment.partition}:iam::{environment.account}"
     roles = tuple(
-        f"{iam}:role/cdk-{environment.bootstrap_qualifier}-{role}-{suffix}" for role in BOOTSTRAP_ROLES
+        names.iam_arn(f"role/cdk-{environment.bootstrap_qualifier}-{role}-{suffix}")
+        for role in BOOTSTRAP_ROLES
     )
     return [
         Statement(("sts:AssumeRole",), roles),
@@ -271,24 +267,13 @@ def _bootstrap_version(names: Names) -> str:
 
 def _host(_: Names) -> list[Statement]:
     """The agent's calls; files come by presigned addresses, for which the host needs nothing."""
-    channels = tuple(
-        f"ssmmessages:{action}"
-        for action in ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
-    )
-    messages = tuple(
-        f"ec2messages:{action}"
-        for action in (
-            *("AcknowledgeMessage", "DeleteMessage", "FailMessage"),
-            *("GetEndpoint", "GetMessages", "SendReply"),
-        )
-    )
-    agent = (
-        "ssm:UpdateInstanceInformation",
-        "ssm:ListInstanceAssociations",
-        "ssm:UpdateInstanceAssociationStatus",
-    )
+    agent = "UpdateInstanceInformation ListInstanceAssociations UpdateInstanceAssociationStatus"
+    channels = "CreateControlChannel CreateDataChannel OpenControlChannel OpenDataChannel"
+    messages = "AcknowledgeMessage DeleteMessage FailMessage GetEndpoint GetMessages SendReply"
+    calls = (("ssm", agent), ("ssmmessages", channels), ("ec2messages", messages))
+    actions = tuple(f"{service}:{action}" for service, names in calls for action in names.split())
     reason = "The agent's own calls (AWS: AmazonSSMManagedInstanceCore); most know no resource."
-    return [Statement((*agent, *channels, *messages), ("*",), wildcard_reason=reason)]
+    return [Statement(actions, ("*",), wildcard_reason=reason)]
 
 
 SETS: dict[str, Callable[[Names], list[Statement]]] = {

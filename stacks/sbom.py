@@ -30,7 +30,6 @@ from packaging.utils import NormalizedName, canonicalize_name
 from environments.schema import EnvironmentFileError, load_environment
 from stacks.constructs.local_bundling import (
     REPOSITORY,
-    Bundle,
     BundlingError,
     bundle_functions,
     distributions_in,
@@ -38,22 +37,22 @@ from stacks.constructs.local_bundling import (
 )
 
 
-def write_sbom(bundle: Bundle) -> Path:
+def write_sbom(bundle: Path) -> Path:
     """Write `<digest>.cdx.json` beside the bundle's zip; returns its path."""
-    packed = hashlib.sha256(bundle.path.read_bytes()).hexdigest()
+    packed = hashlib.sha256(bundle.read_bytes()).hexdigest()
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     root = Component(
         type=ComponentType.APPLICATION,
         bom_ref="functions",
         name=f"{project['name']}-functions",
         version=project["version"],
-        description=f"The code of Peaker's Lambda functions: {bundle.path.name}",
+        description=f"The code of Peaker's Lambda functions: {bundle.name}",
         licenses=[LicenseFactory().make_from_string(project["license"])],
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=packed)],
     )
     document = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"sha256:{packed}"))
     document.metadata.component = root
-    contained = distributions_in(bundle.path)
+    contained = distributions_in(bundle)
     components = {canonicalize_name(one.name): _component(one) for one in contained}
     for component in components.values():
         document.components.add(component)
@@ -61,7 +60,7 @@ def write_sbom(bundle: Bundle) -> Path:
     for one in contained:
         needed = [components[name] for name in _needed_by(one) if name in components]
         document.register_dependency(components[canonicalize_name(one.name)], needed)
-    path = bundle.path.with_suffix(".cdx.json")
+    path = bundle.with_suffix(".cdx.json")
     written = json.loads(JsonV1Dot6(document).output_as_string())
     del written["metadata"]["timestamp"]
     path.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
@@ -9,11 +12,7 @@ from constructs import Construct
 
 from environments.schema import Cluster
 from peaker_contract.metrics import Metric
-from stacks.constructs.cluster_widgets import (
-    forecast_metric,
-    replica_metric,
-    sweep_metric,
-)
+from stacks.constructs.cluster_widgets import ClusterMetrics
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.naming import Names
 
@@ -31,6 +30,22 @@ MISSED_SWEEPS = 5
 # What drains, ends and is deleted in the ordinary way is gone in half of that.
 LEFTOVERS_MAY_LAST = Duration.hours(1)
 
+# Of an alarm on what is missing.
+NONE_CAME: Mapping[str, Any] = {
+    "comparison": cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+    "missing_data": cloudwatch.TreatMissingData.BREACHING,
+}
+# Other ids would be other alarms to CloudFormation, of names that are taken.
+CONSTRUCT_IDS = {
+    "forecast-degraded": "Degraded",
+    "forecast-stale": "Stale",
+    "rules-cannot-be-met": "CannotBeMet",
+    "lasting-replica-shortage": "LastingShortage",
+    "undo-incomplete": "Undo",
+    "sweep-silent": "Silent",
+    "replicas-held-by-floor": "HeldByFloor",
+}
+
 
 class ClusterAlarms(Construct):
     """The operators' alarms of one cluster; they tell the topic, if there is one."""
@@ -45,88 +60,61 @@ class ClusterAlarms(Construct):
         topic: sns.ITopic | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._names, self._topic, self._cluster = names, topic, cluster
-        period = Duration.minutes(cluster.forecast.schedule_minutes)
-        self._alarm(
-            "Degraded",
+        of = ClusterMetrics(names, cluster)
+
+        def alarm(alarm: str, summary: str, metric: cloudwatch.IMetric, **more: Any) -> None:
+            """Makes the cluster's alarm of that name; its runbook has the same name unless another is given."""
+            OperatorAlarm(
+                self,
+                CONSTRUCT_IDS[alarm],
+                name=names.cluster_alarm(cluster.name, alarm),
+                summary=summary,
+                metric=metric,
+                topic=topic,
+                **{"runbook": alarm, "tells_end": True, **more},
+            )
+
+        alarm(
             "forecast-degraded",
             f"The forecast of {cluster.name} rests on a load that has stopped, or that cannot be forecast.",
-            metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "Maximum", period),
-            tells_end=True,
+            of.forecast(Metric.FORECAST_DEGRADED),
         )
-        self._alarm(
-            "Stale",
+        alarm(
             "forecast-stale",
             f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row. {NEW}",
-            metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "SampleCount", period),
-            threshold=1,
-            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            of.forecast(Metric.FORECAST_DEGRADED, "SampleCount"),
             evaluation_periods=MISSED_FORECASTS,
-            missing_data=cloudwatch.TreatMissingData.BREACHING,
-            tells_end=True,
+            **NONE_CAME,
         )
-        self._alarm(
-            "CannotBeMet",
+        alarm(
             "rules-cannot-be-met",
             f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
-            metric=forecast_metric(self._names, cluster, Metric.DECISION_ALARM, "Maximum", period),
+            of.forecast(Metric.DECISION_ALARM),
             evaluation_periods=2,
-            tells_end=True,
         )
-        self._alarm(
-            "LastingShortage",
+        alarm(
             "lasting-replica-shortage",
             f"Replicas of {cluster.name} are missing in {MISSING_FORECASTS} forecasts, and no run builds them.",
+            of.forecast(Metric.REPLICA_SHORTAGE),
             runbook="replica-shortage",
-            metric=forecast_metric(self._names, cluster, Metric.REPLICA_SHORTAGE, "Maximum", period),
             evaluation_periods=MISSING_FORECASTS,
+            tells_end=False,
         )
-        self._alarm(
-            "Undo",
+        alarm(
             "undo-incomplete",
             f"What a run of {cluster.name} left behind resists since an hour; it is tried again and again.",
-            metric=sweep_metric(self._names, cluster, Metric.LEFTOVER_SECONDS, "Maximum"),
+            of.sweep(Metric.LEFTOVER_SECONDS),
             threshold=LEFTOVERS_MAY_LAST.to_seconds(),
-            tells_end=True,
         )
-        self._alarm(
-            "Silent",
+        alarm(
             "sweep-silent",
             f"Nobody looks for what stopped runs of {cluster.name} leave behind. {NEW}",
-            metric=sweep_metric(self._names, cluster, Metric.LEFTOVERS, "SampleCount"),
-            threshold=1,
-            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            of.sweep(Metric.LEFTOVERS, "SampleCount"),
             evaluation_periods=MISSED_SWEEPS,
-            missing_data=cloudwatch.TreatMissingData.BREACHING,
-            tells_end=True,
+            **NONE_CAME,
         )
-
-        self._alarm(
-            "HeldByFloor",
+        alarm(
             "replicas-held-by-floor",
             f"Too few replicas of {cluster.name} are good: some serve although they lag.",
-            metric=replica_metric(self._names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
-            tells_end=True,
-        )
-
-    def _alarm(
-        self,
-        construct_id: str,
-        alarm: str,
-        summary: str,
-        *,
-        metric: cloudwatch.IMetric,
-        runbook: str | None = None,
-        **more: object,
-    ) -> None:
-        """Makes the cluster's alarm of that name; its runbook has the same name unless another is given."""
-        OperatorAlarm(
-            self,
-            construct_id,
-            name=self._names.cluster_alarm(self._cluster.name, alarm),
-            summary=summary,
-            runbook=runbook or alarm,
-            metric=metric,
-            topic=self._topic,
-            **more,  # type: ignore[arg-type]
+            of.check(Metric.REPLICAS_HELD_BY_FLOOR),
         )

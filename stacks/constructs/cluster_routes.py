@@ -10,8 +10,8 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from environments.schema import Cluster
-from peaker_contract.metrics import CLUSTER_DIMENSION, Metric
-from stacks.constructs.cluster_widgets import SWEEP_EVERY
+from peaker_contract.metrics import Metric
+from stacks.constructs.cluster_widgets import SWEEP_EVERY, ClusterMetrics
 from stacks.constructs.event_route import EventRoute, SharedFunction, SharedWorkflow
 from stacks.constructs.operator_alarm import runbook_description
 from stacks.naming import Names
@@ -44,23 +44,34 @@ class ClusterRoutes(Construct):
         )
         self._call_on_schedule(
             "forecast",
-            SharedFunction("forecast_load"),
+            "forecast_load",
             f"Forecasts the load of {cluster.name}",
             Duration.minutes(cluster.forecast.schedule_minutes),
         )
         self._call_on_schedule(
             "replica-check",
-            SharedFunction("check_replicas"),
+            "check_replicas",
             f"Tells the replicas of {cluster.name} their peers, and hears how they stand",
             Duration.minutes(cluster.health.check_minutes),
         )
         self._call_on_schedule(
             "sweep",
-            SharedFunction("sweep_orphans"),
+            "sweep_orphans",
             f"Takes up what nobody works on any more in {cluster.name}: the event of an execution's end is best effort",
             SWEEP_EVERY,
         )
-        self._check_on_schedule()
+        self._route(
+            "scheduled-check",
+            target=SharedWorkflow("scale_out"),
+            also=[SharedWorkflow("scale_in"), SharedFunction("maintain_snapshots")],
+            description=f"Starts scale_out and scale_in for {cluster.name} hourly, and checks its snapshots",
+            schedule=events.Schedule.rate(SCHEDULED_CHECK),
+            payload={
+                "cluster": cluster.name,
+                "trigger": {"kind": "schedule", "at": events.EventField.time},
+            },
+            longest_age_seconds=int(SCHEDULED_CHECK.to_seconds()),
+        )
 
     def _act_on_alarm(self, alarm: str, metric: Metric, workflow: str, finding: str) -> None:
         cluster = self._cluster
@@ -72,13 +83,7 @@ class ClusterRoutes(Construct):
             alarm_description=runbook_description(
                 self, f"{cluster.name} has {finding}; starts {workflow}.", alarm
             ),
-            metric=cloudwatch.Metric(
-                namespace=self._names.metric_namespace,
-                metric_name=metric.value,
-                dimensions_map={CLUSTER_DIMENSION: cluster.name},
-                statistic="Maximum",
-                period=Duration.minutes(cluster.forecast.schedule_minutes),
-            ),
+            metric=ClusterMetrics(self._names, cluster).forecast(metric),
             threshold=0,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=1,
@@ -112,30 +117,14 @@ class ClusterRoutes(Construct):
             longest_age_seconds=LONGEST_ALARM_EVENT_AGE_SECONDS,
         )
 
-    def _call_on_schedule(
-        self, rule: str, function: SharedFunction, description: str, every: Duration
-    ) -> None:
+    def _call_on_schedule(self, rule: str, function: str, description: str, every: Duration) -> None:
         self._route(
             rule,
-            target=function,
+            target=SharedFunction(function),
             description=description,
             schedule=events.Schedule.rate(every),
             payload={"cluster": self._cluster.name},
             longest_age_seconds=max(60, int(every.to_seconds())),
-        )
-
-    def _check_on_schedule(self) -> None:
-        self._route(
-            "scheduled-check",
-            target=SharedWorkflow("scale_out"),
-            also=[SharedWorkflow("scale_in"), SharedFunction("maintain_snapshots")],
-            description=f"Starts scale_out and scale_in for {self._cluster.name} hourly, and checks its snapshots",
-            schedule=events.Schedule.rate(SCHEDULED_CHECK),
-            payload={
-                "cluster": self._cluster.name,
-                "trigger": {"kind": "schedule", "at": events.EventField.time},
-            },
-            longest_age_seconds=int(SCHEDULED_CHECK.to_seconds()),
         )
 
     def _route(self, rule: str, **route: object) -> None:

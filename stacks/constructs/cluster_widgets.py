@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -15,9 +17,39 @@ WIDGET_WIDTH = 12
 SWEEP_EVERY = Duration.minutes(3)
 
 
+class ClusterMetrics:
+    """The metrics of one cluster, each in the period of what writes it."""
+
+    def __init__(self, names: Names, cluster: Cluster) -> None:
+        self._names, self._cluster = names, cluster
+
+    def forecast(self, metric: Metric, statistic: str = "Maximum") -> cloudwatch.Metric:
+        """A metric that every forecast puts itself."""
+        return self._metric(metric, statistic, Duration.minutes(self._cluster.forecast.schedule_minutes))
+
+    def check(self, metric: Metric, statistic: str = "Maximum") -> cloudwatch.Metric:
+        """A metric of check_replicas. Powertools adds the service to the dimensions."""
+        every = Duration.minutes(self._cluster.health.check_minutes)
+        return self._metric(metric, statistic, every, {SERVICE_DIMENSION: SERVICE})
+
+    def sweep(self, metric: Metric, statistic: str = "Maximum") -> cloudwatch.Metric:
+        """A metric of sweep_orphans, which Powertools writes too."""
+        return self._metric(metric, statistic, SWEEP_EVERY, {SERVICE_DIMENSION: SERVICE})
+
+    def _metric(
+        self, metric: Metric, statistic: str, period: Duration, more: Mapping[str, str] | None = None
+    ) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=self._names.metric_namespace,
+            metric_name=metric.value,
+            dimensions_map={CLUSTER_DIMENSION: self._cluster.name, **(more or {})},
+            statistic=statistic,
+            period=period,
+        )
+
+
 def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
     """The graphs of one cluster's dashboard."""
-    period = Duration.minutes(cluster.forecast.schedule_minutes)
     load = cluster.load_metric or measured_load(cluster, names.environment.environment)
     measured = cloudwatch.Metric(
         namespace=load.namespace,
@@ -27,80 +59,39 @@ def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
         period=Duration.seconds(load.period_seconds),
         label="measured",
     )
-    return [
-        cloudwatch.GraphWidget(
-            title=f"{cluster.name}: load, measured and forecast within the lead time",
-            left=[measured, forecast_metric(names, cluster, Metric.FORECAST_LOAD, "Maximum", period)],
-            width=WIDGET_WIDTH,
+    of = ClusterMetrics(names, cluster)
+    graphs: tuple[tuple[str, list[cloudwatch.IMetric], list[cloudwatch.IMetric] | None], ...] = (
+        (
+            "load, measured and forecast within the lead time",
+            [measured, of.forecast(Metric.FORECAST_LOAD)],
+            None,
         ),
-        cloudwatch.GraphWidget(
-            title=f"{cluster.name}: replicas short (scale_out) and surplus (scale_in)",
-            left=[
-                forecast_metric(names, cluster, Metric.REPLICA_SHORTAGE, "Maximum", period),
-                forecast_metric(names, cluster, Metric.REPLICA_SURPLUS, "Maximum", period),
+        (
+            "replicas short (scale_out) and surplus (scale_in)",
+            [of.forecast(Metric.REPLICA_SHORTAGE), of.forecast(Metric.REPLICA_SURPLUS)],
+            None,
+        ),
+        (
+            "replicas required and serving",
+            [of.forecast(Metric.REQUIRED_REPLICAS), of.forecast(Metric.SERVING_REPLICAS, "Minimum")],
+            None,
+        ),
+        (
+            "lead time, and how often the forecast covered the load",
+            [of.forecast(Metric.LEAD_TIME_SECONDS)],
+            [of.forecast(Metric.FORECAST_COVERAGE, "Minimum")],
+        ),
+        (
+            "replicas that serve, are held by the floor, or do not report; greatest lag",
+            [
+                of.check(Metric.REPLICAS_SERVING, "Minimum"),
+                of.check(Metric.REPLICAS_HELD_BY_FLOOR),
+                of.check(Metric.REPLICAS_UNREPORTED),
             ],
-            width=WIDGET_WIDTH,
+            [of.check(Metric.REPLICA_LAG_SECONDS_MAX)],
         ),
-        cloudwatch.GraphWidget(
-            title=f"{cluster.name}: replicas required and serving",
-            left=[
-                forecast_metric(names, cluster, Metric.REQUIRED_REPLICAS, "Maximum", period),
-                forecast_metric(names, cluster, Metric.SERVING_REPLICAS, "Minimum", period),
-            ],
-            width=WIDGET_WIDTH,
-        ),
-        cloudwatch.GraphWidget(
-            title=f"{cluster.name}: lead time, and how often the forecast covered the load",
-            left=[forecast_metric(names, cluster, Metric.LEAD_TIME_SECONDS, "Maximum", period)],
-            right=[forecast_metric(names, cluster, Metric.FORECAST_COVERAGE, "Minimum", period)],
-            width=WIDGET_WIDTH,
-        ),
-        cloudwatch.GraphWidget(
-            title=f"{cluster.name}: replicas that serve, are held by the floor, or do not report; greatest lag",
-            left=[
-                replica_metric(names, cluster, Metric.REPLICAS_SERVING, "Minimum"),
-                replica_metric(names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
-                replica_metric(names, cluster, Metric.REPLICAS_UNREPORTED, "Maximum"),
-            ],
-            right=[replica_metric(names, cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
-            width=WIDGET_WIDTH,
-        ),
-    ]
-
-
-def replica_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-    """A metric of check_replicas."""
-    every = Duration.minutes(cluster.health.check_minutes)
-    return _powertools_metric(names, cluster, metric, statistic, every)
-
-
-def sweep_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-    """A metric of sweep_orphans."""
-    return _powertools_metric(names, cluster, metric, statistic, SWEEP_EVERY)
-
-
-def forecast_metric(
-    names: Names, cluster: Cluster, metric: Metric, statistic: str, period: Duration
-) -> cloudwatch.Metric:
-    """A metric that every forecast, or a proposal of settings, puts itself."""
-    return _metric(names, metric, {CLUSTER_DIMENSION: cluster.name}, statistic, period)
-
-
-def _powertools_metric(
-    names: Names, cluster: Cluster, metric: Metric, statistic: str, period: Duration
-) -> cloudwatch.Metric:
-    """Powertools adds the service to the dimensions."""
-    dimensions = {CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE}
-    return _metric(names, metric, dimensions, statistic, period)
-
-
-def _metric(
-    names: Names, metric: Metric, dimensions: dict[str, str], statistic: str, period: Duration
-) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace=names.metric_namespace,
-        metric_name=metric.value,
-        dimensions_map=dimensions,
-        statistic=statistic,
-        period=period,
     )
+    return [
+        cloudwatch.GraphWidget(title=f"{cluster.name}: {title}", left=left, right=right, width=WIDGET_WIDTH)
+        for title, left, right in graphs
+    ]

@@ -94,49 +94,37 @@ class EventRoute(Construct):
     def _target(
         self, target: Target, queue: sqs.IQueue, message: events.RuleTargetInput, longest_age: Duration
     ) -> events.IRuleTarget:
-        called, role = _resolved(self, self._names, target)
+        """What is shared is known to a stack once, by its name."""
         options: dict[str, Any] = {
             "dead_letter_queue": queue,
             "retry_attempts": DELIVERY_ATTEMPTS,
             "max_event_age": longest_age,
         }
-        if isinstance(target, SharedFunction | lambda_.Function):
-            return targets.LambdaFunction(called, event=message, **options)
-        if isinstance(target, sns.Topic):
-            return targets.SnsTopic(target, message=message, **options)
-        return targets.SfnStateMachine(called, input=message, role=role, **options)
+        stack = Stack.of(self)
 
+        def once(construct_id: str, make: Callable[..., Any], *given: Any, **more: Any) -> Any:
+            known = stack.node.try_find_child(construct_id)
+            return make(stack, construct_id, *given, **more) if known is None else known
 
-def _resolved(scope: Construct, names: Names, target: Target) -> tuple[Any, iam.IRole | None]:
-    """Returns the target and its role; what is shared exists once in a stack."""
-    stack = Stack.of(scope)
-
-    def once(construct_id: str, make: Callable[[str], Any]) -> Any:
-        known = stack.node.try_find_child(construct_id)
-        return make(construct_id) if known is None else known
-
-    match target:
-        case SharedFunction(name):
-            # The shared stack's own permission lets the rules call it: a function's policy holds 20 KB, about 60 rules.
-            return once(
-                f"shared-{name}",
-                lambda at: lambda_.Function.from_function_attributes(
-                    stack,
-                    at,
-                    function_arn=names.function_arn(name),
+        match target:
+            case SharedFunction(name):
+                # The shared stack's own permission lets rules call it: a function's policy holds 20 KB, about 60 rules.
+                called = once(
+                    f"shared-{name}",
+                    lambda_.Function.from_function_attributes,
+                    function_arn=self._names.function_arn(name),
                     skip_permissions=True,
                     same_environment=False,
-                ),
-            ), None
-        case SharedWorkflow(name):
-            return once(
-                f"shared-{name}",
-                lambda at: stepfunctions.StateMachine.from_state_machine_arn(
-                    stack, at, names.state_machine_arn(name)
-                ),
-            ), once(
-                f"starts-{name}",
-                lambda at: iam.Role.from_role_arn(stack, at, names.starter_role_arn(name), mutable=False),
-            )
-        case _:
-            return target, None
+                )
+                return targets.LambdaFunction(called, event=message, **options)
+            case SharedWorkflow(name):
+                arn, role_arn = self._names.state_machine_arn(name), self._names.starter_role_arn(name)
+                called = once(f"shared-{name}", stepfunctions.StateMachine.from_state_machine_arn, arn)
+                role = once(f"starts-{name}", iam.Role.from_role_arn, role_arn, mutable=False)
+                return targets.SfnStateMachine(called, input=message, role=role, **options)
+            case lambda_.Function():
+                return targets.LambdaFunction(target, event=message, **options)
+            case sns.Topic():
+                return targets.SnsTopic(target, message=message, **options)
+            case _:
+                return targets.SfnStateMachine(target, input=message, **options)

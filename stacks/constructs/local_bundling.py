@@ -90,58 +90,53 @@ def target_of(is_local: bool) -> Target:
     return Target.this_machine() if is_local else Target.aws_lambda()
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """A zip file and the hash of what it was made from."""
-
-    path: Path
-    digest: str
-
-
 def bundle_functions(
     target: Target | None,
     *,
     packages: Sequence[Path] = PACKAGES,
     requirements: Path = REPOSITORY / "functions" / "requirements.txt",
     builds: Path = REPOSITORY / "build" / "bundles",
-) -> Bundle:
+) -> Path:
     """Zip the packages with their dependencies; without a target, the packages alone (for template tests).
+
+    The zip's name is the hash of its inputs.
 
     Raises BundlingError when pip finds no wheel for the target, or one whose hash the requirements do not have.
     """
     code = _digest(*(f"{package.name} {_digest_of_tree(package)}" for package in packages))
-    if target is None:
-        bundle = _named(builds, _digest("sources", code))
-        if not bundle.path.is_file():
-            builds.mkdir(parents=True, exist_ok=True)
-            _write_zip([(package, f"{package.name}/") for package in packages], bundle.path)
-            _forget_old(builds)
-        return bundle
-    compiler = compiler_for(target.python)
+    compiler = compiler_for(target.python) if target else None
     # What is stripped belongs to it: an upgrade that calls one more service needs its model.
-    dependencies_digest = _digest(
-        target.identity,
-        compiler.version if compiler else "no byte code",
-        requirements.read_text(encoding="utf-8"),
-        *sorted(AWS_SERVICES),
+    made_of = (
+        "sources"
+        if target is None
+        else _digest(
+            target.identity,
+            compiler.version if compiler else "no byte code",
+            requirements.read_text(encoding="utf-8"),
+            *sorted(AWS_SERVICES),
+        )
     )
-    bundle = _named(builds, _digest(dependencies_digest, code))
-    if not bundle.path.is_file():
-        builds.mkdir(parents=True, exist_ok=True)
+    bundle = builds / f"{_digest(made_of, code)}.zip"
+    if bundle.is_file():
+        return bundle
+    builds.mkdir(parents=True, exist_ok=True)
+    if target is None:
+        _write_zip([(package, f"{package.name}/") for package in packages], bundle)
+    else:
         if compiler is None:
             print(
                 f"no python{target.python} on the PATH: the functions' bundle has no byte code, and each cold start "
                 f"takes about a second longer; install Python {target.python} and synthesise again",
                 file=sys.stderr,
             )
-        dependencies = builds / f"dependencies-{dependencies_digest}"
+        dependencies = builds / f"dependencies-{made_of}"
         if not dependencies.is_dir():
             _install(requirements, target, compiler, dependencies)
         with tempfile.TemporaryDirectory(prefix="compiling-", dir=builds) as staging:
             own = _copied(packages, Path(staging))
             _compile(own, compiler)
-            _write_zip([(own, ""), (dependencies, "")], bundle.path)
-        _forget_old(builds)
+            _write_zip([(own, ""), (dependencies, "")], bundle)
+    _forget_old(builds)
     return bundle
 
 
@@ -173,10 +168,6 @@ def compiler_for(python: str) -> Compiler | None:
         if answer.returncode == 0 and version.startswith(f"CPython {python}."):
             return Compiler(candidate, version)
     return None
-
-
-def _named(builds: Path, digest: str) -> Bundle:
-    return Bundle(builds / f"{digest}.zip", digest)
 
 
 def _copied(packages: Sequence[Path], destination: Path) -> Path:

@@ -97,9 +97,7 @@ def _endpoint(names: Names) -> list[Statement]:
         *("AddTags", "RegisterTargets", "DeregisterTargets"),
     )
     own = tuple(names.arn("elasticloadbalancing", kind) for kind in kinds)
-    return [
-        Statement(tuple(f"elasticloadbalancing:{one}" for one in actions), own, wildcard_reason=OWN),
-    ]
+    return [Statement(tuple(f"elasticloadbalancing:{one}" for one in actions), own, wildcard_reason=OWN)]
 
 
 def _named(names: Names) -> list[Statement]:
@@ -115,8 +113,7 @@ def _named(names: Names) -> list[Statement]:
         *("CreateTable", "TagResource", "DescribeTable", "UpdateTimeToLive", "DeleteTable"),
         *("PutItem", "ConditionCheckItem", "Query"),
     )
-    environment = names.environment
-    role = f"arn:{environment.partition}:iam::{environment.account}:role/{PREFIX}*"
+    role = names.iam_arn(f"role/{PREFIX}*")
     to_states = {"StringEquals": {"iam:PassedToService": "states.amazonaws.com"}}
     by_name: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("sqs", (*queue, "ReceiveMessage", "DeleteMessage", "DeleteQueue"), f"{PREFIX}*"),
@@ -144,7 +141,7 @@ def _named(names: Names) -> list[Statement]:
         ),
         Statement(
             ("events:PutEvents",),
-            (names.arn("events", "event-bus/default"),),
+            (names.event_bus_arn,),
             {"StringEquals": {"events:source": EVENT_SOURCE}},
         ),
         Statement(

@@ -17,7 +17,7 @@ from cfnlint.api import lint_all
 
 from environments.schema import ENVIRONMENTS_DIRECTORY, Environment
 from stacks.application import build_app
-from stacks.constructs.local_bundling import Bundle, Target, bundle_functions
+from stacks.constructs.local_bundling import Target, bundle_functions
 from tests.support.assembly import assembly
 
 ENVIRONMENTS = ("dev", "prod", "local")
@@ -148,7 +148,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return functions
 
 
-def bundled(sources: Path, builds: Path, target: Target | None = None) -> Bundle:
+def bundled(sources: Path, builds: Path, target: Target | None = None) -> Path:
     return bundle_functions(
         target,
         packages=[sources / "peaker"],

@@ -45,7 +45,7 @@ def names(bundle: Path) -> list[str]:
 
 def test_bundle_has_code_and_dependencies_but_nothing_that_never_runs(sources: Path, tmp_path: Path) -> None:
     bundle = bundled(sources, tmp_path / "builds", Target.this_machine())
-    assert names(bundle.path) == [
+    assert names(bundle) == [
         "peaker/__init__.py",
         f"peaker/__pycache__/__init__.{sys.implementation.cache_tag}.pyc",
         "dependency-1.0.dist-info/METADATA",
@@ -88,14 +88,14 @@ def test_two_checkouts_make_the_same_bundle_of_the_same_bytes(
         second = bundled(elsewhere, tmp_path / "second", Target.this_machine())
     finally:
         os.umask(before)
-    assert first.digest == second.digest
-    assert first.path.read_bytes() == second.path.read_bytes()
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_byte_code_is_taken_without_a_look_at_the_source(sources: Path, tmp_path: Path) -> None:
     """Lambda's file system is read-only: a cold start that compiled would do so every time."""
     (sources / "peaker" / "__init__.py").write_text("ANSWER = {'one', 'two'} and 42\n")
-    with zipfile.ZipFile(bundled(sources, tmp_path / "builds", Target.this_machine()).path) as archive:
+    with zipfile.ZipFile(bundled(sources, tmp_path / "builds", Target.this_machine())) as archive:
         archive.extractall(tmp_path / "task")
     (tmp_path / "task" / "peaker" / "__init__.py").write_text("raise SystemExit('compiled')\n")
     program = "import sys; sys.path.insert(0, sys.argv[1]); import peaker; print(peaker.ANSWER)"
@@ -107,7 +107,7 @@ def test_without_the_targets_python_the_bundle_has_no_byte_code_and_says_so(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bundle = bundled(sources, tmp_path / "builds", Target("3.99"))
-    assert not [name for name in names(bundle.path) if name.endswith(".pyc")]
+    assert not [name for name in names(bundle) if name.endswith(".pyc")]
     assert "no python3.99 on the PATH: the functions' bundle has no byte code" in capsys.readouterr().err
 
 
@@ -128,7 +128,7 @@ def test_two_checkouts_make_the_same_host_package(tmp_path: Path) -> None:
 def test_changed_code_is_another_bundle(sources: Path, tmp_path: Path) -> None:
     before = bundled(sources, tmp_path)
     (sources / "peaker" / "__init__.py").write_text("CHANGED = True\n")
-    assert bundled(sources, tmp_path).digest != before.digest
+    assert bundled(sources, tmp_path) != before
 
 
 def test_missing_wheel_says_which_and_for_what(sources: Path, tmp_path: Path) -> None:
@@ -182,13 +182,13 @@ def test_old_bundles_are_forgotten(sources: Path, tmp_path: Path) -> None:
         newest = bundled(sources, tmp_path / "builds")
     kept = list((tmp_path / "builds").glob("*.zip"))
     assert len(kept) == KEPT_BUNDLES
-    assert newest.path in kept
+    assert newest in kept
 
 
 def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
     """With this machine's wheels, since those for arm64 cannot run here, and without its site-packages."""
     bundle = bundle_functions(Target.this_machine())
-    with zipfile.ZipFile(bundle.path) as archive:
+    with zipfile.ZipFile(bundle) as archive:
         unzipped_bytes = sum(entry.file_size for entry in archive.infolist())
         archive.extractall(tmp_path)
     assert unzipped_bytes < LAMBDA_UNZIPPED_LIMIT_MIB * 2**20
@@ -203,7 +203,7 @@ def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
         "print(boto3.__version__)\n"
         "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])\n"
     )
-    contained = {plain(f"{one.name}=={one.version}") for one in distributions_in(bundle.path)}
+    contained = {plain(f"{one.name}=={one.version}") for one in distributions_in(bundle)}
     assert contained == locked(REPOSITORY / "functions" / "requirements.txt")
     assert f"boto3=={boto3.__version__}" in contained
     outcome = subprocess.run(

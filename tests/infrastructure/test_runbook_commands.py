@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,15 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker_host.machine import errors as host_errors
 
-from peaker_contract import errors
-from peaker_contract.metrics import Metric
 from stacks.constructs.operator_alarm import RUNBOOKS
-from statemachines.structure import states
 from tests.infrastructure.conftest import Assembly
 from tests.support.pages import joined
-from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -59,21 +53,6 @@ def words(command: str, values: dict[str, str] | None = None) -> list[str]:
     return shlex.split(PLACEHOLDER.sub("value", text))
 
 
-# -- names ------------------------------------------------------------------------------------------------------
-
-ERROR_NAMES = {
-    name
-    for module in (errors, host_errors)
-    for name, value in vars(module).items()
-    if isinstance(value, type) and issubclass(value, Exception)
-}
-STATE_NAMES = {state.name for machine in MACHINES.values() for state in states(machine)}
-# What AWS itself calls by a name of this form.
-AWS_NAMES = {
-    "InstanceLimitExceeded", "InsufficientInstanceCapacity", "QueueUrl", "UnauthorizedOperation", "VcpuLimitExceeded",
-}  # fmt: skip
-
-
 def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -88,19 +67,6 @@ def strings(value: Any) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def prod(assemblies: dict[str, Assembly]) -> Assembly:
     return assemblies["prod"]
-
-
-@pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: page.stem)
-def test_errors_states_and_metrics_of_a_runbook_exist(page: Path, prod: Assembly) -> None:
-    published = {
-        alarm["MetricName"] for alarm in prod.properties("AWS::CloudWatch::Alarm") if "MetricName" in alarm
-    }
-    dashboards = json.dumps(prod.properties("AWS::CloudWatch::Dashboard"))
-    known = ERROR_NAMES | STATE_NAMES | AWS_NAMES | published | {metric.value for metric in Metric}
-    text = page.read_text(encoding="utf-8")
-    cited = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][A-Za-z]*)+)`", text))
-    cited |= set(re.findall(r"--metric-name ([A-Za-z]+)", text))
-    assert {name for name in cited if name not in known and f'\\"{name}\\"' not in dashboards} == set()
 
 
 @pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: page.stem)

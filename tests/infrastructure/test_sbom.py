@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stacks import sbom
-from stacks.constructs.local_bundling import Bundle, Target, bundle_functions, distributions_in
+from stacks.constructs.local_bundling import Target, bundle_functions, distributions_in
 from stacks.sbom import write_sbom
 from tests.infrastructure.conftest import bundled
 
@@ -18,16 +18,16 @@ def test_the_document_beside_the_bundle_names_what_is_in_it_and_is_the_same_each
     sources: Path, tmp_path: Path
 ) -> None:
     bundle = bundled(sources, tmp_path / "first", Target.this_machine())
-    elsewhere = tmp_path / "second" / bundle.path.name
+    elsewhere = tmp_path / "second" / bundle.name
     elsewhere.parent.mkdir()
-    elsewhere.write_bytes(bundle.path.read_bytes())
+    elsewhere.write_bytes(bundle.read_bytes())
     path = write_sbom(bundle)
-    assert path == bundle.path.with_suffix(".cdx.json")
-    assert path.read_bytes() == write_sbom(Bundle(elsewhere, bundle.digest)).read_bytes()
+    assert path == bundle.with_suffix(".cdx.json")
+    assert path.read_bytes() == write_sbom(elsewhere).read_bytes()
     document = json.loads(path.read_text())
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     [hashed] = document["metadata"]["component"]["hashes"]
-    assert hashed == {"alg": "SHA-256", "content": hashlib.sha256(bundle.path.read_bytes()).hexdigest()}
+    assert hashed == {"alg": "SHA-256", "content": hashlib.sha256(bundle.read_bytes()).hexdigest()}
     [one] = document["components"]
     assert (one["name"], one["version"], one["purl"]) == ("dependency", "1.0", "pkg:pypi/dependency@1.0")
     assert one["licenses"] == [{"license": {"acknowledgement": "declared", "id": "MIT"}}]
@@ -37,7 +37,7 @@ def test_every_distribution_of_the_real_bundle_is_named_and_stands_where_it_is_n
     bundle = bundle_functions(Target.this_machine())
     document = json.loads(write_sbom(bundle).read_text())
     named = {(one["name"], one["version"]) for one in document["components"]}
-    assert named == {(one.name, one.version) for one in distributions_in(bundle.path)}
+    assert named == {(one.name, one.version) for one in distributions_in(bundle)}
     assert {"boto3", "botocore", "numpy", "pydantic"} <= {name for name, _ in named}
     needs = {one["ref"]: one.get("dependsOn", []) for one in document["dependencies"]}
     [boto3] = [one for one in needs if one.startswith("pkg:pypi/boto3@")]

@@ -17,8 +17,7 @@ from constructs import IConstruct
 
 from stacks import application
 from stacks.application import build_app
-from stacks.chosen_environment import environment_of_command
-from stacks.synth import main
+from stacks.synth import environment_of_command, main
 from statemachines.reading import WorkflowSourceError
 from tests.infrastructure.conftest import Assembly, lint_errors, synthesize, what_differs
 
