@@ -11,15 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from peaker.domain.runs.execution_input import Operation
 from peaker.runtime.entry_points import entry_point
-from pydantic import BaseModel
 
-from environments import schema
-from peaker_contract import cluster, errors
+from peaker_contract import errors
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.steps import FunctionDefinition
 from statemachines import structure
@@ -41,15 +39,6 @@ OURS = (
     ),
     *("demo", "sim", "bench", "statemachines", "tests"),
 )
-# What a deployment adds to the block of the environment file.
-DEPLOYED_ONLY = {
-    "environment",
-    "region",
-    "bootstrap_qualifier",
-    "read_endpoint.target_group_arn",
-    "read_endpoint.warming_target_group_arn",
-    "read_endpoint.listener_arn",
-}
 
 
 def modules() -> Iterator[Path]:
@@ -109,37 +98,6 @@ def test_no_module_is_named_after_nothing() -> None:
     assert [str(path) for path in modules() if path.stem in vague] == []
 
 
-def test_settings_have_the_fields_of_the_environment_file() -> None:
-    assert set(_fields(cluster.ClusterSettings)) - DEPLOYED_ONLY == set(_fields(schema.Cluster))
-
-
-def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    # What is excluded is read from the file and not deployed.
-    for name, field in ((name, field) for name, field in model.model_fields.items() if not field.exclude):
-        nested = _models(field.annotation)
-        if not nested:
-            yield f"{prefix}{name}"
-        for one in nested:
-            yield from _fields(one, f"{prefix}{name}.")
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for argument in get_args(annotation) for model in _models(argument)]
-
-
-def test_settings_accept_what_the_environments_deploy() -> None:
-    for name in schema.available_environments():
-        environment = schema.load_environment(name)
-        for block in environment.clusters:
-            endpoint = {"target_group_arn": "arn:aws:elasticloadbalancing:target-group"}
-            document = cluster.deployed_document(
-                block, environment=environment.environment, region=environment.region, endpoint=endpoint
-            )
-            assert cluster.ClusterSettings.model_validate(document).name == block.name
-
-
 def test_every_error_says_what_it_means_and_belongs_to_a_family() -> None:
     families = (errors.NotYet, errors.Retryable, errors.Refused, errors.Failed)
     for name, kind in vars(errors).items():
@@ -165,16 +123,6 @@ def test_a_refusal_is_never_retried() -> None:
         for state in structure.states(machine):
             retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
             assert retried & refused == set(), state.place
-
-
-def test_every_host_document_that_code_sends_exists() -> None:
-    sent = set()
-    for path in (PEAKER / "usecases").rglob("*.py"):
-        sent |= set(
-            re.findall(r'run_host_command\(\s*ports, step, "([a-z_]+)"', path.read_text(encoding="utf-8"))
-        )
-    assert len(sent) >= 10
-    assert {name for name in sent if not (ROOT / "ssm_documents" / f"{name}.yaml").is_file()} == set()
 
 
 def test_every_document_that_code_names_exists() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from statemachines.expansion import expand, workflow_names
+from statemachines.structure import states
+from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = (ROOT / "bench" / "model" / "lease_and_ledger.pml").read_text(encoding="utf-8")
@@ -15,15 +14,8 @@ MODEL = (ROOT / "bench" / "model" / "lease_and_ledger.pml").read_text(encoding="
 OF_THE_MODEL_ALONE = {"Idle", "Ended"}
 
 
-def states_of(machine: dict[str, Any]) -> Iterator[str]:
-    for name, state in machine["States"].items():
-        yield name
-        for branch in state.get("Branches", []):
-            yield from states_of(branch)
-
-
 def test_every_state_of_the_model_is_a_state_of_a_workflow() -> None:
-    deployed = {state for name in workflow_names() for state in states_of(expand(name))}
+    deployed = {state.name for machine in MACHINES.values() for state in states(machine)}
     words = MODEL[MODEL.index("mtype = {") : MODEL.index("/* operations and outcomes */")]
     modelled = set(re.findall(r"\b[A-Z][a-z]\w+(?=,|\s)", re.sub(r"/\*.*?\*/", "", words)))
     assert len(modelled) > 25

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from peaker_cli.app import COMMANDS
@@ -14,7 +12,8 @@ from peaker_host.health.unit import UNIT
 from peaker_contract import errors
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import EventMetric, Metric
-from statemachines.expansion import expand, workflow_names
+from statemachines.structure import states
+from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 # What AWS answers has a page and a test of its own: test_behaviours_page.py.
@@ -46,20 +45,13 @@ TYPED = {
 }
 
 
-def states_of(machine: dict[str, Any]) -> Iterator[str]:
-    for name, state in machine["States"].items():
-        yield name
-        for branch in state.get("Branches", []):
-            yield from states_of(branch)
-
-
 METRICS = {one.value for one in (*Metric, *EventMetric)}
 ERRORS = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)}
-STATES = {state for name in workflow_names() for state in states_of(expand(name))}
+STATES = {state.name for machine in MACHINES.values() for state in states(machine)}
 KNOWN = {
     "metric": METRICS,
     "function": {one.name for one in FUNCTIONS},
-    "workflow": set(workflow_names()),
+    "workflow": set(MACHINES),
     "command": set(COMMANDS),
 }
 

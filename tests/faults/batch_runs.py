@@ -71,6 +71,12 @@ def batch(replicas: int, seed: int, failing: str | None = None, *, again: bool =
         world.close()
 
 
+def findings(world: World, most: int, after_seconds: float = 0) -> list[str]:
+    world.run_for(after_seconds)
+    found = audit(world.account, world.time.seconds, Bounds("orders", 1, most), world.stops)
+    return [f"{one.kind}: {one.text}" for one in found]
+
+
 def _fails_at(state: str, members: tuple[str, ...], invocation: Invocation) -> Interference | None:
     if invocation.state != state or not str(invocation.payload.get("run_id", "")).endswith(members):
         return None

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from sim.world import World, settings
-from tests.faults.test_scenarios import lease_is_free
+from tests.faults.test_scenarios import a_world, lease_is_free
 
 SCHEDULE: dict[str, Any] = {"trigger": {"kind": "schedule"}}
 BY_A_PERSON: dict[str, Any] = {"above_limits": True, "reason": "the sale"}
+# One replica serves and is all that there may be.
+THREE_NEEDED: dict[str, Any] = {"max_replicas": 1, "measured": 250, "required": 3}
 BUDGET = {"max_hourly_cost_usd": 0.01, "minimum_lifetime_minutes": 60, "prewarm_deadline_minutes": 2880}
-
-
-@contextmanager
-def a_world(**changes: Any) -> Iterator[World]:
-    """One replica serves, and three are needed."""
-    world = World(1, settings(**{"max_replicas": 1, **changes}))
-    try:
-        world.load(measured=250, required=3)
-        yield world
-    finally:
-        world.close()
 
 
 @pytest.mark.parametrize("limit", [{"max_replicas": 1}, {"max_replicas": 9, "limits": BUDGET}])
 def test_an_automatic_start_is_refused_and_its_page_has_the_input_that_a_person_starts_it_with(
     limit: dict[str, Any],
 ) -> None:
-    with a_world(**limit) as world:
+    with a_world(**{**THREE_NEEDED, **limit}) as world:
         refused = world.finish(world.start("scale_out", **SCHEDULE))
         assert (refused.status, refused.states[-1]) == ("FAILED", "ScaleOutRefused")
         [(_, text)] = world.operators.mails
@@ -51,7 +39,7 @@ def test_an_automatic_start_is_refused_and_its_page_has_the_input_that_a_person_
 
 
 def test_the_receipt_has_the_limit_that_was_passed_and_the_reason() -> None:
-    with a_world() as world:
+    with a_world(**THREE_NEEDED) as world:
         world.finish(world.start("scale_out", **BY_A_PERSON))
         [run] = [
             key.removeprefix("run#")
@@ -66,7 +54,7 @@ def test_the_receipt_has_the_limit_that_was_passed_and_the_reason() -> None:
 
 
 def test_more_than_one_run_brings_is_refused_also_to_a_person() -> None:
-    with a_world() as world:
+    with a_world(**THREE_NEEDED) as world:
         refused = world.finish(world.start("scale_out", count=41, **BY_A_PERSON))
         assert refused.states[-1] == "Refused"
         assert world.operators.mails == []

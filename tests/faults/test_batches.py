@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from bench.faults.audit import Bounds, audit
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.workflows import step_functions
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import LandsLate, Raises
 from sim.world import World, settings
-from tests.faults.batch_runs import batch, member_steps
+from tests.faults.batch_runs import batch, findings, member_steps
 
 
 def members(world: World) -> dict[str, str]:
@@ -27,11 +26,6 @@ def members(world: World) -> dict[str, str]:
 
 def outcomes(world: World) -> list[str]:
     return [rows["run"]["outcome"] for key, rows in world.account.table.items() if key.startswith("run#")]
-
-
-def findings(world: World, most: int) -> list[str]:
-    found = audit(world.account, world.time.seconds, Bounds("orders", 1, most), world.stops)
-    return [f"{one.kind}: {one.text}" for one in found]
 
 
 def world_for(replicas: int, **changes: Any) -> World:

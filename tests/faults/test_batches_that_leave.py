@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench.faults.audit import Bounds, audit
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import LOAD_TAG
 from sim.workflows import step_functions
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import Raises
 from sim.world import World, settings
+from tests.faults.batch_runs import findings
 
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 USED = {"connections": 0, "transactions": 0, "client_statements": 4_712}
@@ -42,12 +42,6 @@ def outcomes(world: World) -> list[str]:
     return sorted(row["outcome"] for row in rows if row["operation"] == "scale_in")
 
 
-def findings(world: World, most: int) -> list[str]:
-    world.run_for(1200)
-    found = audit(world.account, world.time.seconds, Bounds("orders", 1, most), world.stops)
-    return [f"{one.kind}: {one.text}" for one in found]
-
-
 def serving(world: World) -> int:
     return len(world.endpoint.serving("orders"))
 
@@ -69,7 +63,7 @@ def test_three_leave_in_little_more_than_the_time_of_one() -> None:
         execution = world.run("scale_in", count=peaks)
         assert (execution.states[-1], serving(world)) == ("ReplicaRetired", 1)
         seconds.append(world.time.seconds - begun)
-        assert findings(world, peaks + 1) == []
+        assert findings(world, peaks + 1, 1200) == []
     assert seconds[1] <= 1.2 * seconds[0]
 
 
@@ -82,7 +76,7 @@ def test_an_automatic_start_takes_all_that_are_to_spare_and_a_person_one() -> No
     assert serving(world) == 2
     world.load(20, 1, 1)
     world.run("scale_in", trigger={"kind": "schedule"})
-    assert (serving(world), findings(world, 4)) == (1, [])
+    assert (serving(world), findings(world, 4, 1200)) == (1, [])
 
 
 def test_parked_side_by_side_they_come_back_side_by_side() -> None:
@@ -91,7 +85,7 @@ def test_parked_side_by_side_they_come_back_side_by_side() -> None:
     world.load(250, 3)
     back = world.run("scale_out", count=2)
     assert (back.status, serving(world)) == ("SUCCEEDED", 3)
-    assert findings(world, 3) == []
+    assert findings(world, 3, 1200) == []
 
 
 def test_one_that_is_used_after_its_drain_is_put_back_and_the_others_go() -> None:
@@ -109,7 +103,7 @@ def test_one_that_is_used_after_its_drain_is_put_back_and_the_others_go() -> Non
         "Some of the replicas are parked or gone; the others serve. ConfirmIdle"
     )
     assert (members(world), serving(world)) == ({1: "gone", 2: "in_service"}, 2)
-    assert (outcomes(world), findings(world, 3)) == (["partly", "rolled_back"], [])
+    assert (outcomes(world), findings(world, 3, 1200)) == (["partly", "rolled_back"], [])
 
 
 def test_a_load_that_rises_on_the_way_keeps_as_many_as_it_needs() -> None:
@@ -125,7 +119,7 @@ def test_a_load_that_rises_on_the_way_keeps_as_many_as_it_needs() -> None:
     execution = world.run("scale_in", count=2)
     assert execution.states[-1] == "ReplicaRetired"
     assert (sorted(members(world).values()), serving(world)) == (["called_off", "gone"], 2)
-    assert findings(world, 3) == []
+    assert findings(world, 3, 1200) == []
 
 
 def test_one_that_the_guard_refuses_stays_as_it_was_and_the_run_has_done_its_work() -> None:
@@ -155,7 +149,7 @@ def test_a_stop_of_the_run_puts_back_who_has_not_gone(state: str) -> None:
     world.workflows.on_enter = stop
     world.finish(execution)
     world.run_for(3600)
-    assert (execution.status, findings(world, 3)) == ("ABORTED", [])
+    assert (execution.status, findings(world, 3, 1200)) == ("ABORTED", [])
     assert "running" not in outcomes(world)
     assert set(members(world).values()) <= {"gone", "in_service"}
 
@@ -173,7 +167,7 @@ def test_a_member_that_is_stopped_is_put_back_alone() -> None:
     world.workflows.on_enter = stop_second
     execution = world.run("scale_in", count=2)
     assert ("PutBackReplica" in execution.states, execution.states[-1]) == (True, "PartlyGone")
-    assert (members(world), findings(world, 3)) == ({1: "gone", 2: "in_service"}, [])
+    assert (members(world), findings(world, 3, 1200)) == ({1: "gone", 2: "in_service"}, [])
 
 
 def test_members_that_outlive_the_stop_of_their_run_change_nothing_more(
@@ -191,7 +185,7 @@ def test_members_that_outlive_the_stop_of_their_run_change_nothing_more(
     world.workflows.on_enter = stop
     world.finish(execution)
     world.run_for(3600)
-    assert (serving(world), findings(world, 3)) == (3, [])
+    assert (serving(world), findings(world, 3, 1200)) == (3, [])
     assert not [one for one in world.workflows.executions if one.running]
 
 
@@ -213,4 +207,4 @@ def test_what_cannot_be_put_back_is_taken_up_until_it_serves() -> None:
     assert (execution.states[-1], members(world)) == ("ScaleInUndoIncomplete", {1: "gone", 2: "left"})
     world.functions.interfere = lambda _: None
     world.run_for(3600)
-    assert (members(world), serving(world), findings(world, 3)) == ({1: "gone", 2: "in_service"}, 2, [])
+    assert (members(world), serving(world), findings(world, 3, 1200)) == ({1: "gone", 2: "in_service"}, 2, [])

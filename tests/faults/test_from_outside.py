@@ -14,7 +14,7 @@ from sim import outside
 from sim.endpoint import NLB_DRAIN_SECONDS
 from sim.workflows.functions import Interference, Invocation
 from sim.workflows.interferences import Raises
-from sim.world import World, by_name
+from sim.world import World
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, registered, rows, settled
 
 BOUNDS = Bounds("orders", min_replicas=1, max_replicas=3)
@@ -40,8 +40,7 @@ def audited(world: World) -> list[str]:
 @pytest.mark.parametrize("endpoint", ["nlb", "route53"])
 def test_a_failover_after_the_registration_keeps_the_newcomer_out_of_service(endpoint: str) -> None:
     """It was registered while it followed the source; its reads grow no more, and it goes."""
-    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
-    with a_world(**changes) as world:
+    with a_world(endpoint=endpoint) as world:
         happens_at(world, "RampTraffic", lambda: outside.fail_over_to_standby(world, "orders"))
         execution = world.run("scale_out")
         assert (execution.states[-1], execution.error) == ("ScaleOutRolledBack", "ReplicaChanged")
@@ -116,8 +115,7 @@ def test_a_serving_replica_that_booted_anew_is_brought_back_by_a_retirement_that
 @pytest.mark.parametrize("endpoint", ["nlb", "route53"])
 def test_a_serving_replica_whose_host_boots_anew_serves_again(endpoint: str) -> None:
     """EC2 restarts it on another host: its database is down, and it would be paid for to the end of the peak."""
-    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
-    with a_world(**changes) as world:
+    with a_world(endpoint=endpoint) as world:
         [replica] = served(world)
         outside.restart(world, replica)
         world.run_for(5 * MINUTE)
@@ -245,8 +243,7 @@ def test_a_parked_replica_whose_volumes_somebody_strips_of_their_tags_is_as_befo
 @pytest.mark.parametrize("endpoint", ["nlb", "route53"])
 def test_a_volume_that_somebody_detaches_from_a_serving_replica(endpoint: str) -> None:
     """Its database is down and cannot come back: it leaves the endpoint, and all that its run made goes."""
-    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
-    with a_world(**changes) as world:
+    with a_world(endpoint=endpoint) as world:
         outside.detach(world, served(world)[0])
         world.run_for(HOUR)
         settled(world)
@@ -284,8 +281,7 @@ def test_a_serving_replica_whose_instance_somebody_stops_comes_back_after_it_has
 @pytest.mark.parametrize("endpoint", ["nlb", "route53"])
 def test_a_failover_while_a_replica_drains_and_the_load_comes_back(endpoint: str) -> None:
     """Who fails over moves what serves; this one serves again only after it has followed the new source."""
-    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
-    with a_world(**changes) as world:
+    with a_world(endpoint=endpoint) as world:
         to_spare(world)
 
         def changed() -> None:

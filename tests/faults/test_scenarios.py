@@ -23,16 +23,21 @@ from sim.workflows.interferences import (
     LosesAnswer,
     Raises,
 )
-from sim.world import World, settings
+from sim.world import World, by_name, settings
 
 MINUTE, HOUR = 60.0, 3600.0
 
 
 @contextmanager
-def a_world(seed: int = 1, **changes: object) -> Iterator[World]:
+def a_world(
+    seed: int = 1, *, endpoint: str = "nlb", measured: float = 150, required: int = 2, **changes: object
+) -> Iterator[World]:
+    """One replica serves, and so many are needed."""
+    if endpoint == "route53":
+        changes["read_endpoint"] = by_name()
     world = World(seed, settings(**changes))
     try:
-        world.load(measured=150, required=2)
+        world.load(measured=measured, required=required)
         yield world
     finally:
         world.close()

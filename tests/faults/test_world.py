@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,17 +18,8 @@ from sim.account import Account, state_at
 from sim.table import MemoryTable
 from sim.workflows.interferences import LandsLate, LosesAnswer
 from sim.workflows.virtual_time import VirtualTime
-from sim.world import EFFECTS, NEVER_RAISE, PORTS, READS, WRITES, World, by_name, settings
-
-
-@contextmanager
-def a_world(seed: int = 1, **changes: object) -> Iterator[World]:
-    world = World(seed, settings(**changes))
-    try:
-        world.load(measured=150, required=2)
-        yield world
-    finally:
-        world.close()
+from sim.world import EFFECTS, NEVER_RAISE, PORTS, READS, WRITES, World
+from tests.faults.test_scenarios import a_world
 
 
 def peaks(world: World) -> list[str]:
@@ -41,8 +30,7 @@ def peaks(world: World) -> list[str]:
 
 @pytest.mark.parametrize("endpoint", ["nlb", "route53"])
 def test_a_replica_is_built_serves_and_is_retired(endpoint: str) -> None:
-    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
-    with a_world(**changes) as world:
+    with a_world(endpoint=endpoint) as world:
         built = world.run("scale_out")
         assert (built.status, built.states[-1], peaks(world)) == (
             "SUCCEEDED",

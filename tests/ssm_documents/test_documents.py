@@ -111,27 +111,35 @@ def test_without_its_parameters_it_does_nothing_and_is_told_by_what_the_shell_sa
         require_set_parameters(path.stem, "i-0a1b2c3d4e5f60718", done.stderr)
 
 
+def called_by(path: Path, directory: Path) -> tuple[list[str], dict[str, str]]:
+    """The arguments with which a document's shell calls Python, the package first, and the environment."""
+    document = load_document(path)
+    recorder = directory / "python3"
+    program = "import json,os,sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
+    recorder.write_text(f"#!{sys.executable}\n{program}")
+    recorder.chmod(0o755)
+    values = {"PackageUrl": VALUES["BlockListUrl"], **VALUES}
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell_of(document)],
+        env={
+            "PATH": f"{directory}:/usr/bin:/bin",
+            **{f"SSM_{one}": values[one] for one in document["parameters"]},
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    arguments, environment = json.loads(done.stdout)
+    return arguments, environment
+
+
 @pytest.mark.parametrize(
     "path",
     [path for path in PATHS if path.stem not in ("install_host_package", "report_work")],
     ids=lambda path: path.stem,
 )
-def test_the_shell_calls_a_command_that_the_host_package_accepts(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = load_document(path)
-    recorder = tmp_path / "python3"
-    recorder.write_text(f"#!{sys.executable}\nimport json,sys\nprint(json.dumps(sys.argv[1:]))\n")
-    recorder.chmod(0o755)
-    environment = {f"SSM_{name}": VALUES[name] for name in document["parameters"]}
-    done = subprocess.run(
-        ["/bin/sh", "-c", shell_of(document)],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    package, *arguments = json.loads(done.stdout)
+def test_the_shell_calls_a_command_that_the_host_package_accepts(path: Path, tmp_path: Path) -> None:
+    (package, *arguments), _ = called_by(path, tmp_path)
     assert package == "/opt/peaker/current/peaker_host.pyz"
     parsed = cli.parser().parse_args(arguments)
     assert parsed.command == path.stem
@@ -148,27 +156,9 @@ def test_the_sample_values_match_the_patterns(path: Path) -> None:
 @pytest.mark.parametrize("name", ["install_host_package", "start_prewarm"])
 def test_a_presigned_address_is_in_no_list_of_processes(name: str, tmp_path: Path) -> None:
     """Every user of the host can read the arguments of every process; the signature lets them read the bucket."""
-    document = load_document(ROOT / "ssm_documents" / f"{name}.yaml")
-    recorder = tmp_path / "python3"
-    recorder.write_text(
-        f"#!{sys.executable}\nimport json,os,sys\nprint(json.dumps([sys.argv, sorted(os.environ.values())]))\n"
-    )
-    recorder.chmod(0o755)
-    address = VALUES["BlockListUrl"]
-    values = {"PackageUrl": address, **VALUES}
-    done = subprocess.run(
-        ["/bin/sh", "-c", shell_of(document)],
-        env={
-            "PATH": f"{tmp_path}:/usr/bin:/bin",
-            **{f"SSM_{one}": values[one] for one in document["parameters"]},
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    arguments, environment = json.loads(done.stdout)
+    arguments, environment = called_by(ROOT / "ssm_documents" / f"{name}.yaml", tmp_path)
     assert not any("X-Amz-Signature" in argument for argument in arguments)
-    assert address in environment
+    assert VALUES["BlockListUrl"] in environment.values()
 
 
 def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,23 +182,7 @@ def test_the_lease_and_the_latest_time_reach_the_command_by_its_environment(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An option would be refused by a host package that does not know it."""
-    document = load_document(ROOT / "ssm_documents" / f"{name}.yaml")
-    recorder = tmp_path / "python3"
-    recorder.write_text(
-        f"#!{sys.executable}\nimport json,os,sys\nprint(json.dumps([sys.argv[2:], dict(os.environ)]))\n"
-    )
-    recorder.chmod(0o755)
-    done = subprocess.run(
-        ["/bin/sh", "-c", shell_of(document)],
-        env={
-            "PATH": f"{tmp_path}:/usr/bin:/bin",
-            **{f"SSM_{one}": VALUES[one] for one in document["parameters"]},
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    arguments, environment = json.loads(done.stdout)
+    (_, *arguments), environment = called_by(ROOT / "ssm_documents" / f"{name}.yaml", tmp_path)
     for variable in ("PEAKER_FENCING_TOKEN", "PEAKER_NOT_AFTER"):
         monkeypatch.setenv(variable, environment[variable])
     parsed = cli.parser().parse_args(arguments)
