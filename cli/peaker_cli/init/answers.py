@@ -81,7 +81,7 @@ def answers_in(path: Path) -> Answers:
 
 
 def _refuse_incomplete(answers: Answers) -> None:
-    """Raises KeyError, TypeError or AttributeError where a field that everything below reads is not there."""
+    """Raises KeyError, ValueError, TypeError or AttributeError where a field is not there, or of another kind."""
     for one in answers.instances:
         _ = (
             one["InstanceId"],
@@ -92,11 +92,18 @@ def _refuse_incomplete(answers: Answers) -> None:
             one["InstanceType"],
         )
         _ = (one["Placement"]["AvailabilityZone"], one.get("Architecture"), tags_of(one))
+        _ = [group["GroupId"] for group in one.get("SecurityGroups", ())]
+        _ = dict(one.get("IamInstanceProfile") or {})
+        processors = dict(one.get("CpuOptions") or {})
+        _ = [int(processors.get(name) or 0) for name in ("CoreCount", "ThreadsPerCore")]
+        if not re.fullmatch(r"[0-9]{12}", str(one["OwnerId"])):
+            raise ValueError(f"OwnerId {one['OwnerId']!r}")
     for one in answers.volumes:
         _ = (
             one["VolumeId"],
             one["VolumeType"],
             [found.get("Device") for found in one.get("Attachments", ())],
+            [float(one.get(name) or 0) for name in ("Iops", "Throughput")],
         )
     for one in answers.subnets:
         _ = (one["SubnetId"], one["AvailabilityZone"])

@@ -204,9 +204,9 @@ def _refuse_wrong(settings: Sequence[Setting], source: str, text: str | None) ->
         ClusterBlock.model_validate(block)
     except ValidationError as error:
         lines = []
-        for one in error.errors(include_url=False):
-            if one["type"] in ("default_factory_not_called", "too_short"):
-                continue  # follows from another
+        found = error.errors(include_url=False)
+        follow = ("default_factory_not_called", "too_short")  # from another, where there is one
+        for one in [each for each in found if each["type"] not in follow] or found:
             broken, pattern = (one.get("ctx") or {}).get("error"), (one.get("ctx") or {}).get("pattern")
             option = _OPTIONS.get(str(one["loc"][0]) if one["loc"] else "", "")
             at = ".".join(str(part) for part in one["loc"])
