@@ -11,7 +11,6 @@ import boto3
 import pytest
 from peaker.adapters.aws_price_list import AwsPriceList, price_list_region
 from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.domain.prices.fetched_prices import fetched
 from peaker.domain.prices.price_table import FetchedPrices
 from peaker.domain.reading import Unknown
 
@@ -117,7 +116,8 @@ def test_prices_are_kept_in_the_parameter_that_a_stack_has_made(
     empty = stored.read()
     assert isinstance(empty, Unknown)
     assert "not asked yet" in empty.why
-    found = fetched(IRELAND, prices.quote(IRELAND, ["r7g.large"]), datetime(2026, 11, 20, tzinfo=UTC))
+    quote = prices.quote(IRELAND, ["r7g.large"])
+    found = FetchedPrices(region=IRELAND, fetched_at=datetime(2026, 11, 20, tzinfo=UTC), **dict(quote))
     stored.write(found)
     assert stored.read() == found
     assert isinstance(found, FetchedPrices)

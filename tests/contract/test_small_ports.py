@@ -27,8 +27,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.prices.fetched_prices import fetched
-from peaker.domain.prices.price_table import EbsPrices
+from peaker.domain.prices.price_table import EbsPrices, FetchedPrices
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import run_id
@@ -276,7 +275,7 @@ def test_prices_are_unknown_until_they_are_stored_and_the_last_ones_count(stored
     assert "not asked yet" in nothing.why
     for day in (20, 21):
         quote = others.PriceList({(REGION, "r7g.large"): day / 100}).quote(REGION, ["r7g.large"])
-        prices = fetched(REGION, quote, datetime(2026, 11, day, tzinfo=UTC))
+        prices = FetchedPrices(region=REGION, fetched_at=datetime(2026, 11, day, tzinfo=UTC), **dict(quote))
         stored.write(prices)
         assert stored.read() == prices
 
