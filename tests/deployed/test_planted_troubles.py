@@ -31,13 +31,13 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedProduc
 
 @pytest.fixture
 def quiet(product: DeployedProduct) -> Iterator[DeployedProduct]:
-    """Nothing is at work, the last check is of now, and the clock is slow."""
+    """Nothing is at work or begins by itself, the last check is of now, and the clock is slow."""
     product.starts_nothing_by_itself()
     eventually(product.lease_is_free)
     product.cloud.clock.set(scale=1)
-    resume(product)
     check(product)
     yield product
+    product.starts_nothing_by_itself()
     product.cloud.clock.set(scale=FAST)
     product.cloud.faults.clear()
     product.answers.healthy()
@@ -71,11 +71,20 @@ def turn_on(product: DeployedProduct, alarm: str) -> None:
     )
 
 
-def told(product: DeployedProduct, said: str, line: str, status: int, alarm: str | None = None) -> None:
+def told(
+    product: DeployedProduct,
+    said: str,
+    line: str,
+    status: int,
+    alarm: str | None = None,
+    rules_on: bool = True,
+) -> None:
     """The first line has the words, ends with the line to type, and the exit status is a monitoring plugin's.
 
     No alarm is on but that one: those of schedules that do not run come again. EC2 shows some things late.
     """
+    if rules_on:
+        resume(product)
     for _ in range(10):
         still(product)
         if alarm is not None:
@@ -97,8 +106,7 @@ def first_line(said: Said) -> str:
 
 @contextmanager
 def changed(product: DeployedProduct, **changes: Any) -> Iterator[None]:
-    """Other settings, which the functions read at once; nothing is built by itself for them."""
-    product.starts_nothing_by_itself()
+    """Other settings, which the functions read at once."""
     with product.other_settings(**changes):
         product.functions_start_cold()
         yield
@@ -135,8 +143,10 @@ def a_stranger(product: DeployedProduct) -> Iterator[str]:
 
 
 def test_paused(quiet: DeployedProduct) -> None:
+    resume(quiet)
     assert quiet.peaker("pause", "orders", "--yes").status == 0
-    told(quiet, r"^PAUSED: disabled by hand: .*scheduled-check", "peaker resume orders", 1)
+    said = r"^PAUSED: disabled by hand: .*scheduled-check"
+    told(quiet, said, "peaker resume orders", 1, rules_on=False)
 
 
 def test_a_load_above_the_capacity(quiet: DeployedProduct) -> None:
@@ -180,9 +190,9 @@ def test_a_host_that_no_run_made(quiet: DeployedProduct) -> None:
 
 
 def test_no_forecast(quiet: DeployedProduct) -> None:
-    quiet.starts_nothing_by_itself()
     quiet.cloud.clock.set(now=quiet.cloud.clock.now() + timedelta(hours=3))
-    told(quiet, r"^FAILED: no forecast for 3 h .*its rule is disabled", "peaker resume orders", 2)
+    said = r"^FAILED: no forecast for 3 h .*its rule is disabled"
+    told(quiet, said, "peaker resume orders", 2, rules_on=False)
 
 
 def test_a_load_that_nobody_publishes(quiet: DeployedProduct) -> None:
@@ -201,7 +211,6 @@ def test_a_base_replica_that_somebody_stopped(quiet: DeployedProduct) -> None:
     """Beside a peak replica that serves, so that the cluster is not short."""
     quiet.cloud.clock.set(scale=FAST)
     quiet.finish(quiet.start("scale_out"))
-    quiet.starts_nothing_by_itself()
     ec2, base = quiet.cloud.client("ec2"), quiet.cluster.base_replica_id
     ec2.stop_instances(InstanceIds=[base])
     try:
