@@ -156,7 +156,7 @@ def test_a_watch_on_a_terminal_ends_with_ctrl_c_and_gives_the_cursor_back(produc
         os.close(ours)
     assert shown.count(b"\x1b[?25l") == shown.count(b"\x1b[?25h") == 1
     assert b"Traceback" not in shown
-    assert b"stopped" not in shown
+    assert b"peaker: stopped" not in shown
 
 
 def read_terminal(terminal: int, until: bytes | None = None) -> bytes:

@@ -26,6 +26,7 @@ RUN_BY: dict[str, str] = {
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
     r"peaker --install-completion$": "tests/installation/test_wheel.py",
     r"pip wheel --no-deps \.$": "tests/installation/test_wheel.py",
+    r"python3 -m venv venv|venv/bin/": "packages/localcloud/tests/server/test_first_run.py",
     r"python -m localcloud serve --dataplane simulated": BY_HAND,
     r"python -m localcloud (deploy|cluster|status)": BY_HAND,
     r"python -m localcloud (clean|serve)": "packages/localcloud/tests/server/test_cleanup.py",

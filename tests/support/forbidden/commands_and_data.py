@@ -156,7 +156,7 @@ def _rows(role: Role, s: Setting) -> Iterator[Cell]:
             role.holds(*ROWS) or role.is_set("read", "operate")),
         "ask": (
             lambda c, table: c.query(TableName=table, **asked),
-            role.holds(*ROWS) or role.is_set("read", "operate")),
+            role.holds(*ROWS, P.READ_LEDGER) or role.is_set("read", "operate")),
         "write a row of": (lambda c, table: c.put_item(TableName=table, Item=KEY), role.holds(*ROWS)),
         "change a row of": (
             lambda c, table: c.update_item(TableName=table, Key=KEY, **change),

@@ -22,7 +22,6 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     Raises ReturnRefused; CapacityUnavailable when EC2 has no room for it.
     """
     settings = ports.clusters.settings(step.cluster)
-    run = ports.ledger.run(step.run_id)
     plan = plan_of_run(ports, step)
     instance_id = plan.returns
     if instance_id is None:
@@ -36,6 +35,8 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
             f"{instance_id}: the source is unknown: {fleet.source.why}; what is unknown is held (I4)"
         )
     now = ports.clock.now()
+    # Read after the fleet: another call of this step writes its part of the run before the replica's row.
+    run = ports.ledger.run(step.run_id)
     begun = run.part(RunReplica) is not None and replica.ledger_row.state is ReplicaState.BUILDING
     if not begun:
         why_not = why_not_returned(replica, ports.environment, now)

@@ -83,7 +83,7 @@ def _send_again(
     if lost > LOST_AT_MOST:
         raise HostCommandFailed(f"{document} on {instance_id} was lost {lost} times, the last time: {why}")
     ports.commands.cancel(row.resource_id, instance_id)
-    again = _intend(ports, step, document, instance_id, lost)
+    again = _intend(ports, step, len(_rows(ports, step)) + 1, document, instance_id, lost)
     ports.ledger.mark(step.holder, step.run_id, row, ResourceState.UNDONE)
     send_command(ports, step, again, _values(parameters))
     raise HostCommandRunning(
@@ -92,17 +92,20 @@ def _send_again(
 
 
 def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str, repeat: bool) -> ResourceRow:
-    earlier = [row for row in _rows(ports, step) if row.details.get("instance_id") == instance_id]
+    rows = _rows(ports, step)
+    earlier = [row for row in rows if row.details.get("instance_id") == instance_id]
     if earlier and (earlier[-1].is_open or not repeat):
         return _found_again(ports, step, earlier[-1])
-    return _intend(ports, step, document, instance_id)
+    return _intend(ports, step, len(rows) + 1, document, instance_id)
 
 
 def _intend(
-    ports: Ports, step: StepInput, document: str, instance_id: str, lost_before: int = 0
+    ports: Ports, step: StepInput, number: int, document: str, instance_id: str, lost_before: int = 0
 ) -> ResourceRow:
-    """A new row for one more command of the step, under a name that no host's command of the step has."""
-    number = len(_rows(ports, step)) + 1
+    """A new row for one more command of the step, under a name that no host's command of the step has.
+
+    The number is of the rows that its caller has judged: of two calls at once, the later one gets the other's row.
+    """
     details: dict[str, object] = {"document": document, "instance_id": instance_id}
     if lost_before:
         details["lost_before"] = lost_before

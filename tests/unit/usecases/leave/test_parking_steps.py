@@ -39,6 +39,7 @@ from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.metrics import Metric
 from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
+from sim.workflows.interferences import Watches
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, leased, orders
 from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak
@@ -471,6 +472,16 @@ def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: CalmPorts) 
     with pytest.raises(errors.ReturnRefused, match="I1"):
         start_parked_replica(ports, back(ports, "StartParkedReplica"))
     assert ports.done("compute.start") == []
+
+
+def test_of_two_calls_that_start_it_at_once_the_later_one_goes_on(ports: CalmPorts) -> None:
+    parked(ports)
+    release_lease(ports, step(ports, "ReleaseLease"))
+    plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump()))
+    given = back(ports, "StartParkedReplica")
+    ports.meets(Watches(at="compute.instances_of_cluster", hit=lambda: start_parked_replica(ports, given)))
+    start_parked_replica(ports, given)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.BUILDING
 
 
 # -- room of a group of capacity reservations -------------------------------------------------------------------

@@ -14,6 +14,7 @@ from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fe
 
 from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning, LeaseLost
 from sim.calm import CalmPorts, calm_ports
+from sim.workflows.interferences import Followed
 from tests.support.builders import BASE, instance, leased, orders, with_cluster
 from tests.support.peak import AT_WORK, STILL_RUNNING
 
@@ -43,6 +44,19 @@ def test_it_is_sent_once_and_polled(ports: CalmPorts) -> None:
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
     assert ports.commands.sent[0][2] == command_comment(step.run_id, "LoadBufferPool#1")
+
+
+def test_of_two_calls_at_once_the_later_one_has_the_others_command(ports: CalmPorts) -> None:
+    """ParkReplica's later call sent a second stop of the database, to an instance that the first one had stopped."""
+    step = leased(ports, "ParkReplica")
+    ports.commands.said["stop_database"] = ended(gtid_set="")
+
+    def call() -> object:
+        return run_host_command(ports, step, "stop_database", BASE, RUN)
+
+    ports.meets(Followed(at="ledger.resources", then=lambda: call() and None))
+    assert call() == {"gtid_set": ""}
+    assert len(ports.commands.sent) == 1
 
 
 def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: CalmPorts) -> None:
