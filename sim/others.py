@@ -180,7 +180,9 @@ class ForecastRecords:
         return self.states.get(cluster, CheckState())
 
     def save_check_state(self, cluster: str, state: CheckState) -> None:
-        self.states[cluster] = state
+        before = self.check_state(cluster).checked_seconds
+        if before is None or before <= (state.checked_seconds or 0.0):
+            self.states[cluster] = state
 
     def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
         self.reports[cluster] = dict(report)

@@ -399,6 +399,12 @@ def test_what_a_check_leaves_is_its_clusters_own(records: ForecastRecords) -> No
     for state in (CheckState(2, 1.5), whole):
         records.save_check_state("orders", state)
         assert records.check_state("orders") == state
+    for seconds in (5.0, None):  # of a check that was under way for longer, and of an older release
+        records.save_check_state("orders", CheckState(9, checked_seconds=seconds))
+    assert records.check_state("orders") == whole
+    repeated = CheckState(2, checked_seconds=5.5)
+    records.save_check_state("orders", repeated)
+    assert records.check_state("orders") == repeated
     assert records.check_state("payments") == CheckState()
     assert records.report("orders") is None
     for required in (1, 2):
