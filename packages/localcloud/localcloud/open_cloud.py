@@ -70,8 +70,8 @@ class OpenCloud:
     """A cloud from its start to its end: its parts, its addresses and clients, and what it takes back at its end.
 
     For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `client_as()`, `faults`, `deliveries`, `access`, `metrics`, `price_list`, `quotas`, `patch()`, `add_action()`,
-    `on_close()`, `when_ready()`, `background()`, `put_event()`.
+    `client_as()`, `faults`, `deliveries`, `access`, `metrics`, `price_list`, `quotas`, `task_clients`, `patch()`,
+    `add_action()`, `on_close()`, `when_ready()`, `background()`, `put_event()`.
     """
 
     def __init__(
@@ -104,6 +104,8 @@ class OpenCloud:
         self.reservation_groups: dict[str, list[str]] = {}
         self.port = port
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
+        # Clients that tasks of workflows call in the place of this cloud's own, by service: a test's script.
+        self.task_clients: dict[str, Any] = {}
         self._addresses = (LOOPBACK, *extra_addresses)
         self._owns_dataplane = owns_dataplane
         self._callbacks: list[Callable[[], None]] = []

@@ -20,7 +20,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.extensions.stepfunctions import jsonata
+from localcloud.extensions.stepfunctions import failures, jsonata
 from localcloud.extensions.stepfunctions.integrations import install_integrations
 from localcloud.iam.identities import CannotAssume
 from localcloud.open_cloud import LATEST_ANSWER_REAL_SECONDS
@@ -49,6 +49,7 @@ def install(cloud: OpenCloud) -> None:
     _install_waits(cloud)
     _install_map(cloud)
     _install_nested(cloud)
+    failures.install(cloud)
     install_integrations(cloud)
     _install_executions(cloud)
     cloud.on_close(lambda: _abort_running(cloud))
@@ -64,6 +65,8 @@ def _install_clients(cloud: OpenCloud) -> None:
 
     def client_for(region: str, service: str, state_credentials: Any = None) -> Any:
         """As the role of the state's Credentials, else of its machine."""
+        if service in cloud.task_clients:
+            return cloud.task_clients[service]
         role = state_credentials.role_arn
         try:
             credentials = cloud.access.identities.credentials(
@@ -271,7 +274,7 @@ def _install_executions(cloud: OpenCloud) -> None:
         cloud.clock.wake()
         announce(cloud, self)
         for child in _children(self):
-            child.stop(stop_date=stop_date, error=error, cause=cause)
+            child.stop(stop_date=stop_date, error=None, cause=None)
 
     def stop_execution(self: Any) -> Any:
         backend = self.stepfunction_backend
