@@ -39,6 +39,7 @@ class StepFunctions:
         self.executions: list[Execution] = []
         self.on_end: list[Callable[[Execution], None]] = []
         self.on_enter: Callable[[Walk, str], None] | None = None
+        self.on_way: Callable[[Walk, str, str], None] | None = None
         # Whether the children of an execution that ended early are stopped at once, or as well as it can be done.
         self.children_outlive = False
         # Until then no workflow starts another one: the account's rate of starts is used up.
@@ -101,7 +102,8 @@ class StepFunctions:
         self.of(walk).children.append(child)
 
         def tell(_: Promise) -> None:
-            said = self.described(child)
+            # Of .sync:2 the input and the output are JSON, not text.
+            said = {**self.described(child), "Input": json.loads(child.input)}
             if child.status == "SUCCEEDED":
                 ended.keep({**said, "Output": child.output})
             else:
@@ -143,6 +145,7 @@ class StepFunctions:
             "StateMachine": {"Id": machine_arn, "Name": workflow},
         }
         walk = Walk(machine, context, self.time, self._random, self, on_enter=self._entered)
+        walk.on_way = self.on_way
         listed = self.time.seconds + self._random.uniform(0, LISTED_WITHIN_SECONDS)
         return Execution(workflow, name, text, self.time.seconds, arn, machine_arn, walk, listed)
 

@@ -70,6 +70,8 @@ class Walk:
     entered: list[str] = field(default_factory=list)
     events: int = 1
     on_enter: Callable[[Walk, str], None] | None = None
+    # Hears the way out of each state: "to NEXT" of a Choice, "next", "retry 0", "last 0" (no more tries), "catch 0".
+    on_way: Callable[[Walk, str, str], None] | None = None
     _branches: list[Process] = field(default_factory=list)
 
     def steps(self, given: Any) -> Steps:
@@ -97,7 +99,7 @@ class Walk:
             if kind in ("Task", "Parallel", "Map"):
                 given, name = yield from self._tried(name, state, given, scope)
             elif kind == "Choice":
-                name = self._chosen(state, given, scope)
+                name = self._chosen(name, state, given, scope)
             elif kind == "Wait":
                 yield self.time.sleep(float(self._filled(state["Seconds"], given, scope, name)))
                 name = state["Next"]
@@ -126,11 +128,16 @@ class Walk:
                 f"The execution reached the maximum of {MOST_EVENTS} history events",
             )
 
-    def _chosen(self, state: Asl, given: Any, scope: Scope) -> str:
+    def _take(self, name: str, way: str) -> None:
+        if self.on_way is not None:
+            self.on_way(self, name, way)
+
+    def _chosen(self, name: str, state: Asl, given: Any, scope: Scope) -> str:
         for way in state["Choices"]:
             holds = self._filled(way["Condition"], given, scope, "")
             if holds is True:
                 self._assign(way, given, scope, {})
+                self._take(name, f"to {way['Next']}")
                 return str(way["Next"])
             if holds is not False:
                 raise ExecutionEnds(
@@ -139,6 +146,7 @@ class Walk:
         if "Default" not in state:
             raise StateFailed("States.NoChoiceMatched")
         self._assign(state, given, scope, {})
+        self._take(name, f"to {state['Default']}")
         return str(state["Default"])
 
     def _tried(self, name: str, state: Asl, given: Any, scope: Scope) -> Steps:
@@ -152,7 +160,7 @@ class Walk:
                     result = yield from self._side_by_side(branches, scope)
                 elif state["Type"] == "Map":
                     items = self._filled(state["Items"], given, scope, name)
-                    _require_list(items)
+                    _require_list(items, state["Items"])
                     self._count(2 * len(items))
                     result = yield from self._side_by_side(
                         [(state["ItemProcessor"], one) for one in items], scope
@@ -161,13 +169,15 @@ class Walk:
                     result = yield from self._task(name, state, given, scope, sum(tries))
                 self._count(1)
                 more = {"result": result}
+                assigned = self._filled(state.get("Assign", {}), given, scope, name, more)
                 output = self._filled(state.get("Output", "{% $states.result %}"), given, scope, name, more)
-                self._assign(state, given, scope, more)
                 _require_size(output)
+                scope.own.update(assigned)
+                self._take(name, "next")
                 return output, state.get("Next", "")
             except StateFailed as failure:
                 self._count(1)
-                pause = self._pause(state.get("Retry", []), tries, failure)
+                pause = self._pause(name, state.get("Retry", []), tries, failure)
                 if pause is not None:
                     yield self.time.sleep(pause)
                     continue
@@ -243,13 +253,15 @@ class Walk:
                 if not branch.ended.settled:
                     branch.cancel()
 
-    def _pause(self, retriers: list[Asl], tries: list[int], failure: StateFailed) -> float | None:
+    def _pause(self, name: str, retriers: list[Asl], tries: list[int], failure: StateFailed) -> float | None:
         """Seconds until the next try, or None without one."""
         for index, retrier in enumerate(retriers):
             if not _matches(retrier["ErrorEquals"], failure.error):
                 continue
             if tries[index] >= retrier.get("MaxAttempts", 3):
+                self._take(name, f"last {index}")
                 return None
+            self._take(name, f"retry {index}")
             pause = retrier.get("IntervalSeconds", 1) * retrier.get("BackoffRate", 2) ** tries[index]
             pause = min(pause, retrier.get("MaxDelaySeconds", pause))
             tries[index] += 1
@@ -260,13 +272,14 @@ class Walk:
         self, name: str, state: Asl, given: Any, scope: Scope, failure: StateFailed
     ) -> tuple[Any, str]:
         said = {"Error": failure.error, "Cause": failure.cause}
-        for catcher in state.get("Catch", []):
+        for index, catcher in enumerate(state.get("Catch", [])):
             if _matches(catcher["ErrorEquals"], failure.error):
                 more = {"errorOutput": said}
                 output = self._filled(
                     catcher.get("Output", "{% $states.errorOutput %}"), given, scope, name, more
                 )
                 self._assign(catcher, given, scope, more)
+                self._take(name, f"catch {index}")
                 return output, str(catcher["Next"])
         raise failure
 
@@ -303,10 +316,13 @@ def _function(placeholder: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-def _require_list(items: Any) -> None:
+def _require_list(items: Any, expression: Any) -> None:
     if not isinstance(items, list):
+        kind = {str: "string", bool: "boolean", dict: "object"}.get(type(items), "number")
         raise StateFailed(
-            "States.QueryEvaluationError", f"Items must be an array, got {type(items).__name__}"
+            "States.QueryEvaluationError",
+            f"The JSONata expression '{str(expression)[2:-2].strip()}' specified for the field 'Items' returned an "
+            f"unexpected result type. Expected 'array', but was '{kind}' for value: {json.dumps(items)}",
         )
 
 
