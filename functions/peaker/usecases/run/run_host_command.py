@@ -83,9 +83,10 @@ def _send_again(
     if lost > LOST_AT_MOST:
         raise HostCommandFailed(f"{document} on {instance_id} was lost {lost} times, the last time: {why}")
     ports.commands.cancel(row.resource_id, instance_id)
-    again = _intend(ports, step, len(_rows(ports, step)) + 1, document, instance_id, lost)
+    again = _intend(ports, step, f"{row.name.partition('~')[0]}~{lost}", document, instance_id, lost)
     ports.ledger.mark(step.holder, step.run_id, row, ResourceState.UNDONE)
-    send_command(ports, step, again, _values(parameters))
+    if again.resource_id is None:
+        send_command(ports, step, again, _values(parameters))
     raise HostCommandRunning(
         f"{document} on {instance_id}: {row.name} is lost, {why}; sent again as {again.name}"
     )
@@ -96,20 +97,20 @@ def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str,
     earlier = [row for row in rows if row.details.get("instance_id") == instance_id]
     if earlier and (earlier[-1].is_open or not repeat):
         return _found_again(ports, step, earlier[-1])
-    return _intend(ports, step, len(rows) + 1, document, instance_id)
+    return _intend(ports, step, f"{step.step}#{len(rows) + 1}", document, instance_id)
 
 
 def _intend(
-    ports: Ports, step: StepInput, number: int, document: str, instance_id: str, lost_before: int = 0
+    ports: Ports, step: StepInput, name: str, document: str, instance_id: str, lost_before: int = 0
 ) -> ResourceRow:
-    """A new row for one more command of the step, under a name that no host's command of the step has.
+    """Writes the row of one more command of the step.
 
-    The number is of the rows that its caller has judged: of two calls at once, the later one gets the other's row.
+    Its name follows from what the caller has judged: of two calls at once the later one gets the other's row.
     """
     details: dict[str, object] = {"document": document, "instance_id": instance_id}
     if lost_before:
         details["lost_before"] = lost_before
-    return intend(ports, step, ResourceKind.COMMAND, f"{step.step}#{number}", details)
+    return intend(ports, step, ResourceKind.COMMAND, name, details)
 
 
 def _rows(ports: Ports, step: StepInput) -> list[ResourceRow]:

@@ -13,6 +13,7 @@ from peaker.usecases.run.run_host_command import LOST_AT_MOST, run_host_command
 
 from peaker_contract.errors import HostCommandFailed, HostCommandRunning
 from sim.calm import CalmPorts, calm_ports
+from sim.workflows.interferences import Watches
 from tests.support.builders import BASE, leased, orders, with_cluster
 from tests.support.peak import AT_WORK, STILL_RUNNING
 
@@ -83,6 +84,16 @@ def test_a_command_on_which_nobody_works_is_sent_again_within_three_minutes(
     assert (sent(ports), ports.done("commands.cancel")) == (2, list(ports.world.account.commands)[:1])
     ports.commands.said[DOCUMENT] = ended(pages=7)
     assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
+
+
+def test_of_two_calls_that_judge_a_command_lost_one_sends_it_again(ports: CalmPorts, step: StepInput) -> None:
+    asked(ports, step)
+    nobody_is_at_work(ports)
+    waits(ports, step, minutes=2)
+    # Right before the second answer, after which the command is lost, is settled.
+    ports.meets(Watches(at="ledger.mark", hit=lambda: asked(ports, step)))
+    waits(ports, step, minutes=1)
+    assert sent(ports) == 2
 
 
 def test_a_parked_replica_s_first_command_is_sent_again_where_the_agent_updated_itself_under_it(
