@@ -11,8 +11,6 @@ from environments.settings import Cluster, Environment
 from peaker_contract.field_types import Fault
 from peaker_contract.load_settings import SHIPPED_REGION, shipped_hourly_usd
 
-# Above this the forecast steps are too long to be learned from (docs/forecast-and-decision.md).
-LONGEST_LEARNED_PERIOD_SECONDS = 21_600
 LONGEST_USUAL_SCHEDULE_MINUTES = 60
 LONGEST_USUAL_EVENT = timedelta(days=31)
 FARTHEST_USUAL_EVENT = timedelta(days=400)
@@ -98,10 +96,4 @@ def _about_forecast(cluster: Cluster) -> Iterator[Fault]:
         yield Fault(
             ("forecast", "schedule_minutes"),
             f"a rise is seen up to {forecast.schedule_minutes} minutes late: 5 to 15 is usual",
-        )
-    if cluster.load_metric and cluster.load_metric.period_seconds > LONGEST_LEARNED_PERIOD_SECONDS:
-        hours = cluster.load_metric.period_seconds / 3600
-        yield Fault(
-            ("load_metric", "period_seconds"),
-            f"points of {hours:g} hours give no forecast, only the load of now counts: 60 to 3600 is usual",
         )

@@ -21,28 +21,45 @@ from peaker_contract.field_types import (
 
 _LARGEST = 1e15
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|%")
-# Words of a metric's name that say that it is no load, and why nothing can be planned by it.
+# Words of a metric's name that say that it is no load, anywhere in it or as what it counts in the end, and why.
 _NO_LOADS = (
-    (r"\w*utili[sz](ation|ed)|\w*percent(age)?|pct|cpu|share|ratio|hit rate|%",
+    (r"\w*utili[sz]\w*|\w*util|\w*percent(?!ile)\w*|pct|cpu\w*|hit (rate|ratio)|%", r"share|ratio|util",
      "a utilisation ends at 100 percent, so that no forecast of it says how many replicas are needed"),
-    (r"(replica(tion)?)?lag|behind", "a lag follows the source's writes, which more replicas do not lessen"),
-    (r"\w*latency|(milli|micro|nano)?seconds|millis|m?sec|[mu]s|duration|delay|wait|await|age|uptime|time$"
-     r"|(response|query|execution|elapsed|lock) time",
+    (r"\w*behind\w*", r"\w*lag", "a lag follows the source's writes, which more replicas do not lessen"),
+    (r"(time|latency|duration|wait|lag) [mu]?s",
+     r"\w*latency|(milli|micro|nano)?seconds|millis|m?sec|ms|duration|delay|\w*wait|await|age|\w*time",
      "a time becomes long when replicas are overloaded and short when one is added"),
-    (r"queue|depth|backlog", "a queue becomes long when replicas are overloaded and empty when one is added"),
-    (r"memory|mem|free|freeable|available|space|storage|swap|balance|credits?",
+    (r"(queue|run) (length|depth|size)", r"queue|depth|backlog",
+     "a queue becomes long when replicas are overloaded and empty when one is added"),
+    (r"(memory|storage|space|swap|disk|connections|credits?) (free|available|left|balance)|free(able)? (memory|space)",
+     r"memory|mem|space|storage|swap|balance|credits?",
      "it says what a host has left, not what readers ask for"),
-    (r"errors?|failures?|failed|aborted|rejected|timeouts?|slow",
+    (r"failed|aborted|rejected|slow", r"errors?|failures?|timeouts?",
      "it counts what goes wrong, not what readers ask for"),
-    (r"(un)?healthy|(replica|host|instance)s? (serving|count)", "it counts replicas, which Peaker itself changes"),
+    (r"(un)?healthy|(replica|host|instance)s? (serving|count)$", r"hosts",
+     "it counts replicas, which Peaker itself changes"),
 )  # fmt: skip
+_STATISTIC = re.compile(
+    r"( (avg|average|mean|max|maximum|min|minimum|sum|total|rate|count|number|p|bytes))+$"
+)
 NO_LOAD_UNITS = ("Percent", "Seconds", "Milliseconds", "Microseconds")
 
 
 def why_no_load(name: str) -> str | None:
     """Returns why a metric of that name is no load by which replicas can be planned; None where it may be one."""
-    words = re.sub(r"\bper \w+", "", " ".join(_WORD.findall(name)).lower())
-    return next((why for what, why in _NO_LOADS if re.search(rf"(?<!\w)({what})(?!\w)", words)), None)
+    spoken = re.sub(r"/\s*(?=[A-Za-z])", " per ", name)
+    words = re.sub(r" ?\bper \w+", "", " ".join(_WORD.findall(spoken)).lower())
+    counted = _STATISTIC.sub("", words)
+    written = f"{name.lower()} {words}"
+    return next(
+        (
+            why
+            for anywhere, at_the_end, why in _NO_LOADS
+            if re.search(rf"(?<!\w)({anywhere})(?!\w)", written)
+            or re.search(rf"(?<!\w)({at_the_end})$", counted)
+        ),
+        None,
+    )
 
 
 def why_no_load_unit(unit: str) -> str | None:
@@ -64,9 +81,9 @@ class LoadMetricSettings(Settings):
     )
     period_seconds: StrictInt = Field(
         ge=60,
-        le=86_400,
+        le=21_600,
         multiple_of=60,
-        description="Period of a point; a multiple of 60. Above 6 hours only the load of now counts.",
+        description="Period of a point; a multiple of 60.",
         examples=[300],
     )
     dimensions: Mapping[

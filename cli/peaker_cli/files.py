@@ -13,9 +13,18 @@ from peaker_cli.failures import ControlPlaneError, plain
 
 
 def writable(path: Path | None) -> Path | None:
-    """Raises BadParameter where no file can be written."""
+    """Raises BadParameter where no file can be written in place."""
+    return _checked(path, path if path and path.exists() else None)
+
+
+def replaceable(path: Path | None) -> Path | None:
+    """Raises BadParameter where `write_whole` cannot put a file; - is standard output."""
+    return path if str(path) == "-" else _checked(path, None)
+
+
+def _checked(path: Path | None, written: Path | None) -> Path | None:
     try:
-        wrong = path and (path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK))
+        wrong = path and (path.is_dir() or not os.access(written or path.parent, os.W_OK))
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{str(path)!r}: {error}") from error
     if wrong:
@@ -24,7 +33,7 @@ def writable(path: Path | None) -> Path | None:
 
 
 HtmlFile = Annotated[
-    Path | None, typer.Option("--html", callback=writable, help="Write a page that needs nothing else.")
+    Path | None, typer.Option("--html", callback=replaceable, help="Write a page that needs nothing else.")
 ]
 
 

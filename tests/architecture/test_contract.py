@@ -144,7 +144,7 @@ def test_metrics_and_their_namespaces_are_named_once() -> None:
     names = {metric.value for metric in Metric if sum(one.isupper() for one in metric.value) > 1}
     again = names_written_again(names, (namespace(""), EVENTS_NAMESPACE))
     # A function is called like the metric.
-    assert [one for one in again if not one.endswith("forecast_load.py: ForecastLoad")] == []
+    assert [one for one in again if not one.endswith("scheduled.py: ForecastLoad")] == []
 
 
 def test_keys_of_tags_are_named_once() -> None:

@@ -39,7 +39,7 @@ from peaker_cli.backtest.live_load import (
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.files import writable
+from peaker_cli.files import replaceable
 from peaker_cli.printing import console
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
@@ -169,9 +169,9 @@ def backtest_command(
         help="Zone of the load's daily rhythm, and of times that have none: Europe/Berlin or +02:00.",
         show_default="the cluster's, or UTC")] = None,
     json_path: Annotated[Path | None, typer.Option(
-        "--json", callback=writable, help="Write the report as JSON here; - for standard output.")] = None,
+        "--json", callback=replaceable, help="Write the report as JSON here; - for standard output.")] = None,
     html_path: Annotated[Path | None, typer.Option(
-        "--html", callback=writable, help="Write the report as a page here.")] = None,
+        "--html", callback=replaceable, help="Write the report as a page here.")] = None,
 ) -> None:
     # fmt: on
     """Replay the past: does Peaker pay on this load, against a fixed fleet, a cron schedule and reactive scaling?"""

@@ -8,6 +8,7 @@ from typing import Any
 
 from peaker.domain.decoding import understood
 from peaker.domain.instants import from_iso
+from peaker.domain.planning.plan_refusals import LIMITS
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.durations import clock, duration
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import facts_of, table_of
+from peaker_contract.errors import AboveLimits, with_remedy
 
 _VERDICT_STYLES = {"pass": "green", "warn": "yellow", "refuse": "red", "unknown": "magenta"}
 
@@ -79,9 +81,12 @@ def planned(control: ControlPlane, operation: str, request: Mapping[str, Any]) -
 
 @READABLE
 def refused_text(plan: Mapping[str, Any]) -> str:
-    """Why a run by this plan would change nothing; empty where it would."""
+    """Why a run by this plan would change nothing, and for limits alone the line that passes them; else empty."""
     if "refusals" in plan:
-        return "; ".join(f"{one['code']}: {one['reason']}" for one in plan["refusals"])
+        said = "; ".join(f"{one['code']}: {one['reason']}" for one in plan["refusals"])
+        if said and all(one["code"] in LIMITS for one in plan["refusals"]):
+            return with_remedy(said, AboveLimits.remedy.replace("CLUSTER", plan["cluster"]))
+        return said
     return "" if plan["replicas"] else str(plan["text"])
 
 

@@ -21,7 +21,7 @@ from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_l
 from peaker_contract.catalogue import serving_state
 
 # Outcomes of a run of which nothing stays.
-_UNDONE = ("rolled_back", "undo_incomplete")
+UNDONE = ("rolled_back",)
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
 
@@ -63,12 +63,12 @@ def render_receipt(
 
 
 def why_of(receipt: Mapping[str, Any]) -> str:
-    """Returns why the run began; of one that a person stopped, that person's reason."""
+    """Returns why the run began, and where a person stopped it, that person's reason."""
     failure = receipt.get("failure") or {}
-    if failure.get("error") == STOPPED_BY_HAND:
-        return f"stopped by hand: {failure['cause']}"
     by_hand = receipt["reason"] in (None, "", "manual")
-    return "started by hand" if by_hand else str(receipt["reason"])
+    began = "started by hand" if by_hand else str(receipt["reason"])
+    stopped = failure.get("error") == STOPPED_BY_HAND
+    return f"{began}; stopped by hand: {failure['cause']}" if stopped else began
 
 
 def receipt_sentences(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -135,7 +135,7 @@ def _cost(receipt: Mapping[str, Any]) -> str:
     )
     line += f" and {once} once"
     line += f" (by {cost['source']})" if cost.get("source") else ""
-    if receipt["outcome"] in _UNDONE:
+    if receipt["outcome"] in UNDONE:
         return line
     if cost.get("snapshots_gib"):
         stands = cost["snapshots_hourly"]

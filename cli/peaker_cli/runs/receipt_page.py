@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from peaker.domain.instants import from_iso
+from peaker.domain.runs.failure import STOPPED_BY_HAND
 from peaker_pages.charts import Segment, TimeAxis, bars
 from peaker_pages.elements import Node, card, cards, el, facts, note, page, section, table, verdict
 
@@ -14,6 +15,7 @@ from peaker_cli.durations import as_usd, clock, duration
 from peaker_cli.runs.receipt import (
     OUTCOME_COLUMNS,
     READABLE,
+    UNDONE,
     numbers_of,
     outcome_rows,
     receipt_sentences,
@@ -49,7 +51,7 @@ def render_page(receipt: Mapping[str, Any]) -> str:
                 f"Failed at {failure['failed_step']}: {failure['error']}. {failure['cause']}",
                 class_="do",
             )
-            if failure
+            if failure and failure["error"] != STOPPED_BY_HAND
             else None,
         ),
         cards(_cards(receipt)),
@@ -195,7 +197,7 @@ def _dollars(receipt: Mapping[str, Any]) -> list[Node]:
     rows.append(("initialization and other one-time costs", "once", "", as_usd(cost["once"], 4)))
     rows.append(("in all", "", "", as_usd(cost["so_far"], 4)))
     lines = [note(f"by {cost['source']}")] if cost.get("source") else []
-    if cost["per_month_if_kept"] is not None:
+    if cost["per_month_if_kept"] is not None and receipt["outcome"] not in UNDONE:
         lines.append(note(f"keeping the replica on costs ${cost['per_month_if_kept']:.2f} a month"))
     if cost.get("snapshots_gib"):
         hourly = as_usd(cost["snapshots_hourly"], 4)

@@ -356,7 +356,8 @@ def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:
         return report
     value = report["numbers"].get(name)
     if value is None:
-        return Unknown(f"nothing is forecast: {report.get('history', 'by the newest check')}")
+        is_young = report.get("standing") == "reactive_only" and "history" in report
+        return Unknown(f"nothing is forecast: {report['history' if is_young else 'reason']}")
     return Known(float(value), from_iso(str(report["at"])))
 
 

@@ -144,7 +144,7 @@ def replica_row(one: ReplicaStatus) -> tuple[str, ...]:
         one.role,
         one.zone,
         one.state.replace("_", " "),
-        one.endpoint.partition(" ")[0],
+        one.endpoint.partition(" (")[0],
         short(one.lag_seconds, lambda value: f"{value:g} s"),
         short(one.share_of_reads, lambda value: f"{value:.1%}"),
     )

@@ -29,11 +29,24 @@ from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports.bundle import Ports
 from peaker.runtime.clock import clock_from_environment
 
+_VARIABLES = (
+    "PEAKER_ENVIRONMENT",
+    "LEDGER_TABLE",
+    "HOST_PACKAGE_BUCKET",
+    "HOST_PACKAGE_KEY",
+    "HOST_PACKAGE_SHA256",
+    "RUN_FILES_BUCKET",
+    "STATE_MACHINE_PREFIX",
+)
+
 
 @lru_cache(maxsize=1)
 def ports() -> Ports:
-    """All ports on AWS, by the variables that the stack gives every function."""
-    given, environment = os.environ, os.environ["PEAKER_ENVIRONMENT"]
+    """All ports on AWS. Raises RuntimeError that names the variables that the stack should give and did not."""
+    given = os.environ
+    if missing := [name for name in _VARIABLES if not given.get(name)]:
+        raise RuntimeError(f"environment variables are missing: {', '.join(missing)}; deploy again")
+    environment = given["PEAKER_ENVIRONMENT"]
     ec2 = lazy_client("ec2")
     ssm = lazy_client("ssm")
     dynamodb = lazy_client("dynamodb")

@@ -71,7 +71,9 @@ def replay_log(machine: Machine, run_id: str, member: Member) -> List[Range]:
     except (CommandFailed, ValueError, IndexError) as error:
         raise LogNotReplayed(f"{member.name}: the log of {member.path} was not replayed: {error}") from error
     if answer["error"]:
-        raise LogNotReplayed(f"{member.name}: {member.path} cannot be mounted: {answer['error']}")
+        raise LogNotReplayed(
+            f"{member.name}: {member.path} cannot be mounted and its free extents listed: {answer['error']}"
+        )
     return complement([(start, length) for start, length in answer["free"]], device.size_bytes)
 
 
@@ -86,7 +88,10 @@ def free_ranges(mount_point: str) -> List[Range]:
     free: List[Range] = []
     low: Tuple[int, ...] = (0, 0, 0, 0, 0, 0, 0, 0, 0)
     high = (2**32 - 1, 2**32 - 1, 2**64 - 1, 2**64 - 1, 2**64 - 1, 0, 0, 0, 0)
-    descriptor = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LogNotReplayed(f"{mount_point} cannot be opened: {error}") from error
     try:
         own_device = _encoded(os.fstat(descriptor).st_dev)
         while True:

@@ -251,7 +251,7 @@ def parity_blocks(stack: Stack, array_blocks: Iterable[Range]) -> ByVolume:
     bases = _on_bases(stack, _bytes_of(stack, array_blocks))
     for array in stack.arrays:
         if array.level == "raid5":
-            for volume_id, ranges in parity_ranges(array_layout(array), bases[array.uuid]).items():
+            for volume_id, ranges in parity_ranges(array_layout(array), bases.get(array.uuid, [])).items():
                 found[volume_id] = blocks_of_bytes(ranges)
     return found
 

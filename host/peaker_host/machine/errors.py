@@ -101,11 +101,11 @@ class AssemblyFailed(HostError):
 
 
 class UnreadableFilesystem(HostError):
-    """The filesystem's free-space or file map could not be read or makes no sense."""
+    """The filesystem's directories or file maps could not be read or make no sense."""
 
 
 class LogNotReplayed(HostError):
-    """The filesystem cannot be mounted, so its log cannot be replayed: no database could start on it."""
+    """The filesystem cannot be mounted, so its log cannot be replayed; or its free extents cannot be listed."""
 
 
 class FilesystemTruncated(HostError):
@@ -263,6 +263,8 @@ def decoded(kind: Any, value: Any, what: str = "it") -> Any:
             raise TypeError(f"{what} is {value!r:.60}, not a list as long as it must be")
         return (tuple if origin is tuple else list)(decoded(inner[0], one, what) for one in value)
     if is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"{what} is {value!r:.60}, not an object")
         hints, make = get_type_hints(kind), cast(Callable[..., Any], kind)
         return make(**{one.name: decoded(hints[one.name], value[one.name], one.name) for one in fields(kind)})
     is_fit = type(value) in (int, float) if kind is float else type(value) is kind

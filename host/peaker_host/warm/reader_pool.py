@@ -62,7 +62,7 @@ class DepthController:
     """
 
     def __init__(self, found_before: Optional[int] = None) -> None:
-        """`found_before`: the depth on which an earlier engine rested on this device."""
+        """`found_before`: a depth to stay on, where none is to be found."""
         self.depth = found_before or START_DEPTH
         self._best_depth = self.depth
         self._best_rate = 0.0

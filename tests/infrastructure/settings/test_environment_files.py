@@ -328,9 +328,6 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
          "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
         ({"c.forecast.schedule_minutes": 240},
          "clusters.orders.forecast.schedule_minutes: a rise is seen up to 240 minutes late: 5 to 15 is usual"),
-        ({"c.load_metric.period_seconds": 43200},
-         "clusters.orders.load_metric.period_seconds: points of 12 hours give no forecast, only the load of now "
-         "counts: 60 to 3600 is usual"),
         ({"region": "us-east-1", "c.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"},
           "d.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"}, "c.limits.max_hourly_cost_usd": 1.5},
          "clusters.orders.limits.max_hourly_cost_usd: 1.5 USD pays for 1 peak replicas at most (0.8568 each for "

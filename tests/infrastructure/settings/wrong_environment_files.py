@@ -177,6 +177,7 @@ THE_FIRST_LOAD = {
     "dimensions": {"Cluster": "orders", "Stage": "42"},
 }  # fmt: skip
 _LOAD = [
+    _wrong("period too long for a daily shape", "c.load_metric.period_seconds", 43_200, "at most 21600"),
     _wrong("period that CloudWatch does not know", "c.load_metric.period_seconds", 90, "must be a multiple of 60"),
     _wrong("unknown statistic", "c.load_metric.statistic", "p99", "must be Average, Sum, Maximum, Minimum or SampleCount"),
     _wrong("dimension without a value", "c.load_metric.dimensions.Stage", "", "must be printable ASCII"),

@@ -125,8 +125,13 @@ def test_the_input_has_what_was_given_and_nothing_else() -> None:
 
 
 def test_a_plan_that_would_change_nothing_says_why() -> None:
-    refusals = [{"code": "budget", "reason": "12.10 of 10.00 USD an hour"}]
-    assert refused_text({"refusals": refusals}) == "budget: 12.10 of 10.00 USD an hour"
+    refusals = [
+        {"code": "budget", "reason": "12.10 of 10.00 USD an hour"},
+        {"code": "donor", "reason": "none"},
+    ]
+    assert refused_text({"refusals": refusals}) == "budget: 12.10 of 10.00 USD an hour; donor: none"
+    limits_alone = refused_text({"cluster": "orders", "refusals": refusals[:1]})
+    assert limits_alone.endswith("pass it once: peaker scale-out orders --above-limits --reason TEXT.")
     assert refused_text({"refusals": []}) == ""
     assert refused_text({"replicas": [], "text": "would take none away: no peak replica"}) == (
         "would take none away: no peak replica"

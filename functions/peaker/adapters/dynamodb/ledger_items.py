@@ -32,7 +32,7 @@ def run_row(item: Mapping[str, Any]) -> RunRow:
     given = {"cluster": item["cluster"], **parsed_json(item["request"])}
     request = ExecutionInput.model_validate(given, extra="ignore")
     parts = {name: text for name in item if name not in _COLUMNS and (text := text_in(item, name)) != "{}"}
-    return _RUN.validate_python({**item, "request": request, "parts": parts})
+    return _RUN.validate_python({**item, "outcome": item["outcome"], "request": request, "parts": parts})
 
 
 def index_key(started_at: datetime, run_id: str) -> str:
@@ -65,11 +65,12 @@ def resource_key(row: ResourceRow) -> str:
 
 def resource_item(run_id: str, row: ResourceRow) -> dict[str, Any]:
     fields = _RESOURCE.dump_python(row, mode="json")
+    resource_id = fields.pop("resource_id")
     return {
         "pk": run_key(run_id),
         "sk": resource_key(row),
         **fields,
-        "id": fields.pop("resource_id"),
+        "id": resource_id,
         "details": to_json(row.details),
         "expires_at": expiry(row.intended_at) if row.kind is ResourceKind.COMMAND else None,
     }

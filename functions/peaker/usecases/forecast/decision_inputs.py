@@ -28,24 +28,26 @@ _PROOFS_COUNTED = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """Whether the cluster is only observed, why, and for how long still."""
+    """Whether the cluster is only observed, why, for how long still, and whether these are its first days."""
 
     observing: bool
     reason: str
     days_left: float = 0.0
+    is_new: bool = False
 
 
 def observation(settings: ClusterSettings, state: CheckState, now: datetime) -> Observation:
     """A cluster in mode observe, and one that is younger than its days of observation."""
-    if settings.mode == "observe":
-        return Observation(True, "the cluster is in mode observe")
     first = now.timestamp() if state.first_check_seconds is None else state.first_check_seconds
     seen = (now.timestamp() - first) / 86_400
+    if settings.mode == "observe":
+        is_new = seen < max(1.0, settings.observation_days)
+        return Observation(True, "the cluster is in mode observe", is_new=is_new)
     left = settings.observation_days - seen
     if left <= 0:
         return Observation(False, f"observed for {seen:.1f} days")
     days = f"{seen:.1f} of {settings.observation_days:g} days"
-    return Observation(True, f"observed for {days}; observation_days: 0 ends it", left)
+    return Observation(True, f"observed for {days}; observation_days: 0 ends it", left, True)
 
 
 def carried_over(state: CheckState, fleet: FleetState | None, now: datetime) -> CheckState:

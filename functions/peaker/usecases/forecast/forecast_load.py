@@ -251,8 +251,8 @@ def _is_alarm(check: _Check) -> bool:
 
 
 def _awaits_load(check: _Check) -> bool:
-    """Tells whether the cluster is new: it is observed, and its load has never had a point."""
-    return check.observation.observing and check.forecast.age_seconds is None
+    """Tells whether the cluster is in its first days, and its load has never had a point."""
+    return check.observation.is_new and check.forecast.age_seconds is None
 
 
 def _coverage(forecast: Forecast, score: Score) -> float | None:
@@ -301,7 +301,7 @@ def _report(check: _Check) -> ForecastReport:
         forecast_p95=decision.numbers.get("forecast_p95"),
         standing=forecast.standing,
         history=check.history,
-        awaits_load=_awaits_load(check),
+        awaits_load=_awaits_load(check) and check.inputs.fleet.serving is not None,
         coverage=_coverage(forecast, check.score),
         scored=check.score.scored,
         lead_time_p50_seconds=lead_time.p50_seconds,

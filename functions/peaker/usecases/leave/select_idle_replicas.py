@@ -1,4 +1,4 @@
-"""SelectRetirementChoice: how many peak replicas may go, and which; never a base one, never another's."""
+"""SelectIdleReplicas: how many peak replicas may go, and which; never a base one, never another's."""
 
 from __future__ import annotations
 

@@ -97,7 +97,14 @@ def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str,
     earlier = [row for row in rows if row.details.get("instance_id") == instance_id]
     if earlier and (earlier[-1].is_open or not repeat):
         return _found_again(ports, step, earlier[-1])
-    return _intend(ports, step, f"{step.step}#{len(rows) + 1}", document, instance_id)
+    now = ports.clock.now()
+    row = _intend(ports, step, f"{step.step}#{len(rows) + 1}", document, instance_id)
+    if row.details["instance_id"] != instance_id:
+        raise HostCommandRunning(
+            f"{row.name} is of another call of this step, of {row.details['instance_id']}"
+        )
+    # One of before is another call's, which may be about to send it.
+    return row if row.intended_at >= now else _found_again(ports, step, row)
 
 
 def _intend(

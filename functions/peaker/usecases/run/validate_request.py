@@ -62,7 +62,7 @@ def _checked(ports: Ports, given: ExecutionRequest) -> tuple[ExecutionInput, Clu
     if "count" not in problems and not above_limits and count > settings.max_replicas:
         problems["count"] = (
             f"given {shown(count)}; allowed is a whole number from 1 to {settings.max_replicas}, "
-            f"max_replicas of {settings.name}"
+            f"max_replicas of {settings.name}; above_limits with a reason passes it"
         )
     ready_by = given.input.get("ready_by")
     if ready_by is not None and "ready_by" not in problems and from_iso(ready_by) <= given.started_at:
