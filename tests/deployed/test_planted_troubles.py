@@ -120,8 +120,10 @@ def a_foreign_lease(product: DeployedProduct) -> Iterator[None]:
     # A lease that was given back just now settles for a minute.
     now = product.cloud.clock.now() + timedelta(minutes=2)
     holder = lease.acquire("orders", FOREIGN_RUN, "scale_out", now, now + timedelta(hours=2))
-    yield
-    lease.release(holder, now)
+    try:
+        yield
+    finally:
+        lease.release(holder, now)
 
 
 @contextmanager
@@ -138,8 +140,10 @@ def a_stranger(product: DeployedProduct) -> Iterator[str]:
         ],
     )  # fmt: skip
     instance_id = str(made["Instances"][0]["InstanceId"])
-    yield instance_id
-    ec2.terminate_instances(InstanceIds=[instance_id])
+    try:
+        yield instance_id
+    finally:
+        ec2.terminate_instances(InstanceIds=[instance_id])
 
 
 def test_paused(quiet: DeployedProduct) -> None:

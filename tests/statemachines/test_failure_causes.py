@@ -101,7 +101,7 @@ def test_a_refusal_ends_in_states_that_are_no_failure() -> None:
     for name in ("scale_in", "scale_out"):
         by_name = {state.name: state.body for state in states(MACHINES[name])}
         assert (by_name["Refused"]["Type"], by_name["Refused"]["End"]) == ("Pass", True)
-        for refusal in ("LeaseHeld", "NoIdleReplica", "RetirementRefused", "NoShortage"):
+        for refusal in ("LeaseHeld", "NoIdleReplica", "RetirementRefused", "NoShortage", "AboveLimits"):
             for place, body in by_name.items():
                 # Of a run that has ended and was redriven nothing is left to say: its receipt is written.
                 told = {"LeaseNotAcquired"} if place.startswith("Fence") else {"TellRefusal", "RecordRefusal"}

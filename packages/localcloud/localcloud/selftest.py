@@ -102,6 +102,23 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     f"{ASL_COMPONENT}.common.string.string_expression": {
         "StringJSONata._eval_body": "self env",
     },
+    f"{ASL_COMPONENT}.common.error_name.failure_event": {
+        "FailureEventException.get_execution_failed_event_details": "self",
+        "FailureEventException.extract_error_cause_pair": "self",
+    },
+    f"{ASL_COMPONENT}.common.error_name.error_name": {"ErrorName": "error_name"},
+    f"{ASL_COMPONENT}.state.exec.state_map.iteration.iteration_worker": {"CustomErrorName": "error_name"},
+    f"{ASL_COMPONENT}.state.exec.state_parallel.branches_decl": {"CustomErrorName": "error_name"},
+    f"{ASL_COMPONENT}.state.fail.state_fail": {"CustomErrorName": "error_name"},
+    f"{ASL_COMPONENT}.state.exec.state_task.lambda_eval_utils": {
+        "_invoke_lambda_function": "parameters region state_credentials",
+        "boto_client_for": "region service state_credentials",
+        "LambdaFunctionErrorException": "function_error payload",
+    },
+    f"{ASL_COMPONENT}.state.exec.execute_state": {
+        "ExecutionState._evaluate_with_timeout": "self env",
+        "ExecutionState._eval_state_output": "self env",
+    },
     f"{ASL_COMPONENT}.common.error_name.error_equals_decl": {
         "ErrorEqualsDecl._eval_body": "self env",
     },

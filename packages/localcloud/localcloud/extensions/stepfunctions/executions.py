@@ -274,6 +274,7 @@ def _install_executions(cloud: OpenCloud) -> None:
         cloud.clock.wake()
         announce(cloud, self)
         for child in _children(self):
+            # AWS's pages give a child that is stopped with its parent no words; which ones it gets was not measured.
             child.stop(stop_date=stop_date, error=None, cause=None)
 
     def stop_execution(self: Any) -> Any:
