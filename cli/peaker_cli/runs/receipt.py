@@ -63,12 +63,12 @@ def render_receipt(
 
 
 def why_of(receipt: Mapping[str, Any]) -> str:
-    """Returns why the run began, and where a person stopped it, that person's reason."""
+    """Returns why the run began. The receipt of one that a person stopped has that person's reason alone."""
     failure = receipt.get("failure") or {}
+    if failure.get("error") == STOPPED_BY_HAND:
+        return f"stopped by hand: {failure['cause']}"
     by_hand = receipt["reason"] in (None, "", "manual")
-    began = "started by hand" if by_hand else str(receipt["reason"])
-    stopped = failure.get("error") == STOPPED_BY_HAND
-    return f"{began}; stopped by hand: {failure['cause']}" if stopped else began
+    return "started by hand" if by_hand else str(receipt["reason"])
 
 
 def receipt_sentences(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

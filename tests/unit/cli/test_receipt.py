@@ -71,7 +71,7 @@ def test_of_an_undone_run_nothing_goes_on_costing() -> None:
     cost = {**receipt()["cost"], "snapshots_gib": 8.0, "snapshots_hourly": 0.0005}
     text = shown(receipt(outcome="rolled_back", failure=failure, cost=cost))
     assert "scale_out of orders: rolled back" in text
-    assert "; stopped by hand: wrong cluster (by ann)" in text
+    assert "why: stopped by hand: wrong cluster (by ann)" in text
     assert "$0.5068 for 4.00 replica-hours" in text
     assert "kept snapshots" not in text
     assert "a month" not in text
