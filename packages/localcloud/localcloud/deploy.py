@@ -43,7 +43,6 @@ class StackArtifact:
     template_asset: str | None
     assets: Path | None
     depends_on: tuple[str, ...]
-    parameters: Mapping[str, str]
     tags: Mapping[str, str]
     protected: bool
 
@@ -140,7 +139,6 @@ def _stacks(folder: Path) -> Iterator[StackArtifact]:
                 depends_on=tuple(
                     other for other in depends if artifacts.get(other, {}).get("type") == STACK_ARTIFACT
                 ),
-                parameters=properties.get("parameters", {}),
                 tags=properties.get("tags", {}),
                 protected=bool(properties.get("terminationProtection")),
             )
@@ -230,9 +228,6 @@ def _deploy_stack(
         "StackName": stack.name,
         **template,
         "Capabilities": ["CAPABILITY_NAMED_IAM"],
-        "Parameters": [
-            {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
-        ],
         "Tags": [{"Key": key, "Value": value} for key, value in stack.tags.items()],
     }
     current = _describe(clients, stack.name)

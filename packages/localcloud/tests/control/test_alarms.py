@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cloud_rig.control import ROLE, Control, control, eventually, unique
+from cloud_rig.control import Control, control, eventually, unique
 from localcloud.extensions.cloudwatch import alarms
 from localcloud.extensions.cloudwatch.alarm_rules import AlarmRule, judge
 
@@ -149,28 +149,6 @@ def test_an_alarm_that_cannot_be_evaluated_is_told_and_keeps_no_other_from_its_t
     eventually(lambda: state(aws, other) == "ALARM")
 
 
-def test_an_alarm_on_a_percentile(aws: Control) -> None:
-    name = make_alarm(aws, ExtendedStatistic="p90", TreatMissingData="ignore")
-    put(aws, name, *([1.0] * 80), *([9.0] * 20))
-    eventually(lambda: state(aws, name) == "ALARM")
-
-
-def test_an_alarm_may_be_given_its_metric_as_a_query(aws: Control) -> None:
-    name = unique("alarm")
-    metric = {"Namespace": "N", "MetricName": name, "Dimensions": []}
-    stat = {"Metric": metric, "Period": LONG, "Stat": "Maximum"}
-    aws.cloudwatch.put_metric_alarm(
-        AlarmName=name,
-        Metrics=[{"Id": "m1", "MetricStat": stat, "ReturnData": True}],
-        EvaluationPeriods=1,
-        Threshold=5.0,
-        ComparisonOperator="GreaterThanThreshold",
-        TreatMissingData="ignore",
-    )
-    put(aws, name, 1, 9)
-    eventually(lambda: state(aws, name) == "ALARM")
-
-
 def test_a_change_of_state_is_an_event_as_aws_shapes_it(aws: Control) -> None:
     url, arn = aws.queue()
     name = make_alarm(aws, TreatMissingData="ignore", Dimensions=[{"Name": "Cluster", "Value": "orders"}])
@@ -189,16 +167,6 @@ def test_a_change_of_state_is_an_event_as_aws_shapes_it(aws: Control) -> None:
     assert detail["state"]["timestamp"].endswith("+0000")
     metric = detail["configuration"]["metrics"][0]["metricStat"]["metric"]
     assert metric == {"namespace": "N", "name": name, "dimensions": {"Cluster": "orders"}}
-
-
-def test_the_actions_of_an_alarm_reach_its_topic(aws: Control) -> None:
-    url, queue_arn = aws.queue()
-    topic = aws.sns.create_topic(Name=unique("topic"))["TopicArn"]
-    aws.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn)
-    name = make_alarm(aws, AlarmActions=[topic], TreatMissingData="ignore")
-    put(aws, name, 9)
-    message = json.loads(eventually(lambda: aws.messages(url))[0]["Message"])
-    assert (message["AlarmName"], message["NewStateValue"]) == (name, "ALARM")
 
 
 def test_disabled_actions_stay_quiet_but_the_event_is_sent(aws: Control) -> None:
@@ -229,55 +197,6 @@ def test_a_new_definition_keeps_the_state(aws: Control) -> None:
         TreatMissingData="ignore",
     )
     assert state(aws, name) == "ALARM"
-
-
-def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
-    """The whole chain: metric, alarm, event, rule, state machine, function, table."""
-    table = aws.table()
-    function = aws.function(
-        "import boto3, os\n"
-        "def handler(event, context):\n"
-        "    item = {'pk': {'S': event['alarm']}, 'reason': {'S': event['reason']}}\n"
-        "    boto3.client('dynamodb').put_item(TableName=os.environ['T'], Item=item)\n"
-        "    return {'written': event['alarm']}\n",
-        Environment={"Variables": {"T": table}},
-    )
-    call = {"FunctionName": function, "Payload": "{% $states.input %}"}
-    states = {
-        "Pause": {"Type": "Wait", "Seconds": 300, "Next": "Write"},
-        "Write": {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::lambda:invoke",
-            "Arguments": call,
-            "Output": "{% $states.result.Payload %}",
-            "TimeoutSeconds": 300,
-            "End": True,
-        },
-    }
-    machine = aws.machine(states)
-    name = make_alarm(aws, TreatMissingData="ignore", Period=LONG // 2, EvaluationPeriods=2)
-    pattern = {"source": ["aws.cloudwatch"], "detail": {"alarmName": [name], "state": {"value": ["ALARM"]}}}
-    transformer = {
-        "InputPathsMap": {"alarm": "$.detail.alarmName", "reason": "$.detail.state.reason"},
-        "InputTemplate": '{"alarm": <alarm>, "reason": <reason>}',
-    }
-    aws.events.put_rule(Name=name, EventPattern=json.dumps(pattern))
-    aws.events.put_targets(
-        Rule=name, Targets=[{"Id": "1", "Arn": machine, "RoleArn": ROLE, "InputTransformer": transformer}]
-    )
-    now = aws.cloud.clock.now()
-    points = [
-        {"MetricName": name, "Value": 9, "Timestamp": now - timedelta(hours=ago)} for ago in (24, 12, 0)
-    ]
-    aws.cloudwatch.put_metric_data(Namespace="N", MetricData=points)
-
-    items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])
-    assert items[0]["pk"]["S"] == name
-    assert "2 out of the last 2 datapoints [9.0, 9.0]" in items[0]["reason"]["S"]
-    execution = aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"][0]
-    ended = aws.ended(execution["executionArn"])
-    assert ended["output"] == {"written": name}
-    assert ended["stopDate"] - ended["startDate"] >= timedelta(seconds=300)
 
 
 def test_all_filters_of_a_list_of_alarms_hold_together(aws: Control) -> None:

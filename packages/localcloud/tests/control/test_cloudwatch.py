@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -92,37 +90,11 @@ def test_values_with_counts_and_statistic_sets_are_taken_together(aws: Control) 
     assert [item["Values"] for item in result] == [[3.0], [6.0]]
 
 
-def test_metrics_that_differ_in_dimensions_are_different(aws: Control) -> None:
-    metric = unique("metric")
-    for cluster in ("orders", "users"):
-        put(aws, metric, {"Value": 1, "Dimensions": [{"Name": "Cluster", "Value": cluster}]})
-    assert ask(aws, query(metric, "Sum"))[0]["Values"] == []
-    assert ask(aws, query(metric, "Sum", dimensions={"Cluster": "orders"}))[0]["Values"] == [1]
-    listed = aws.cloudwatch.list_metrics(
-        MetricName=metric, Dimensions=[{"Name": "Cluster", "Value": "users"}]
-    )["Metrics"]
-    assert len(listed) == 1
-
-
 def test_a_batch_with_a_bad_point_stores_nothing(aws: Control) -> None:
     metric = unique("metric")
     with pytest.raises(ClientError):
         put(aws, metric, {"Value": 1}, {"Value": 1, "Timestamp": DAY - timedelta(days=30)})
     assert not aws.cloudwatch.list_metrics(MetricName=metric)["Metrics"]
-
-
-def test_history_of_any_age_is_loaded_through_the_admin_endpoint_and_read(aws: Control) -> None:
-    metric = unique("metric")
-    points = [[(DAY - timedelta(minutes=30 * index)).isoformat(), float(index)] for index in range(48 * 200)]
-    body = {"namespace": "N", "name": metric, "dimensions": {"Cluster": "orders"}, "points": points}
-    request = urllib.request.Request(
-        f"{aws.cloud.endpoint_url}/_peaker/metrics/history", json.dumps(body).encode()
-    )
-    with urllib.request.urlopen(request) as answer:
-        assert json.load(answer) == {"loaded": len(points)}
-    wanted = query(metric, "Average", 3600, {"Cluster": "orders"})
-    result = ask(aws, wanted, StartTime=DAY - timedelta(days=200))[0]
-    assert len(result["Values"]) == len(points) / 2 + 1
 
 
 def test_what_is_not_there_is_an_error_and_not_an_empty_answer(aws: Control) -> None:

@@ -82,24 +82,6 @@ def test_a_target_gets_a_constant_a_part_or_the_whole_event(target: dict[str, An
     assert json.loads(target_payload(target, EVENT, "arn")) == payload
 
 
-def test_a_rule_invokes_its_function_with_the_event(aws: Control) -> None:
-    table = aws.table()
-    function = aws.function(
-        "import boto3, os\n"
-        "def handler(event, context):\n"
-        "    item = {'pk': {'S': event['detail-type']}, 'time': {'S': event['time']}}\n"
-        "    boto3.client('dynamodb').put_item(TableName=os.environ['T'], Item=item)\n",
-        Environment={"Variables": {"T": table}},
-    )
-    source = unique("function")
-    aws.allow_invocation(function)
-    rule(aws, {"source": [source]}, function)
-    put(aws, source)
-    items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])
-    assert items[0]["pk"]["S"] == "Test"
-    assert items[0]["time"]["S"].endswith("Z")
-
-
 def test_a_permission_that_asks_for_the_account_of_a_rule_lets_no_rule_in(aws: Control) -> None:
     """EventBridge names its rule (`aws:SourceArn`) and not its account when it invokes a function."""
     function = aws.function("def handler(event, context): pass\n")
@@ -190,10 +172,3 @@ def test_put_events_refuses_more_than_a_megabyte_and_entries_of_awss_own_sources
     assert own["Entries"][1]["ErrorCode"] == "NotAuthorizedForSourceException"
     with pytest.raises(ClientError, match="Total size of the entries"):
         aws.events.put_events(Entries=[{**entry, "Detail": json.dumps({"text": "x" * 1024 * 1024})}])
-
-
-def test_an_entry_of_put_events_can_fail_in_an_answer_without_an_error(aws: Control) -> None:
-    aws.cloud.faults.add("events:entry", "ThrottlingException")
-    entry = {"Source": "mine", "DetailType": "Test", "Detail": "{}"}
-    first, second = (aws.events.put_events(Entries=[entry])["FailedEntryCount"] for _ in range(2))
-    assert (first, second) == (1, 0)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
-from cloud_rig.control import ROLE, Control, control, eventually, unique
+from cloud_rig.control import Control, control, eventually, unique
 from localcloud.extensions.events import eventbridge
 from localcloud.extensions.events.schedules import MOST_DELIVERIES_AT_WORK, InvalidSchedule, parse
 from localcloud.server import LocalCloud
@@ -50,17 +48,6 @@ def test_the_next_time_of_an_expression(expression: str, following: str | None) 
     assert (found and found.strftime("%Y-%m-%dT%H:%M")) == following
 
 
-def test_a_rate_counts_from_when_the_schedule_was_made() -> None:
-    made = NOON - timedelta(minutes=7)
-    assert parse("rate(5 minutes)").next_after(NOON, made) == made + timedelta(minutes=10)
-
-
-def test_a_schedule_has_its_own_time_zone() -> None:
-    found = parse("cron(0 8 * * ? *)", ZoneInfo("Europe/Vienna")).next_after(NOON, NOON)
-    assert found is not None
-    assert found.astimezone(UTC).hour == 7
-
-
 @pytest.mark.parametrize(
     "expression",
     [
@@ -97,41 +84,6 @@ def test_a_rule_fires_every_five_cloud_minutes(aws: Control) -> None:
     }
     assert min(steps) >= 299  # times are whole seconds
     assert all(step % 300 in (0, 1, 299) for step in steps)
-
-
-def test_a_scheduler_schedule_fires_once_and_deletes_itself(aws: Control) -> None:
-    url, arn = aws.queue()
-    name = unique("schedule")
-    with aws.in_real_time():  # what is made after its time never fires
-        at = (aws.cloud.clock.now() + timedelta(minutes=10)).replace(microsecond=0, tzinfo=None)
-        aws.scheduler.create_schedule(
-            Name=name,
-            ScheduleExpression=f"at({at.isoformat()})",
-            FlexibleTimeWindow={"Mode": "OFF"},
-            ActionAfterCompletion="DELETE",
-            Target={"Arn": arn, "RoleArn": ROLE, "Input": '{"at": "<aws.scheduler.scheduled-time>"}'},
-        )
-    assert eventually(lambda: aws.messages(url)) == [{"at": f"{at.isoformat()}Z"}]
-    eventually(lambda: name not in [found["Name"] for found in aws.scheduler.list_schedules()["Schedules"]])
-
-
-def test_a_schedule_can_call_any_api_action(aws: Control) -> None:
-    name = unique("schedule")
-    parameter = f"/{name}"
-    request = {"Name": parameter, "Value": "done", "Type": "String", "Overwrite": True}
-    aws.scheduler.create_schedule(
-        Name=name,
-        ScheduleExpression="rate(1 minute)",
-        FlexibleTimeWindow={"Mode": "OFF"},
-        Target={
-            "Arn": "arn:aws:scheduler:::aws-sdk:ssm:putParameter",
-            "RoleArn": ROLE,
-            "Input": json.dumps(request),
-        },
-    )
-    query = [{"Key": "Name", "Values": [parameter]}]
-    eventually(lambda: aws.ssm.describe_parameters(ParameterFilters=query)["Parameters"])
-    aws.scheduler.delete_schedule(Name=name)
 
 
 def test_a_jump_of_the_clock_fires_a_schedule_once(aws: Control) -> None:

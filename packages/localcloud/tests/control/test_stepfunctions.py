@@ -54,29 +54,10 @@ def test_the_41st_iteration_of_an_inline_map_begins_when_another_has_ended(
     assert began[39] < events.index("MapIterationSucceeded") < began[40]
 
 
-def test_an_undefined_result_is_an_error_that_can_be_caught(aws: Control) -> None:
-    states = {
-        "Ask": task(
-            "aws-sdk:ec2:describeVpcs",
-            {"VpcIds": "{% $states.input.missing %}"},
-            Catch=[{"ErrorEquals": ["States.QueryEvaluationError"], "Next": "Caught"}],
-        ),
-        "Caught": {"Type": "Pass", "Output": "{% $states.input.Error %}", "End": True},
-    }
-    assert aws.run(states)["output"] == "States.QueryEvaluationError"
-
-
-@pytest.mark.parametrize("expression", ["$eval('1')", "1 +", "$sum('a')", "function($x){$x}", "1/0"])
+@pytest.mark.parametrize("expression", ["$eval('1')", "1 +", "$sum('a')", "function($x){$x}", "1/0", "$none"])
 def test_an_expression_without_json_value_is_an_evaluation_error(aws: Control, expression: str) -> None:
     with pytest.raises(EvaluationError):
         evaluate(expression, {}, aws.cloud.clock.now())
-
-
-def test_a_wait_lasts_cloud_seconds(aws: Control) -> None:
-    started = time.monotonic()
-    ended = aws.run({"Pause": {"Type": "Wait", "Seconds": 600, "End": True}})
-    assert 2.0 <= time.monotonic() - started < 300
-    assert ended["stopDate"] - ended["startDate"] >= timedelta(seconds=600)
 
 
 def test_a_wait_for_a_timestamp_reads_the_cloud_clock(aws: Control) -> None:
@@ -101,31 +82,6 @@ def test_the_timeout_of_a_machine_is_real_seconds(aws: Control) -> None:
     assert ended["status"] == "TIMED_OUT"
     assert 1.0 <= time.monotonic() - started < 300
     assert "stopDate" in ended
-
-
-def test_executions_without_a_name_are_different_ones(aws: Control) -> None:
-    machine = aws.machine({"Done": {"Type": "Succeed"}})
-    assert aws.start(machine) != aws.start(machine)
-
-
-def test_a_child_machine_gives_its_output_as_json(aws: Control) -> None:
-    child = aws.machine({"Give": {"Type": "Pass", "Output": {"n": "{% $states.input.n + 1 %}"}, "End": True}})
-    call = {"StateMachineArn": child, "Input": {"n": "{% $states.input.n %}"}}
-    ended = aws.run(
-        {"Child": task("states:startExecution.sync:2", call, Output="{% $states.result.Output.n %}")},
-        {"n": 4},
-    )
-    assert ended["output"] == 5
-
-
-def test_a_child_that_fails_fails_its_parent(aws: Control) -> None:
-    child = aws.machine({"Stop": {"Type": "Fail", "Error": "Broken", "Cause": "on purpose"}})
-    catch = [{"ErrorEquals": ["States.TaskFailed"], "Next": "Caught"}]
-    states = {
-        "Child": task("states:startExecution.sync:2", {"StateMachineArn": child, "Input": {}}, Catch=catch),
-        "Caught": {"Type": "Pass", "Output": "{% $parse($states.input.Cause).Error %}", "End": True},
-    }
-    assert aws.run(states)["output"] == "Broken"
 
 
 @pytest.mark.parametrize(
@@ -193,15 +149,26 @@ def test_an_integration_of_another_partition_ends_the_execution_past_its_catch(a
     assert history(aws, ended["executionArn"]).count("TaskFailed") == 1
 
 
-def test_a_function_answers_with_its_payload_or_with_its_class_of_error(aws: Control) -> None:
-    function = aws.function(
-        "class ReplicaLagging(Exception): pass\n"
-        "def handler(event, context):\n"
-        "    if event['fail']: raise ReplicaLagging('9 s behind')\n"
-        "    return {'got': event}\n"
-    )
-    call = {"FunctionName": function, "Payload": "{% $states.input %}"}
-    caught = {"Type": "Pass", "Output": "{% $parse($states.input.Cause).errorMessage %}", "End": True}
+# -- what a state fails with (failures.py) --------------------------------------------------------------------
+
+FAIL = {"Type": "Fail", "Error": "States.Timeout", "Cause": "of the state before"}
+
+
+@pytest.mark.parametrize("state", ["Fail", "Parallel", "Map"])
+def test_a_fail_state_may_hand_on_any_error_also_out_of_a_branch(aws: Control, state: str) -> None:
+    inside = {"StartAt": "Stop", "States": {"Stop": FAIL}}
+    as_it_is = {
+        "Fail": FAIL,
+        "Parallel": {"Type": "Parallel", "Branches": [inside], "End": True},
+        "Map": {"Type": "Map", "Items": [1], "ItemProcessor": inside, "End": True},
+    }
+    ended = aws.run({"First": as_it_is[state]})
+    assert (ended["error"], ended["cause"]) == (FAIL["Error"], FAIL["Cause"])
+
+
+def test_a_functions_error_is_the_tasks_and_the_cause_is_the_text_of_its_answer(aws: Control) -> None:
+    function = aws.function("def handler(event, context): return event")
+    call = {"FunctionName": function, "Payload": {"a": 1}}
     states = {
         "Call": task(
             "lambda:invoke",
@@ -209,10 +176,25 @@ def test_a_function_answers_with_its_payload_or_with_its_class_of_error(aws: Con
             Output="{% $states.result.Payload %}",
             Catch=[{"ErrorEquals": ["ReplicaLagging"], "Next": "Caught"}],
         ),
-        "Caught": caught,
+        "Caught": {"Type": "Pass", "Output": "{% $states.input.Cause %}", "End": True},
     }
-    assert aws.run(states, {"fail": False})["output"] == {"got": {"fail": False}}
-    assert aws.run(states, {"fail": True})["output"] == "9 s behind"
+    assert aws.run(states)["output"] == {"a": 1}
+    aws.cloud.faults.add(
+        f"lambda:{function.rsplit(':', 1)[1]}", "ReplicaLagging", "9 s behind, größer", times=2
+    )
+    text = aws.lambda_.invoke(FunctionName=function)["Payload"].read().decode()
+    assert aws.run(states)["output"] == text
+
+
+def test_an_output_that_cannot_be_evaluated_is_caught(aws: Control) -> None:
+    function = aws.function("def handler(event, context): return event")
+    caught = [{"ErrorEquals": ["States.QueryEvaluationError"], "Next": "Caught"}]
+    call = {"FunctionName": function, "Payload": {}}
+    states = {
+        "Call": task("lambda:invoke", call, Output="{% $states.result.Payload.none %}", Catch=caught),
+        "Caught": {"Type": "Pass", "Output": "{% $states.input.Error %}", "End": True},
+    }
+    assert aws.run(states)["output"] == "States.QueryEvaluationError"
 
 
 def test_a_stopped_execution_is_aborted_at_once_and_its_child_with_it(aws: Control) -> None:
@@ -280,32 +262,6 @@ class TestHistory:
         with pytest.raises(ClientError) as error:
             aws.stepfunctions.get_execution_history(executionArn=long, **asked)
         assert error.value.response["Error"]["Code"] == code
-
-
-def test_a_stop_interrupts_a_wait(aws: Control) -> None:
-    execution = aws.start(aws.machine({"Pause": {"Type": "Wait", "Seconds": 90_000, "End": True}}))
-    eventually(lambda: "WaitStateEntered" in history(aws, execution))
-    aws.stepfunctions.stop_execution(executionArn=execution)
-    eventually(lambda: "ExecutionAborted" in history(aws, execution), seconds=60)
-
-
-def test_every_change_of_status_is_an_event(aws: Control) -> None:
-    url, arn = aws.queue()
-    aws.events.put_rule(Name="status", EventPattern=json.dumps({"source": ["aws.states"]}))
-    aws.events.put_targets(Rule="status", Targets=[{"Id": "1", "Arn": arn}])
-    execution = aws.start(aws.machine({"Done": {"Type": "Succeed"}}), {"a": 1})
-    found: dict[str, Any] = {}
-
-    def both() -> bool:
-        # A queue may deliver a message twice.
-        events = [event for event in aws.messages(url) if event["detail"]["executionArn"] == execution]
-        found.update({event["detail"]["status"]: event for event in events})
-        return len(found) == 2
-
-    eventually(both)
-    assert json.loads(found["SUCCEEDED"]["detail"]["input"]) == {"a": 1}
-    assert found["RUNNING"]["detail"]["stopDate"] is None
-    assert {event["detail-type"] for event in found.values()} == {"Step Functions Execution Status Change"}
 
 
 def test_an_input_that_is_too_long_for_an_event_is_left_out_of_it(aws: Control) -> None:

@@ -48,18 +48,6 @@ def lets_in(topic: str) -> dict[str, object]:
     return {"Version": TRUST["Version"], "Statement": [statement]}
 
 
-def test_a_mail_that_is_not_taken_lies_in_the_dead_letter_queue_as_its_notification(aws: Control) -> None:
-    url, arn = queue_for(aws, OPEN_QUEUE)
-    topic = topic_of(aws, arn)
-    aws.sns.publish(TopicArn=topic, Message="taken", Subject="ALARM")
-    assert bodies(aws, url) == []
-    aws.cloud.faults.add(f"sns:{MAIL}")
-    aws.sns.publish(TopicArn=topic, Message="not taken", Subject="ALARM")
-    [kept] = bodies(aws, url)
-    told = {name: kept[name] for name in ("Type", "TopicArn", "Subject", "Message")}
-    assert told == {"Type": "Notification", "TopicArn": topic, "Subject": "ALARM", "Message": "not taken"}
-
-
 def test_without_a_dead_letter_queue_it_is_gone(aws: Control, caplog: pytest.LogCaptureFixture) -> None:
     topic = topic_of(aws, None)
     aws.cloud.faults.add(f"sns:{MAIL}", "ServerError", "the mail server is away")

@@ -111,12 +111,6 @@ def reads(aws: ResourceCloud) -> Reads:
     return Reads(aws, balancer, group, listener)
 
 
-def test_a_listener_is_a_port_and_goes_away_with_it(reads: Reads) -> None:
-    assert reads.endpoint.targets == ()
-    reads.aws.elbv2.delete_listener(ListenerArn=reads.listener)
-    assert not reads.aws.plane.endpoints.specs
-
-
 def test_the_arns_of_a_network_load_balancer_say_so(reads: Reads) -> None:
     """A role's rights on `listener/net/orders-*` are rights on nothing else."""
     assert ":loadbalancer/net/orders-reads/" in reads.balancer
@@ -233,20 +227,6 @@ def test_one_failed_probe_is_not_enough(reads: Reads) -> None:
     assert reads.state(instance_id) == "healthy"
 
 
-def test_without_a_healthy_target_the_listener_fails_open(reads: Reads) -> None:
-    first, second = reads.replica(), reads.replica()
-    for instance_id in (first, second):
-        reads.answer(instance_id, 503)
-    eventually(lambda: {reads.state(first), reads.state(second)} == {"unhealthy"})
-    assert [target.up for target in reads.endpoint.targets] == [True, True]
-    reads.answer(first, 200)
-    eventually(lambda: reads.state(first) == "healthy")
-    assert {target.instance_id: target.up for target in reads.endpoint.targets} == {
-        first: True,
-        second: False,
-    }
-
-
 def test_a_deregistered_target_drains_for_the_delay_of_cloud_time(reads: Reads) -> None:
     reads.attribute("deregistration_delay.timeout_seconds", "120")  # two seconds here
     kept, leaving = reads.replica(), reads.replica()
@@ -277,21 +257,6 @@ def test_connections_are_cut_after_the_delay_when_the_group_says_so(reads: Reads
     assert reads.aws.plane.endpoints.closed == [(name, leaving, 3)]
 
 
-def test_a_draining_target_can_be_registered_again(reads: Reads) -> None:
-    instance_id = reads.replica()
-    with reads.aws.stopped_clock():
-        reads.deregister(instance_id)
-        assert reads.state(instance_id) == "draining"
-        reads.register(instance_id)
-    eventually(lambda: reads.state(instance_id) == "healthy")
-    assert [(t.instance_id, t.draining) for t in reads.endpoint.targets] == [(instance_id, False)]
-
-
-def test_deregistering_an_unknown_target_succeeds(reads: Reads) -> None:
-    reads.deregister("i-0123456789abcdef0")
-    assert reads.health() == {}
-
-
 def test_only_running_instances_are_registered(reads: Reads) -> None:
     stopped = reads.aws.launched()
     reads.aws.ec2.stop_instances(InstanceIds=[stopped])
@@ -309,12 +274,6 @@ def test_a_target_of_a_group_without_listener_is_unused(reads: Reads) -> None:
     found = reads.aws.elbv2.describe_target_health(TargetGroupArn=other)["TargetHealthDescriptions"]
     assert found[0]["TargetHealth"]["State"] == "unused"
     assert found[0]["TargetHealth"]["Reason"] == "Target.NotInUse"
-
-
-def test_a_stopped_target_is_unused(reads: Reads) -> None:
-    instance_id = reads.replica()
-    reads.aws.ec2.stop_instances(InstanceIds=[instance_id])
-    eventually(lambda: reads.health()[instance_id] == ("unused", "Target.InvalidState"))
 
 
 def test_a_stopped_target_gets_nothing_and_is_initial_when_it_is_started(reads: Reads) -> None:
@@ -355,31 +314,6 @@ def test_a_terminated_target_drains_and_is_gone(reads: Reads) -> None:
         assert reads.state(instance_id) == "draining"
     eventually(lambda: reads.health() == {})
     eventually(lambda: reads.endpoint.targets == ())
-
-
-def test_groups_share_new_connections_by_their_weights(reads: Reads) -> None:
-    warming = target_group(reads.aws, "orders-warming")
-    old = [reads.replica(), reads.replica()]
-    new = reads.aws.launched()
-    reads.aws.elbv2.register_targets(TargetGroupArn=warming, Targets=[{"Id": new}])
-
-    def forward(warming_weight: int) -> None:
-        groups = [
-            {"TargetGroupArn": reads.group, "Weight": 90},
-            {"TargetGroupArn": warming, "Weight": warming_weight},
-        ]
-        reads.aws.elbv2.modify_listener(
-            ListenerArn=reads.listener,
-            DefaultActions=[{"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}],
-        )
-
-    forward(10)
-    weights = {target.instance_id: target.weight for target in reads.endpoint.targets}
-    assert weights == {old[0]: 256, old[1]: 256, new: 57}  # 45 : 45 : 10
-    forward(0)
-    assert {t.instance_id: t.weight for t in reads.endpoint.targets}[new] == 0
-    with pytest.raises(ClientError):
-        forward(1000)
 
 
 def test_a_target_group_that_probes_over_tcp_is_refused(reads: Reads) -> None:

@@ -60,15 +60,6 @@ def who_answers(port: int, times: int) -> Counter[str]:
     return answers
 
 
-def test_new_connections_spread_over_the_targets_by_weight(
-    endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]
-) -> None:
-    endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers), target("b", servers))))
-    assert who_answers(port, 8) == {"a": 4, "b": 4}
-    endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers), target("b", servers, weight=0))))
-    assert who_answers(port, 4) == {"a": 4}
-
-
 def test_a_target_joins_and_another_drains_under_load_without_a_failed_query(
     endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]
 ) -> None:
@@ -102,17 +93,6 @@ def test_a_target_that_is_not_up_gets_nothing_new_and_keeps_its_connections(
         endpoints.apply(ReadEndpointSpec("orders", port, (down, target("b", servers))))
         assert who_answers(port, 4) == {"b": 4}
         assert ask(kept) == "a"
-
-
-def test_when_none_is_up_all_that_are_not_draining_are_used(
-    endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]
-) -> None:
-    down = (target("a", servers, up=False), target("b", servers, up=False))
-    endpoints.apply(ReadEndpointSpec("orders", port, down))
-    assert who_answers(port, 4) == {"a": 2, "b": 2}
-    down_and_draining = (target("a", servers, draining=True), target("b", servers, up=False))
-    endpoints.apply(ReadEndpointSpec("orders", port, down_and_draining))
-    assert who_answers(port, 4) == {"b": 4}
 
 
 def test_close_connections_ends_what_is_open_to_one_target(

@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from dnslib import RCODE, DNSRecord
 
 from cloud_rig.control import Control, control, eventually
-from localcloud import admin
 
 NAME = "reads.orders.example"
 
@@ -288,10 +287,3 @@ def test_an_unknown_change_is_an_error(aws: Control) -> None:
     with pytest.raises(ClientError) as error:
         aws.route53.get_change(Id="C0123456789ABCDEF")
     assert error.value.response["Error"]["Code"] == "NoSuchChange"
-
-
-def test_the_port_is_shown_and_closed_with_the_cloud(tmp_path: Path) -> None:
-    with control(tmp_path) as opened:
-        assert admin.described(opened.cloud)["dns"] == f"127.0.0.1:{opened.cloud.dns_port}"
-    with pytest.raises(OSError, match=r"timed out|refused"):
-        DNSRecord.question(NAME).send("127.0.0.1", opened.cloud.dns_port, timeout=0.3)

@@ -54,18 +54,12 @@ class Assembly:
         }
         first = {
             "Resources": {"Role": role, "Function": function},
-            "Outputs": {
-                "Arn": {"Value": {"Fn::GetAtt": ["Function", "Arn"]}, "Export": {"Name": self.first}}
-            },
+            "Outputs": {"Arn": {"Value": {"Fn::GetAtt": ["Function", "Arn"]}}},
         }
         properties = {"Name": self.parameter, "Type": "String", "Value": value, **second}
         parameter = {"Type": "AWS::SSM::Parameter", "Properties": properties}
-        imported = {
-            "Type": "AWS::SSM::Parameter",
-            "Properties": {"Type": "String", "Value": {"Fn::ImportValue": self.first}},
-        }
         write(nested / "first.template.json", first)
-        write(nested / "second.template.json", {"Resources": {"Parameter": parameter, "Imported": imported}})
+        write(nested / "second.template.json", {"Resources": {"Parameter": parameter}})
         destination = {"current": {"bucketName": BUCKET, "objectKey": "code.zip"}}
         asset = {"source": {"path": "../asset.code", "packaging": "zip"}, "destinations": destination}
         write(nested / "first.assets.json", {"files": {"code": asset}})
@@ -127,16 +121,6 @@ def test_a_failure_names_stack_resource_and_reason(aws: Control, tmp_path: Path)
     assert "Parameter (AWS::SSM::Parameter): " in message
     assert "property Sparkle is not supported" in message
     destroy(tmp_path, aws.cloud.endpoint_url)
-
-
-def test_an_unknown_type_is_named(aws: Control, tmp_path: Path) -> None:
-    Assembly(tmp_path)
-    write(
-        tmp_path / "assembly-Stage" / "first.template.json",
-        {"Resources": {"A": {"Type": "AWS::RDS::DBCluster"}}},
-    )
-    with pytest.raises(DeployFailed, match=r"AWS::RDS::DBCluster"):
-        deploy(tmp_path, aws.cloud.endpoint_url)
 
 
 def test_a_folder_that_is_no_assembly_says_what_to_do(aws: Control, tmp_path: Path) -> None:

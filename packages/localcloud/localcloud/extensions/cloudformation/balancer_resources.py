@@ -60,11 +60,8 @@ def _delete_balancer(request: Request, made: Made) -> None:
 
 
 def _create_target_group(request: Request) -> Made:
-    properties = {**request.properties}
-    targets = properties.pop("Targets", None)
-    plain = Request(request.cloud, request.stack_name, request.logical_id, properties, request.random)
     answer = call(
-        plain,
+        request,
         "elbv2",
         "create_target_group",
         "TargetGroupAttributes",
@@ -75,15 +72,13 @@ def _create_target_group(request: Request) -> Made:
     attributes = attribute_list(request, "TargetGroupAttributes")
     if attributes:
         request.client("elbv2").modify_target_group_attributes(TargetGroupArn=arn, Attributes=attributes)
-    if targets:
-        request.client("elbv2").register_targets(TargetGroupArn=arn, Targets=targets)
     name = {"TargetGroupName": answer["TargetGroupName"], "TargetGroupFullName": arn.rsplit(":", 1)[1]}
     return Made(arn, {"TargetGroupArn": arn, **name})
 
 
 def _update_target_group(request: Request, made: Made) -> Made:
-    """In place, with its targets; what cannot be changed so is in TARGET_GROUP_FIXED."""
-    kept = (*TARGET_GROUP_FIXED, "TargetGroupAttributes", "Targets", "Tags")
+    """In place; what cannot be changed so is in TARGET_GROUP_FIXED."""
+    kept = (*TARGET_GROUP_FIXED, "TargetGroupAttributes", "Tags")
     call(request, "elbv2", "modify_target_group", *kept, TargetGroupArn=made.physical_id)
     attributes = attribute_list(request, "TargetGroupAttributes")
     if attributes:
@@ -98,15 +93,13 @@ def _delete_target_group(request: Request, made: Made) -> None:
 
 
 def _create_listener(request: Request) -> Made:
-    answer = call(request, "elbv2", "create_listener", "ListenerAttributes", Tags=tag_list(request))[
-        "Listeners"
-    ][0]
+    answer = call(request, "elbv2", "create_listener", Tags=tag_list(request))["Listeners"][0]
     return Made(answer["ListenerArn"], {"ListenerArn": answer["ListenerArn"]})
 
 
 def _update_listener(request: Request, made: Made) -> Made:
     """In place: a listener that is replaced would cut every connection."""
-    fixed = ("LoadBalancerArn", "ListenerAttributes", "Tags")
+    fixed = ("LoadBalancerArn", "Tags")
     call(request, "elbv2", "modify_listener", *fixed, ListenerArn=made.physical_id)
     return made
 

@@ -1,4 +1,4 @@
-"""Rules, schedules, alarms, dashboards and logs."""
+"""Rules, alarms, dashboards and logs."""
 
 from __future__ import annotations
 
@@ -50,33 +50,6 @@ def _delete_rule(request: Request, made: Made) -> None:
     client.delete_rule(Name=made.physical_id, **bus)
 
 
-def _create_schedule(request: Request) -> Made:
-    name = request.name("Name")
-    arn = call(request, "scheduler", "create_schedule", Name=name)["ScheduleArn"]
-    return Made(name, {"Arn": arn, "group": request.properties.get("GroupName", "default")})
-
-
-def _update_schedule(request: Request, made: Made) -> Made:
-    call(request, "scheduler", "update_schedule", Name=made.physical_id)
-    return made
-
-
-@gone("ResourceNotFoundException")
-def _delete_schedule(request: Request, made: Made) -> None:
-    request.client("scheduler").delete_schedule(Name=made.physical_id, GroupName=made.attributes["group"])
-
-
-def _create_schedule_group(request: Request) -> Made:
-    name = request.name("Name")
-    answer = request.client("scheduler").create_schedule_group(Name=name, Tags=tag_list(request) or [])
-    return Made(name, {"Arn": answer["ScheduleGroupArn"]})
-
-
-@gone("ResourceNotFoundException")
-def _delete_schedule_group(request: Request, made: Made) -> None:
-    request.client("scheduler").delete_schedule_group(Name=made.physical_id)
-
-
 def _put_alarm(request: Request, name: str) -> Made:
     call(request, "cloudwatch", "put_metric_alarm", AlarmName=name, Tags=tag_list(request))
     return Made(name, {"Arn": request.arn("cloudwatch", f"alarm:{name}")})
@@ -122,8 +95,4 @@ TYPES: dict[str, ResourceType] = {
     ),
     "AWS::Events::Rule": ResourceType(delete=_delete_rule, **named(_put_rule, "Name", 64)),
     "AWS::Logs::LogGroup": ResourceType(_create_log_group, _delete_log_group),
-    "AWS::Scheduler::Schedule": ResourceType(
-        _create_schedule, _delete_schedule, _update_schedule, ("Name", "GroupName")
-    ),
-    "AWS::Scheduler::ScheduleGroup": ResourceType(_create_schedule_group, _delete_schedule_group),
 }

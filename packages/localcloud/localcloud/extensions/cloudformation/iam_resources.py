@@ -1,4 +1,4 @@
-"""Roles, policies and instance profiles."""
+"""Roles and policies."""
 
 from __future__ import annotations
 
@@ -101,24 +101,7 @@ def _delete_managed_policy(request: Request, made: Made) -> None:
     client.delete_policy(PolicyArn=made.physical_id)
 
 
-def _create_instance_profile(request: Request) -> Made:
-    name, client = request.name("InstanceProfileName", 128), request.client("iam")
-    profile = client.create_instance_profile(InstanceProfileName=name)["InstanceProfile"]
-    for role in request.properties.get("Roles", []):
-        client.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
-    return Made(name, {"Arn": profile["Arn"], "roles": list(request.properties.get("Roles", []))})
-
-
-@gone("NoSuchEntity")
-def _delete_instance_profile(request: Request, made: Made) -> None:
-    client, name = request.client("iam"), made.physical_id
-    for role in made.attributes["roles"]:
-        client.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=role)
-    client.delete_instance_profile(InstanceProfileName=name)
-
-
 TYPES: dict[str, ResourceType] = {
-    "AWS::IAM::InstanceProfile": ResourceType(_create_instance_profile, _delete_instance_profile),
     "AWS::IAM::ManagedPolicy": ResourceType(
         _create_managed_policy,
         _delete_managed_policy,

@@ -21,15 +21,13 @@ ACTIONS = (
     "update_termination_protection",
     "describe_stacks",
     "describe_stack_events",
-    "describe_stack_resource",
-    "describe_stack_resources",
     "list_stack_resources",
-    "list_stacks",
-    "list_exports",
-    "get_template",
 )
 # Moto's other actions work on moto's own stacks, which do not exist here.
-REFUSED = ("create_change_set", "execute_change_set", "describe_change_set", "create_stack_set")
+REFUSED = (
+    *("create_change_set", "execute_change_set", "describe_change_set", "create_stack_set"),
+    *("describe_stack_resource", "describe_stack_resources", "list_stacks", "list_exports", "get_template"),
+)
 
 
 def install(cloud: OpenCloud) -> None:
@@ -54,17 +52,8 @@ def install(cloud: OpenCloud) -> None:
             )
         return body
 
-    def parameters_of(self: Any) -> dict[str, str]:
-        given = self._get_param("Parameters", []) or []
-        return {item["ParameterKey"]: item.get("ParameterValue", "") for item in given}
-
-    def arguments(self: Any) -> tuple[str, str, dict[str, str], list[dict[str, str]]]:
-        return (
-            self._get_param("StackName"),
-            body_of(self),
-            parameters_of(self),
-            self._get_param("Tags", []) or [],
-        )
+    def arguments(self: Any) -> tuple[str, str, list[dict[str, str]]]:
+        return self._get_param("StackName"), body_of(self), self._get_param("Tags", []) or []
 
     def create_stack(self: Any) -> Any:
         protected = self._get_bool_param("EnableTerminationProtection", False)
@@ -91,44 +80,11 @@ def install(cloud: OpenCloud) -> None:
 
     def resources_of(self: Any) -> list[dict[str, Any]]:
         stack = stacks.get(self._get_param("StackName"))
-        wanted = self._get_param("LogicalResourceId")
-        return [
-            _resource(stack, entry)
-            for entry in stack.resources.values()
-            if wanted in (None, entry.logical_id)
-        ]
-
-    def describe_stack_resource(self: Any) -> Any:
-        found = resources_of(self)
-        if not found:
-            raise validation_error(f"Resource {self._get_param('LogicalResourceId')} does not exist")
-        return ActionResult(
-            {"StackResourceDetail": {**found[0], "LastUpdatedTimestamp": found[0]["Timestamp"]}}
-        )
-
-    def describe_stack_resources(self: Any) -> Any:
-        return ActionResult({"StackResources": resources_of(self)})
+        return [_resource(stack, entry) for entry in stack.resources.values()]
 
     def list_stack_resources(self: Any) -> Any:
         summaries = [{**entry, "LastUpdatedTimestamp": entry["Timestamp"]} for entry in resources_of(self)]
         return ActionResult({"StackResourceSummaries": summaries})
-
-    def list_stacks(self: Any) -> Any:
-        wanted = self._get_param("StackStatusFilter", []) or []
-        chosen = [stack for stack in stacks.all() if not wanted or stack.status in wanted]
-        return ActionResult({"StackSummaries": [_stack(stack) for stack in chosen]})
-
-    def list_exports(self: Any) -> Any:
-        exports = [
-            {"ExportingStackId": stack.id, "Name": output["ExportName"], "Value": output["OutputValue"]}
-            for stack in stacks.all()
-            for output in stack.outputs
-            if "ExportName" in output and not stack.deleted
-        ]
-        return ActionResult({"Exports": exports})
-
-    def get_template(self: Any) -> Any:
-        return ActionResult({"TemplateBody": stacks.get(self._get_param("StackName")).body})
 
     made_here = locals()
     for action in ACTIONS:
@@ -139,7 +95,7 @@ def install(cloud: OpenCloud) -> None:
 
 def _refuse(self: Any) -> Any:
     raise validation_error(
-        "The local cloud has no change sets and stack sets: use CreateStack and UpdateStack."
+        f"The local cloud has no {self._get_action()}, no change sets and no stack sets: use CreateStack, UpdateStack."
     )
 
 
@@ -150,9 +106,6 @@ def _stack(stack: Stack) -> dict[str, Any]:
         "CreationTime": stack.created,
         "StackStatus": stack.status,
         "Outputs": stack.outputs,
-        "Parameters": [
-            {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
-        ],
         "Tags": {tag["Key"]: tag["Value"] for tag in stack.tags},  # moto turns it into the API's list
         "Description": stack.template.get("Description", ""),
         "DisableRollback": False,

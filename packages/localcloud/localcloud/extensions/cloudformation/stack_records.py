@@ -35,8 +35,6 @@ class Stack:
     name: str
     id: str
     template: dict[str, Any]
-    body: str
-    parameters: dict[str, str]
     tags: list[dict[str, str]]
     created: datetime
     protected: bool = False

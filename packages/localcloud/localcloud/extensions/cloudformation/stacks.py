@@ -14,20 +14,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.utilities.utils import get_partition
 
 from localcloud.extensions.cloudformation.resource_type import Made, Request
 from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES
 from localcloud.extensions.cloudformation.stack_records import Stack, StackFailed, StackResource
-from localcloud.extensions.cloudformation.template import (
-    Scope,
-    TemplateError,
-    condition,
-    creation_order,
-    resolve,
-)
+from localcloud.extensions.cloudformation.template import Scope, TemplateError, creation_order, resolve
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -41,6 +34,9 @@ RETAINED_AT_CREATION = frozenset({"Retain"})
 # Such a stack can only be deleted.
 CREATED_IN_VAIN = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"})
 
+# Parts of a template without which it would mean something else.
+NOT_HERE = ("Parameters", "Conditions", "Mappings", "Transform")
+
 
 class Stacks:
     """The stacks of one cloud."""
@@ -52,14 +48,7 @@ class Stacks:
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def create(
-        self,
-        name: str,
-        body: str,
-        parameters: dict[str, str],
-        tags: list[dict[str, str]],
-        protected: bool = False,
-    ) -> Stack:
+    def create(self, name: str, body: str, tags: list[dict[str, str]], protected: bool = False) -> Stack:
         template = parse_template(body)
         with self._lock:
             if any(stack.name == name and not stack.deleted for stack in self._stacks.values()):
@@ -67,22 +56,21 @@ class Stacks:
             settings = self._cloud.settings
             place = f"{get_partition(settings.region)}:cloudformation:{settings.region}:{settings.account_id}"
             arn = f"arn:{place}:stack/{name}/{uuid.uuid4()}"
-            stack = Stack(name, arn, template, body, parameters, tags, self._cloud.clock.now(), protected)
-            self._scope(stack, template)
+            stack = Stack(name, arn, template, tags, self._cloud.clock.now(), protected)
             self._stacks[arn] = stack
             self._set_status(stack, "CREATE_IN_PROGRESS", "User Initiated")
         self._work(stack, "CREATE", lambda: self._create(stack))
         return stack
 
-    def update(self, name: str, body: str, parameters: dict[str, str], tags: list[dict[str, str]]) -> Stack:
+    def update(self, name: str, body: str, tags: list[dict[str, str]]) -> Stack:
         stack = self.get(name)
         if not stack.status.endswith("_COMPLETE") or stack.status in CREATED_IN_VAIN:
             raise validation_error(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
-        template = parse_template(body) if body else stack.template
-        if template == stack.template and parameters == stack.parameters:
+        template = parse_template(body)
+        if template == stack.template:
             raise validation_error("No updates are to be performed.")
         self._set_status(stack, "UPDATE_IN_PROGRESS", "User Initiated")
-        self._work(stack, "UPDATE", lambda: self._update(stack, template, body, parameters))
+        self._work(stack, "UPDATE", lambda: self._update(stack, template))
         stack.tags = tags or stack.tags
         return stack
 
@@ -144,9 +132,8 @@ class Stacks:
             left = self._delete_all(stack, list(stack.resources), RETAINED_AT_CREATION)
             self._set_status(stack, "ROLLBACK_FAILED" if left else "ROLLBACK_COMPLETE", str(error))
 
-    def _update(self, stack: Stack, template: dict[str, Any], body: str, parameters: dict[str, str]) -> None:
-        before = (stack.template, stack.body, stack.parameters)
-        stack.template, stack.body, stack.parameters = template, body or stack.body, parameters
+    def _update(self, stack: Stack, template: dict[str, Any]) -> None:
+        before, stack.template = stack.template, template
         try:
             self._make_all(stack, template)
             gone = [name for name in stack.resources if name not in template["Resources"]]
@@ -156,10 +143,10 @@ class Stacks:
             self._set_status(stack, "UPDATE_COMPLETE", f"left behind: {left}" if left else "")
         except (StackFailed, TemplateError) as error:
             self._set_status(stack, "UPDATE_ROLLBACK_IN_PROGRESS", str(error))
-            stack.template, stack.body, stack.parameters = before
+            stack.template = before
             try:
-                added = [name for name in stack.resources if name not in before[0]["Resources"]]
-                self._make_all(stack, before[0])
+                added = [name for name in stack.resources if name not in before["Resources"]]
+                self._make_all(stack, before)
                 self._delete_all(stack, added, RETAINED_AT_CREATION)
                 self._set_status(stack, "UPDATE_ROLLBACK_COMPLETE", str(error))
             except (StackFailed, TemplateError) as second:
@@ -174,12 +161,9 @@ class Stacks:
         self._set_status(stack, "DELETE_COMPLETE")
 
     def _make_all(self, stack: Stack, template: dict[str, Any]) -> None:
-        scope = self._scope(stack, template)
+        scope = self._scope(stack)
         for name in creation_order(template["Resources"]):
-            resource = template["Resources"][name]
-            if "Condition" in resource and not condition(resource["Condition"], scope):
-                continue
-            self._make(stack, name, resource, scope)
+            self._make(stack, name, template["Resources"][name], scope)
 
     def _make(self, stack: Stack, name: str, resource: Mapping[str, Any], scope: Scope) -> None:
         known = stack.resources.get(name)
@@ -275,14 +259,8 @@ class Stacks:
         random = uuid.uuid5(uuid.NAMESPACE_URL, f"{stack.id}/{entry.logical_id}").hex[:12].upper()
         return Request(self._cloud, stack.name, entry.logical_id, properties, random)
 
-    def _scope(self, stack: Stack, template: dict[str, Any]) -> Scope:
+    def _scope(self, stack: Stack) -> Scope:
         settings = self._cloud.settings
-        declared = template.get("Parameters", {})
-        parameters = {name: spec["Default"] for name, spec in declared.items() if "Default" in spec}
-        parameters |= {name: value for name, value in stack.parameters.items() if name in declared}
-        missing = sorted(set(declared) - set(parameters))
-        if missing:
-            raise validation_error(f"Parameters: [{', '.join(missing)}] must have values")
         pseudo = {
             "AWS::AccountId": settings.account_id,
             "AWS::Partition": get_partition(settings.region),
@@ -293,12 +271,8 @@ class Stacks:
         }
         return Scope(
             pseudo,
-            parameters,
-            template.get("Conditions", {}),
-            template.get("Mappings", {}),
             lambda name: self._made(stack, name).physical_id,
             lambda name, attribute: self._attribute(stack, name, attribute),
-            self._import,
         )
 
     def _made(self, stack: Stack, name: str) -> Made:
@@ -315,24 +289,13 @@ class Stacks:
             )
         return attributes[attribute]
 
-    def _import(self, name: str) -> Any:
-        for stack in self.all():
-            for output in stack.outputs if not stack.deleted else []:
-                if output.get("ExportName") == name:
-                    return output["OutputValue"]
-        raise TemplateError(f"No export named {name} found.")
-
     def _outputs(self, stack: Stack) -> list[dict[str, str]]:
-        scope = self._scope(stack, stack.template)
+        scope = self._scope(stack)
         outputs = []
         for name, spec in stack.template.get("Outputs", {}).items():
-            if "Condition" in spec and not condition(spec["Condition"], scope):
-                continue
             output = {"OutputKey": name, "OutputValue": str(resolve(spec["Value"], scope))}
             if "Description" in spec:
                 output["Description"] = spec["Description"]
-            if "Export" in spec:
-                output["ExportName"] = str(resolve(spec["Export"]["Name"], scope))
             outputs.append(output)
         return outputs
 
@@ -364,13 +327,16 @@ class Stacks:
 
 
 def parse_template(body: str) -> dict[str, Any]:
-    """A template from JSON or plain YAML. Raises the ValidationError that AWS answers with."""
+    """A template from JSON. Raises the ValidationError that AWS answers with, and one for what is not made here."""
     try:
-        template = json.loads(body) if body.lstrip().startswith("{") else yaml.safe_load(body)
-    except (ValueError, yaml.YAMLError) as error:
+        template = json.loads(body)
+    except ValueError as error:
         raise validation_error(f"Template format error: {error}") from error
     if not isinstance(template, dict) or not template.get("Resources"):
         raise validation_error("Template format error: At least one Resources member must be defined.")
+    missing = [part for part in NOT_HERE if template.get(part)]
+    if missing:
+        raise validation_error(f"The local cloud has no {missing[0]} of a template.")
     unknown = sorted({resource["Type"] for resource in template["Resources"].values()} - set(RESOURCE_TYPES))
     if unknown:
         raise validation_error(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")

@@ -12,7 +12,6 @@ from localcloud.extensions.cloudformation.resource_type import (
     ResourceType,
     call,
     gone,
-    named,
     tag_list,
     tag_map,
 )
@@ -61,9 +60,6 @@ def _delete_table(request: Request, made: Made) -> None:
 def _create_bucket(request: Request) -> Made:
     name = request.name("BucketName", 63).lower()
     request.client("s3").create_bucket(Bucket=name)
-    versioning = request.properties.get("VersioningConfiguration")
-    if versioning:
-        request.client("s3").put_bucket_versioning(Bucket=name, VersioningConfiguration=versioning)
     encryption = request.properties.get("BucketEncryption")
     if encryption:
         _encrypt_bucket(request, name, encryption)
@@ -110,8 +106,6 @@ def _create_topic(request: Request) -> Made:
     kept = {"DisplayName", "FifoTopic", "KmsMasterKeyId"}
     attributes = {key: str(value) for key, value in request.properties.items() if key in kept}
     arn = client.create_topic(Name=name, Attributes=attributes, Tags=tag_list(request) or [])["TopicArn"]
-    for subscription in request.properties.get("Subscription", []):
-        client.subscribe(TopicArn=arn, Protocol=subscription["Protocol"], Endpoint=subscription["Endpoint"])
     return Made(arn, {"TopicArn": arn, "TopicName": name})
 
 
@@ -197,23 +191,8 @@ def _delete_queue_policy(request: Request, made: Made) -> None:
         request.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
 
 
-def _put_log_policy(request: Request, name: str) -> Made:
-    document = request.properties["PolicyDocument"]
-    text = document if isinstance(document, str) else json.dumps(document)
-    request.client("logs").put_resource_policy(policyName=name, policyDocument=text)
-    return Made(name)
-
-
-@gone("ResourceNotFoundException")
-def _delete_log_policy(request: Request, made: Made) -> None:
-    request.client("logs").delete_resource_policy(policyName=made.physical_id)
-
-
 TYPES: dict[str, ResourceType] = {
     "AWS::DynamoDB::Table": ResourceType(_create_table, _delete_table),
-    "AWS::Logs::ResourcePolicy": ResourceType(
-        delete=_delete_log_policy, **named(_put_log_policy, "PolicyName", 255)
-    ),
     "AWS::S3::Bucket": ResourceType(_create_bucket, _delete_bucket),
     "AWS::S3::BucketPolicy": ResourceType(
         lambda request: _put_bucket_policy(request, request.properties["Bucket"]),

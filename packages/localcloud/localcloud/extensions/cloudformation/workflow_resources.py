@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -22,13 +20,8 @@ from localcloud.extensions.cloudformation.template import TemplateError
 
 
 def _code(request: Request) -> dict[str, Any]:
-    code = dict(request.properties["Code"])
-    if "ZipFile" in code:  # inline source: CloudFormation packs it as index.py
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
-            archive.writestr("index.py", code["ZipFile"])
-        return {"ZipFile": packed.getvalue()}
-    return {key: code[key] for key in ("S3Bucket", "S3Key", "S3ObjectVersion") if key in code}
+    code = request.properties["Code"]
+    return {key: code[key] for key in ("S3Bucket", "S3Key")}
 
 
 def _create_function(request: Request) -> Made:
@@ -98,13 +91,7 @@ def _delete_invoke_config(request: Request, made: Made) -> None:
 
 def _definition(request: Request) -> str:
     properties = request.properties
-    if "DefinitionS3Location" in properties:
-        place = properties["DefinitionS3Location"]
-        text = (
-            request.client("s3").get_object(Bucket=place["Bucket"], Key=place["Key"])["Body"].read().decode()
-        )
-    else:
-        text = properties.get("DefinitionString") or json.dumps(properties["Definition"])
+    text = properties["DefinitionString"]
     for name, value in properties.get("DefinitionSubstitutions", {}).items():
         text = text.replace("${" + name + "}", str(value))
     return str(text)
