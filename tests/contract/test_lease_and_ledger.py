@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports.ledger import Lease, Ledger
 
 from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling, LedgerInconsistent, Throttled
+from sim.table import MemoryTable
 from sim.workflows.virtual_time import START as NOON
 from tests.contract.run_parts import DONOR, RUN
 
@@ -68,6 +70,24 @@ def test_another_run_waits_until_the_last_call_of_the_one_before_has_ended(lease
     assert later.fencing_token > again.fencing_token
     with pytest.raises(LeaseHeld):
         lease.acquire("orders", "run-3", "scale_in", NOON + minute, NOON + HOUR)
+
+
+@pytest.mark.parametrize(("run_id", "seconds"), [("run-1", 60), ("run-2", 0)])
+def test_a_lease_that_came_free_between_the_write_and_the_look_is_asked_for_again(
+    lease: Lease, monkeypatch: pytest.MonkeyPatch, run_id: str, seconds: int
+) -> None:
+    """Its last run need not wait for itself, and another one not for a time that has passed."""
+    lease.release(
+        lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR), NOON + timedelta(seconds=seconds)
+    )
+
+    def refused(*_: object) -> None:
+        raise ConditionFailed
+
+    monkeypatch.setattr(LedgerTable, "update_if", refused)
+    monkeypatch.setattr(MemoryTable, "update_if", refused)
+    with pytest.raises(Throttled, match="changed hands just now"):
+        lease.acquire("orders", run_id, "scale_out", NOON, NOON + HOUR)
 
 
 def test_who_gave_the_lease_back_itself_does_not_wait(lease: Lease) -> None:

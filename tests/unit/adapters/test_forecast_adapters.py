@@ -146,9 +146,10 @@ READ = {"bytes_read": 5e8, "state": "done", "elapsed_seconds": 90.0, "hot_warm_s
 def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForecastRecords) -> None:
     table = LedgerTable(boto3.client("dynamodb"), "ledger")
     lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
-    built, unreadable = {}, {"plan": '{"method": 7}'}
+    built, unreadable, other = {}, {"plan": '{"method": 7}'}, {"member": '{"batch": 7}'}
     outcomes = [("scale_out", "succeeded", built), ("scale_out", "rolled_back", built)]
     outcomes += [("scale_in", "succeeded", built), ("scale_out", "succeeded", unreadable)]
+    outcomes += [("scale_out", "succeeded", other)]
     for number, (operation, outcome, parts) in enumerate(outcomes):
         run_id, start = f"run-{number}", NOW + timedelta(hours=number)
         holder = lease.acquire("orders", run_id, operation, start, start + timedelta(hours=1))
@@ -270,17 +271,23 @@ def returning_plan() -> ScaleOutPlan:
 
 @pytest.mark.parametrize(
     ("numbers", "pages"),
-    [({"buffer_pool_pages": 75, "buffer_pool_held_pages": 100}, 100), ({"buffer_pool_pages": 75}, 75)],
-    ids=["held", "of an older host package"],
+    [
+        ({"buffer_pool_pages": 75, "buffer_pool_held_pages": 100}, [100]),
+        ({"buffer_pool_pages": 75}, [75]),
+        ({"buffer_pool_pages": 0}, [0]),
+        ({"buffer_pool_pages": True}, []),
+        ({"buffer_pool_pages": "75"}, []),
+    ],
+    ids=["held", "of an older host package", "empty", "no amount", "text"],
 )
 def test_a_pool_is_as_large_as_what_the_donor_holds_not_as_its_list(
-    records: DynamoForecastRecords, numbers: dict[str, object], pages: int
+    records: DynamoForecastRecords, numbers: dict[str, object], pages: list[int]
 ) -> None:
     """A list has three quarters of a full pool: by it no pool would ever take 80 % of an instance's memory."""
     ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
     member = Member(batch="run-0", number=1, method=Method.RETURN, state="in_service")
     finish(ledger, kept(ledger, 0, member, returning_plan()), "PrepareDonor", 0, 1, numbers)
-    assert list(records.past_steps("orders").pool_bytes) == [pages * 16384]
+    assert list(records.past_steps("orders").pool_bytes) == [one * 16384 for one in pages]
 
 
 def test_the_set_of_a_batch_teaches_once_also_where_its_first_member_returned(

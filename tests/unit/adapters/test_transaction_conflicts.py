@@ -1,4 +1,4 @@
-"""Writes of the ledger that meet another transaction on the same item, as DynamoDB cancels them."""
+"""What a table in memory cannot show of DynamoDB: writes that meet a transaction on the same item, late reads."""
 
 from __future__ import annotations
 
@@ -52,3 +52,12 @@ def test_a_lost_lease_is_told_at_once_even_beside_a_conflict() -> None:
     with pytest.raises(LeaseLost):
         met.write()
     assert met.pauses == []
+
+
+def test_an_item_is_read_as_the_last_write_left_it() -> None:
+    client = boto3.client("dynamodb", "eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
+    with Stubber(client) as stubber:
+        key = {"pk": {"S": "cluster#orders"}, "sk": {"S": "lease"}}
+        asked = {"TableName": "ledger", "Key": key, "ConsistentRead": True}
+        stubber.add_response("get_item", {"Item": key}, asked)
+        assert LedgerTable(client, "ledger").get("cluster#orders", "lease") is not None
