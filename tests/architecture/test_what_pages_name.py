@@ -105,6 +105,12 @@ def test_a_name_that_nothing_has_is_found(line: str, name: str) -> None:
     assert unknown_names(line) == {name}
 
 
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+\.md)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).is_file(), f"{page}: {target}"
+
+
 def test_the_pages_have_names() -> None:
     named = {name for page in PAGES for name in IN_CODE_FONT.findall(page.read_text(encoding="utf-8"))}
     assert min(len(named & METRICS), len(named & ERRORS), len(named & STATES)) >= 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import boto3
 import pytest
 from peaker.adapters.aws_price_list import AwsPriceList, price_list_region
 from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.domain.prices.price_table import FetchedPrices
 from peaker.domain.reading import Unknown
 
 from localcloud.server import LocalCloud
@@ -104,22 +102,13 @@ def test_each_region_asks_the_nearest_endpoint_or_none(
             prices.quote(region, ["r7g.large"])
 
 
-def test_prices_are_kept_in_the_parameter_that_a_stack_has_made(
-    cloud: LocalCloud, prices: AwsPriceList
+def test_prices_of_a_parameter_that_no_stack_has_made_or_that_holds_something_else_are_unknown(
+    cloud: LocalCloud,
 ) -> None:
     ssm = cloud.client("ssm")
     stored = ParameterPrices(ssm, "local")
     absent = stored.read()
     assert isinstance(absent, Unknown)
     assert "deploy again" in absent.why
-    ssm.put_parameter(Name="/peaker/local/prices", Value="{}", Type="String")
-    empty = stored.read()
-    assert isinstance(empty, Unknown)
-    assert "not asked yet" in empty.why
-    quote = prices.quote(IRELAND, ["r7g.large"])
-    found = FetchedPrices(region=IRELAND, fetched_at=datetime(2026, 11, 20, tzinfo=UTC), **dict(quote))
-    stored.write(found)
-    assert stored.read() == found
-    assert isinstance(found, FetchedPrices)
-    ssm.put_parameter(Name="/peaker/local/prices", Value='{"other": 1}', Type="String", Overwrite=True)
+    ssm.put_parameter(Name="/peaker/local/prices", Value='{"other": 1}', Type="String")
     assert isinstance(stored.read(), Unknown)

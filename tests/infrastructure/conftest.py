@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
-from cfnlint.api import lint_all
 
-from environments.schema import ENVIRONMENTS_DIRECTORY, Environment
+from environments.schema import ENVIRONMENTS_DIRECTORY, Cluster, Environment, load_environment
+from stacks import application
 from stacks.application import build_app
 from stacks.constructs.local_bundling import Target, bundle_functions
 from tests.support.assembly import assembly
 
-ENVIRONMENTS = ("dev", "prod", "local")
+ENVIRONMENTS = ("prod", "local")
+DATA_KEY = "arn:aws:kms:us-east-1:222222222222:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 Resource = dict[str, Any]
 
 
@@ -77,26 +78,6 @@ def synthesize(environment: str, output: Path) -> Assembly:
     return Assembly(environment, output)
 
 
-def lint_errors(template: Mapping[str, Any]) -> list[str]:
-    """What cfn-lint calls an error in a template."""
-    found = [match for match in lint_all(json.dumps(template, indent=1)) if match.rule.severity == "error"]
-    return [str(match) for match in found]
-
-
-def what_differs(template: Mapping[str, Any], linted: Mapping[str, Any]) -> dict[str, Any]:
-    """The template without the resources that stand just so in one that is linted, and that nothing else names."""
-    resources = template["Resources"]
-    kept = {name for name, body in resources.items() if linted["Resources"].get(name) != body}
-    rest = json.dumps({key: value for key, value in template.items() if key != "Resources"})
-    waiting = [rest, *(json.dumps(resources[name]) for name in kept)]
-    while waiting:
-        text = waiting.pop()
-        for name in [name for name in resources if name not in kept and name in text]:
-            kept.add(name)
-            waiting.append(json.dumps(resources[name]))
-    return {**template, "Resources": {name: body for name, body in resources.items() if name in kept}}
-
-
 @pytest.fixture(scope="session")
 def assemblies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Assembly]:
     output = tmp_path_factory.mktemp("cdk.out")
@@ -116,6 +97,24 @@ def prod(assemblies: dict[str, Assembly]) -> Assembly:
 @pytest.fixture(scope="session")
 def local(assemblies: dict[str, Assembly]) -> Assembly:
     return assemblies["local"]
+
+
+def of_all_kinds() -> Environment:
+    """`prod` with a key, orders behind a DNS name, and items behind a load balancer with subnets of its own."""
+    by_name, balanced = behind_a_name("prod"), load_environment("prod").clusters[0].model_dump(mode="json")
+    balanced["read_endpoint"] |= {"subnets": balanced["subnets"]}
+    larger = {zone: f"subnet-0b0d0000000000f{zone[-1]}0" for zone in balanced["subnets"]}
+    items = Cluster.model_validate({**balanced, "name": "items", "subnets": larger})
+    return by_name.model_copy(update={"data_key_arn": DATA_KEY, "clusters": (*by_name.clusters, items)})
+
+
+@pytest.fixture(scope="session")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """Whatever a template may have. A finding of cdk-nag would have ended the synth."""
+    settings = of_all_kinds()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "load_environment", lambda name, now: settings)
+        return synthesize("prod", tmp_path_factory.mktemp("wide"))
 
 
 @pytest.fixture

@@ -83,36 +83,37 @@ def test_whoever_deploys_may_do_exactly_what_the_cloud_assembly_asks_for(assembl
     assert granted("deploy", assembly.environment) == calls
 
 
+def test_who_reads_changes_nothing_and_who_operates_just_this() -> None:
+    looks = re.compile(r":(Describe|Get|List)|^dynamodb:Query$|^logs:FilterLogEvents$")
+    reads, operates = (
+        {action for action, _ in granted(who, "prod") if not looks.search(action)}
+        for who in ("read", "operate")
+    )
+    assert reads == set()
+    assert operates == {
+        "cloudformation:UpdateTerminationProtection",
+        *(f"cloudwatch:{verb}AlarmActions" for verb in ("Disable", "Enable")),
+        "elasticloadbalancing:RegisterTargets",
+        *("events:DisableRule", "events:EnableRule", "sqs:PurgeQueue", "sqs:ReceiveMessage"),
+        *("ssm:SendCommand", "states:StartExecution", "states:StopExecution"),
+    }
+
+
 @pytest.mark.parametrize("environment", ["dev", "prod", "local"])
 def test_a_host_may_do_exactly_what_its_agent_does(environment: str) -> None:
     assert {action for action, _ in granted("host", environment)} == AGENT
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "host").rglob("*.py")), ids=lambda path: path.stem)
-def test_nothing_else_on_a_host_calls_aws_with_the_hosts_credentials(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        )
-    }
-    texts = [
-        one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
-    ]
-    assert not imported & AWS_LIBRARIES
-    assert not [text for text in texts if AWS_IN_A_SCRIPT.search(text)]
+def test_nothing_else_on_a_host_calls_aws_with_the_hosts_credentials() -> None:
+    for path in (ROOT / "host").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not AWS_LIBRARIES & {name.split(".")[0] for name in named}, path
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not AWS_IN_A_SCRIPT.search(node.value), path
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "ssm_documents").glob("*.yaml")), ids=lambda path: path.stem)
-def test_no_document_calls_aws_with_the_hosts_credentials(path: Path) -> None:
-    assert not AWS_IN_A_SCRIPT.search(path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize(
-    "script", ["aws s3 cp a b", "key=$(aws kms decrypt)", "curl http://169.254.169.254/latest"]
-)
-def test_a_script_that_calls_aws_is_found(script: str) -> None:
-    assert AWS_IN_A_SCRIPT.search(f"set -eu\n    {script}\n")
+def test_no_document_calls_aws_with_the_hosts_credentials() -> None:
+    for path in (ROOT / "ssm_documents").glob("*.yaml"):
+        assert not AWS_IN_A_SCRIPT.search(path.read_text(encoding="utf-8")), path

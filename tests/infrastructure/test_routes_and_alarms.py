@@ -21,6 +21,7 @@ from peaker_contract.errors import InvalidRequest
 from peaker_contract.metrics import Metric
 from peaker_contract.names import EVENT_SOURCE
 from sim.workflows.virtual_time import START as NOON
+from sim.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES_OF_CLUSTERS
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
 
@@ -57,12 +58,29 @@ def test_the_doctor_knows_every_rule_and_every_alarm_of_a_cluster(assembly: Asse
 
 
 def test_an_execution_that_failed_was_stopped_or_timed_out_is_rolled_back(assembly: Assembly) -> None:
+    """As the world of `make faults` has it."""
     rule = rules(assembly)[f"peaker-{assembly.environment}-execution-stopped"]
     detail = rule["EventPattern"]["detail"]
-    assert detail["status"] == ["ABORTED", "FAILED", "TIMED_OUT"]
-    assert [arn.rsplit("-", 1)[1] for arn in detail["stateMachineArn"]] == ["scale_out", "scale_in"]
+    assert tuple(detail["status"]) == ROLLING_BACK
+    assert tuple(arn.rsplit("-", 1)[1] for arn in detail["stateMachineArn"]) == ROLLED_BACK
     [target] = rule["Targets"]
     assert target["InputPath"] == "$.detail"
+
+
+def test_schedules_come_as_often_as_in_the_world_of_faults(assembly: Assembly) -> None:
+    functions = {
+        logical_id: function["Properties"]["FunctionName"]
+        for logical_id, function in assembly.resources("AWS::Lambda::Function")
+    }
+    deployed = {
+        called.removeprefix(f"peaker-{assembly.environment}-"): rule["ScheduleExpression"]
+        for rule in rules(assembly).values()
+        for target in rule["Targets"]
+        if "ScheduleExpression" in rule and (called := called_function(target["Arn"], functions))
+    }
+    for name, seconds in SCHEDULES_OF_CLUSTERS.items():
+        number, unit = deployed[name].removeprefix("rate(").removesuffix(")").split()
+        assert float(number) * {"minute": 60, "hour": 3600}[unit.rstrip("s")] == seconds
 
 
 def test_every_end_of_roll_back_but_success_wakes_a_person(assembly: Assembly) -> None:

@@ -16,7 +16,7 @@ from stacks import application
 from stacks.constructs import workflow
 from stacks.constructs.workflow import WorkflowError, checked_definition
 from stacks.control_plane_stack import pascal_case
-from statemachines.expansion import ASL_FOLDER, as_text, expand, in_partition
+from statemachines.expansion import as_text, expand, in_partition
 from statemachines.structure import placeholders
 from tests.infrastructure.conftest import Assembly
 from tests.support.workflows import MACHINES
@@ -45,14 +45,6 @@ def test_a_definition_comes_with_what_it_calls() -> None:
     assert json.loads(definition) == MACHINES["prewarm"]
 
 
-def test_a_call_of_no_function_is_refused() -> None:
-    with pytest.raises(
-        WorkflowError,
-        match=r"statemachines/prewarm.yaml: StartPrewarm: nothing stands for \$\{StartPrewarmArn\}",
-    ):
-        checked_definition("prewarm", CALLEES - {"StartPrewarmArn"})
-
-
 def test_every_problem_of_a_structure_is_told_with_the_expanded_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -64,11 +56,6 @@ def test_every_problem_of_a_structure_is_told_with_the_expanded_file(
     assert any("remove_replica.yaml: DrainReplica: its failure leads back to it" in line for line in lines)
     assert "statemachines/remove_replica.yaml: DrainReplica: nobody raises Nonsense" in lines
     assert lines[-1] == f"expanded: {tmp_path / 'remove_replica.asl.json'}"
-
-
-def test_a_synth_leaves_the_full_definitions_for_people(assembly: Assembly) -> None:
-    written = {path.name: json.loads(path.read_text()) for path in ASL_FOLDER.glob("*.asl.json")}
-    assert {name: written[f"{name}.asl.json"] for name in MACHINES} == MACHINES
 
 
 def test_definitions_are_inlined_and_every_placeholder_is_substituted(assembly: Assembly) -> None:

@@ -10,12 +10,9 @@ import pytest
 
 from statemachines import policies
 from statemachines.__main__ import main
-from statemachines.expansion import FOLDER, expand, workflow_names, write_asl
+from statemachines.expansion import FOLDER, expand, workflow_names
 from statemachines.reading import WorkflowSourceError
-from statemachines.structure import states
 from tests.support.workflows import MACHINES
-
-MOST_LINES_TO_READ = 1_450
 
 GOOD = """\
 comment: Drains one replica.
@@ -116,13 +113,6 @@ def test_errors_of_one_way_are_one_catcher_before_all_the_others(tmp_path: Path)
 def test_an_apostrophe_in_what_an_end_says_stays_one(tmp_path: Path) -> None:
     source = GOOD.replace("says: Not drained.", "says: The replica's clients stay.")
     assert "'The replica\\'s clients stay. '" in expanded(tmp_path, source)["States"]["NotDrained"]["Cause"]
-
-
-def test_the_full_definition_is_written_whole(tmp_path: Path) -> None:
-    machine = expanded(tmp_path)
-    path = write_asl("drain", machine, tmp_path / "asl")
-    assert json.loads(path.read_text(encoding="utf-8")) == machine
-    assert [one.name for one in path.parent.iterdir()] == ["drain.asl.json"]
 
 
 # -- what is wrong in a source ----------------------------------------------------------------------------------
@@ -228,17 +218,6 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
 
 
 # -- the sources that there are -----------------------------------------------------------------------------------
-
-
-def test_every_state_says_in_one_line_what_it_is_for() -> None:
-    for machine in MACHINES.values():
-        for state in states(machine):
-            assert state.body["Comment"].strip(), state.place
-
-
-def test_the_sources_stay_short_enough_to_be_read() -> None:
-    lines = sum(len((FOLDER / f"{name}.yaml").read_text().splitlines()) for name in workflow_names())
-    assert lines <= MOST_LINES_TO_READ
 
 
 def test_every_policy_has_a_reason_and_is_used() -> None:

@@ -95,16 +95,3 @@ def test_a_catch_stands_an_error_without_a_cause(name: str) -> None:
     for text in re.findall(r"\{% [^%]*errorOutput\.Cause[^%]* %\}", json.dumps(caught)):
         found = evaluate(expression(text), {"states": {"errorOutput": {"Error": "States.Timeout"}}}, NOW)
         assert found == ""
-
-
-def test_a_refusal_ends_in_states_that_are_no_failure() -> None:
-    for name in ("scale_in", "scale_out"):
-        by_name = {state.name: state.body for state in states(MACHINES[name])}
-        assert (by_name["Refused"]["Type"], by_name["Refused"]["End"]) == ("Pass", True)
-        for refusal in ("LeaseHeld", "NoIdleReplica", "RetirementRefused", "NoShortage", "AboveLimits"):
-            for place, body in by_name.items():
-                # Of a run that has ended and was redriven nothing is left to say: its receipt is written.
-                told = {"LeaseNotAcquired"} if place.startswith("Fence") else {"TellRefusal", "RecordRefusal"}
-                for catcher in body.get("Catch", []):
-                    if refusal in catcher["ErrorEquals"]:
-                        assert catcher["Next"] in told

@@ -8,20 +8,18 @@ import pytest
 
 from peaker_contract.endpoint_settings import ENDPOINT_KINDS
 from peaker_contract.permissions import Permission, changes
-from stacks.naming import Names
 from stacks.rights.permissions import statements
-from tests.support.fleet import fleet
+from tests.infrastructure.permissions.test_permissions import BY_NAME, DEPLOYMENT
 
 READS = re.compile(r":(Describe|Get|List)")
 # Peaker's own records and runs; rights that are no calls: what EC2 does with the role, and with tags of what it makes.
 RECORDS = ("dynamodb:", "cloudwatch:PutMetricData", "events:PutEvents", "ssm:PutParameter")
 NO_CALLS = ("iam:PassRole", "cloudwatch:TagResource")
-# One cluster behind a load balancer, one behind a DNS name.
-DEPLOYMENT = Names(fleet(2), "arn:aws:s3:::code/peaker_host.pyz")
 
 
 def granted(permission: Permission) -> set[str]:
-    actions = {action for one in statements(permission, DEPLOYMENT) for action in one.actions}
+    given = (*statements(permission, DEPLOYMENT), *statements(permission, BY_NAME))
+    actions = {action for one in given for action in one.actions}
     calls = {one for one in actions if not READS.search(one) and not one.startswith((*RECORDS, *NO_CALLS))}
     if permission is not Permission.CREATE_SNAPSHOTS:
         calls.discard("ec2:CreateTags")
