@@ -27,8 +27,8 @@ soak: setup-all  ## a thousand random plans over two clusters, audited (make soa
 model: setup-all  ## the lease and ledger protocol in every order of events (bench/model/README.md), figures in build/bench/faults.json
 	$(PYTHON) -m bench.model.check
 
-check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
-	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation
+check: setup-dev  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
+	$(PYTHON) -m tests.side_by_side lint decisions templates simulation
 
 coverage: setup-dev  ## how much of each room the cheap tests run, lines and branches (build/coverage/html has each line)
 	$(PYTHON) -m tests.coverage_by_room

@@ -90,7 +90,8 @@ WITHOUT_MACHINE = ("access", "control", "resources")
 class Part:
     """Commands in a row, which ends at the first that fails; it begins when the part `after` has passed.
 
-    With `plain` it runs as on a plain user's machine: without root, and without what `scripts/setup local` installs.
+    With `plain` it runs as on a plain user's machine, also for root: without root's rights, and without what
+    `scripts/setup local` installs.
     With `own_mounts` no other part's mount namespace begins with copies of what it mounts: they would hold its devices.
     """
 
@@ -123,12 +124,12 @@ NAMED = (
         (pytest(*(f"{LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE), "tests/contract"),),
     ),
     Part("deployed", (pytest("tests/deployed"),)),
+    Part("mariadb", (pytest("tests/mariadb"),), after="images"),
     Part(
         "machine",
         (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
         after="images",
     ),
-    Part("mariadb", (pytest("tests/mariadb"),), after="images"),
     Part("page-load", (pytest("tests/page_load"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(*FAULTS),)),
@@ -199,7 +200,8 @@ def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> Ended:
     """Run its commands until one fails. Its processes are in `at_work` while they run."""
     began, used, well = time.monotonic(), 0.0, True
     before = without_root() if part.plain else with_own_mounts() if part.own_mounts else ()
-    environment = {**os.environ, "PATH": str(PLAIN_PATH)} if part.plain else None
+    as_plain = part.plain and os.geteuid() == 0
+    environment = {**os.environ, "PATH": str(PLAIN_PATH)} if as_plain else None
     with (LOGS / f"{part.name}.log").open("wb") as log:
         for command in part.commands:
             process = subprocess.Popen(
