@@ -1,8 +1,9 @@
-"""What commands say of prices where EC2 bills the cluster's image with a licence: none of Linux."""
+"""What commands say of prices, and of a month, where EC2 bills the cluster's image with a licence: none of Linux."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from peaker.domain.reading import Known, Reading, Unknown
@@ -49,6 +50,15 @@ def test_the_month_of_licensed_base_replicas_has_no_dollars_and_says_why(license
     assert f"{base} is billed as {RED_HAT}" in said["base"]["why_unknown"]
     shown = " ".join(licensed.peaker("month", CLUSTER).out.replace("│", " ").split())
     assert f"base: unknown price of an hour of r6i.large in us-east-1: {base} is billed as {RED_HAT}" in shown
+
+
+def test_a_month_without_runs_is_its_base_load(product: DeployedProduct, tmp_path: Path) -> None:
+    page = tmp_path / "month.html"
+    said = product.peaker("month", CLUSTER, "--json", "--html", str(page)).document
+    assert said["base"]["replicas"] == 1
+    assert said["base"]["usd"] is not None
+    assert said["from"].endswith("-01T00:00:00.000Z")
+    assert "<svg" in page.read_text(encoding="utf-8")
 
 
 def test_an_image_that_may_not_be_looked_at_has_no_price_of_linux(product: DeployedProduct) -> None:

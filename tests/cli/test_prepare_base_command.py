@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.support.deployed_product import DeployedProduct, Said
-from tests.support.pages import ROOT
 
 REFUSED = {
     "ok": False,
@@ -78,11 +77,3 @@ def test_a_path_that_could_be_no_file_is_a_wrong_call(product: DeployedProduct) 
     said = prepare(product, "--admin-defaults-file", "my.cnf; reboot")
     assert said.status == 2
     assert "--admin-defaults-file" in said.err
-
-
-def test_the_page_of_base_replicas_names_every_step() -> None:
-    page = (ROOT / "docs" / "base-replica.md").read_text(encoding="utf-8")
-    for step in ("agent", "attached volumes", "host package", "administrator", "version", "replication", "gtid",
-                 "server_id", "volumes", "binary logs", "errant transactions", "heartbeat", "plugins", "unit",
-                 "health account", "host settings", "health policy", "health responder", "health answer"):  # fmt: skip
-        assert f"| {step} |" in page, step

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.credential_program import credential_program
 from tests.support.deployed_product import CLUSTER, DeployedProduct, peaker_environment
 
 
-@pytest.mark.parametrize("command", ["plan", "status", "doctor"])
 def test_a_command_asks_for_the_credentials_of_its_profile_once(
-    product: DeployedProduct, tmp_path: Path, command: str
+    product: DeployedProduct, tmp_path: Path
 ) -> None:
     program = credential_program(tmp_path, "local", "local")
     said = product.peaker(
-        command,
+        "doctor",
         CLUSTER,
         "--profile",
         "prod",

@@ -10,37 +10,7 @@ import subprocess
 import termios
 from typing import Any
 
-from tests.support.deployed_product import (
-    FAST,
-    DeployedProduct,
-    Said,
-    eventually,
-    peaker_command,
-    peaker_environment,
-)
-
-
-def test_a_quiet_cluster_shows_its_replicas_its_load_and_its_last_decision(product: DeployedProduct) -> None:
-    def quiet() -> Said | None:
-        """Not while the cluster's first snapshots are taken, or a schedule looks whether a replica may go.
-
-        And not while an alarm is on: where the machine is slower than its clock, a forecast comes late.
-        A replica that an earlier run put into service may be leaving; on a busy machine that takes many minutes.
-        """
-        cloudwatch = product.cloud.client("cloudwatch")
-        for alarm in cloudwatch.describe_alarms(StateValue="ALARM")["MetricAlarms"]:
-            cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="looked at")
-        said = product.peaker("status", "orders")
-        # Its last run may be one that another test stopped.
-        stands = said.out.split(":")[0]
-        assert (said.status, said.err) == ({"OK": 0, "FAILED": 2, "SHORT": 2}.get(stands, 1), "")
-        return said if "nothing at work" in said.out and "none" in said.out else None
-
-    said = eventually(quiet, seconds=1500)
-    assert product.cluster.base_replica_id in said.out
-    assert product.cluster.source_id in said.out
-    for word in ("base", "healthy", "500 each", "at least 1, at most 3"):
-        assert word in said.out
+from tests.support.deployed_product import DeployedProduct, eventually, peaker_command, peaker_environment
 
 
 def test_the_document_has_every_figure_or_says_why_not(product: DeployedProduct) -> None:
@@ -64,6 +34,16 @@ def test_the_document_has_every_figure_or_says_why_not(product: DeployedProduct)
     assert capacity["capacity"]["value"] == 500.0 * capacity["serving"]["value"]
     assert status["decision"]["outcome"] in ("hold", "act")
     assert status["decision"]["reason"]
+    table = product.peaker("status", "orders").out
+    for word in (
+        product.cluster.base_replica_id,
+        product.cluster.source_id,
+        "base",
+        "healthy",
+        "500 each",
+        "at least 1, at most 3",
+    ):
+        assert word in table
 
 
 def test_without_a_cluster_there_is_a_line_per_cluster(product: DeployedProduct) -> None:
@@ -97,49 +77,34 @@ def test_what_aws_refuses_to_tell_is_unknown_with_its_reason_and_not_zero(produc
     assert "AccessDenied" in table
 
 
-def test_an_alarm_is_shown_with_its_reason_while_it_is_in_alarm(product: DeployedProduct) -> None:
-    cloudwatch = product.cloud.client("cloudwatch")
-    name = "peaker-local-orders-silence"
-    cloudwatch.put_metric_alarm(
-        AlarmName=name,
-        Namespace="Silence",
-        MetricName="Silence",
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="LessThanThreshold",
-        TreatMissingData="breaching",
+def test_a_watch_that_is_no_terminal_appends_lines_whatever_aws_answers_and_ends_with_ctrl_c(
+    product: DeployedProduct,
+) -> None:
+    watching = subprocess.Popen(
+        peaker_command("watch", "--every", "1", *product.where),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=peaker_environment(),
     )
-
-    def shown() -> list[str]:
-        alarms = product.peaker("status", "orders", "--json").document["alarms"]
-        return [f"{alarm['name']}: {alarm['reason']}" for alarm in alarms]
-
-    product.cloud.clock.set(scale=FAST)
-    try:
-        eventually(lambda: any(line.startswith(f"{name}: Threshold") for line in shown()))
-    finally:
-        cloudwatch.delete_alarms(AlarmNames=[name])
-    assert not any(line.startswith(name) for line in shown())
-
-
-def test_a_watch_that_is_no_terminal_appends_lines_and_ends_with_ctrl_c(product: DeployedProduct) -> None:
-    watching = watch(product)
     try:
         assert watching.stdout is not None
         lines = [watching.stdout.readline() for _ in range(2)]
+        assert all(" UTC orders: " in line for line in lines)
+        product.cloud.faults.add("ssm:GetParametersByPath", "InternalServerError", times=-1)
+        eventually(lambda: "no news" in watching.stdout.readline())
+        product.cloud.faults.clear()
+        eventually(lambda: "orders: " in watching.stdout.readline())
         watching.send_signal(signal.SIGINT)
         _, errors = watching.communicate(timeout=300)
     finally:
         watching.kill()
-    assert all(" UTC orders: " in line for line in lines)
     assert (watching.returncode, errors) == (0, "")
 
 
 def test_a_watch_on_a_terminal_ends_with_ctrl_c_and_gives_the_cursor_back(product: DeployedProduct) -> None:
     ours, its = os.openpty()
-    environment = peaker_environment(TERM="xterm")
+    environment = peaker_environment(TERM="xterm", LINES="100")
     watching = subprocess.Popen(
         peaker_command("watch", "orders", "--every", "1", *product.where),
         stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True,
@@ -169,27 +134,3 @@ def read_terminal(terminal: int, until: bytes | None = None) -> bytes:
             assert until is None, shown.decode()
             break
     return shown
-
-
-def test_a_watch_goes_on_when_aws_does_not_answer_for_a_moment(product: DeployedProduct) -> None:
-    watching = watch(product)
-    try:
-        assert watching.stdout is not None
-        watching.stdout.readline()
-        product.cloud.faults.add("ssm:GetParametersByPath", "InternalServerError", times=-1)
-        eventually(lambda: "no news" in watching.stdout.readline())
-        product.cloud.faults.clear()
-        eventually(lambda: "orders: " in watching.stdout.readline())
-    finally:
-        watching.kill()
-        watching.communicate()
-
-
-def watch(product: DeployedProduct) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        peaker_command("watch", "--every", "1", *product.where),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=peaker_environment(),
-    )

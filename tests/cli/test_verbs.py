@@ -1,4 +1,4 @@
-"""The verbs against the deployed workflows: shown, asked, done once, followed to the end."""
+"""The verbs against the deployed workflows, and what the other commands say of the run that one began."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from lab.simulated_hosts import Pace
-from peaker_contract.names import STARTING_RULES
 from tests.support.deployed_product import FAST, DeployedProduct, eventually
 
 # A day and a half of the cloud's clock.
-SLOW = Pace(prewarm_mib=3_000_000.0)
+SLOW = Pace(prewarm_mib=3_000_000.0, rate_mib_per_s=2.0)
 
 
 @pytest.fixture(autouse=True)
@@ -38,27 +37,27 @@ def test_a_verb_shows_what_it_would_do_and_does_nothing_where_nobody_can_be_aske
     assert product.run_ids() == before
 
 
-def test_a_replica_is_built_and_taken_away_again(product: DeployedProduct) -> None:
-    built = product.peaker("scale-out", "orders", "--yes")
-    assert (built.status, "has ended well" in built.out) == (0, True), built
-    receipt = product.peaker("receipt", "last", "--json").document
-    assert receipt["outcome"] == "succeeded"
-    assert receipt["trigger"]["by"].startswith("arn:aws:")
-    assert product.peaker("receipt", receipt["run_id"][-6:], "--json").document == receipt
-    [newest] = product.peaker("runs", "orders", "last", "--json").document
-    assert newest["run_id"] == receipt["run_id"]
-
-    replica = receipt["replica"]["instance_id"]
-    gone = product.peaker("retire", "orders", replica, "--reason", "misbehaves", "--yes", "--json")
-    assert (gone.status, gone.document["status"]) == (0, "SUCCEEDED"), gone
-    assert replica in gone.err
-
-
-def test_an_order_that_is_at_work_is_not_given_twice_and_can_be_aborted(product: DeployedProduct) -> None:
+def test_a_run_at_work_is_told_not_started_twice_and_can_be_aborted(product: DeployedProduct) -> None:
     product.hosts_take_their_time(SLOW)
     before = product.run_ids()
     first = product.peaker("scale-out", "orders", "--yes", "--no-follow", "--json").document
-    eventually(lambda: product.run_ids() != before)
+    eventually(lambda: product.run_ids() != before and first_report(product))
+    run_id = product.run_ids()[-1]
+    prewarm = product.peaker("status", "orders", "--json").document["run"]["progress"]["prewarm"]
+    assert prewarm["blocks_total"]["value"] == 6_000_000
+    assert 0 <= prewarm["share"]["value"] < 1
+    assert prewarm["rate_mib_per_s"]["value"] == 2.0
+    assert prewarm["deadline"]
+    assert f"scale_out {run_id}" in product.peaker("status", "orders").out
+    newest, *_ = product.peaker("runs", "orders", "--json").document
+    assert (newest["run_id"], newest["state"]) == (run_id, "running")
+    assert newest["usd"]["value"] >= 0
+    told = product.peaker("receipt", run_id)
+    assert (told.status, told.err) == (0, "")
+    assert "has no receipt yet: running" in told.out
+    refusals = product.peaker("plan", "orders", "--json").document["refusals"]
+    assert "operation_running" in [refusal["code"] for refusal in refusals]
+
     again = product.peaker("scale-out", "orders", "--yes", "--no-follow", "--json")
     assert again.document == first
     assert "nothing is started anew" in again.err
@@ -74,13 +73,6 @@ def test_an_order_that_is_at_work_is_not_given_twice_and_can_be_aborted(product:
     assert "is not at work" in twice.err
 
 
-def test_a_paused_cluster_says_so_until_it_is_resumed(product: DeployedProduct) -> None:
-    for _ in range(2):
-        assert product.peaker("resume", "orders", "--yes").status == 0
-    assert product.peaker("pause", "orders").status == 1, "nobody can be asked"
-    assert "PAUSED" not in product.peaker("status", "orders").out
-    assert product.peaker("pause", "orders", "--yes").status == 0
-    shown = product.peaker("status", "orders", "--json").document
-    assert shown["paused_rules"] == sorted(f"peaker-local-orders-{one}" for one in STARTING_RULES)
-    [paused] = [one for one in shown["verdict"]["troubles"] if one["word"] == "PAUSED"]
-    assert paused["line"] == "peaker resume orders"
+def first_report(product: DeployedProduct) -> bool:
+    rows = product.rows(f"run#{product.run_ids()[-1]}", "step#ReportPrewarm")
+    return bool(rows) and "finished_at" in rows[0]

@@ -82,6 +82,12 @@ def environment(key: str | None) -> Environment:
     return load_environment("local").model_copy(update={"data_key_arn": key})
 
 
+def doctors_line(under: UnderKey) -> Finding:
+    topic = under.aws.sns.list_topics()["Topics"][0]["TopicArn"]
+    [found] = look_at_data_key(DEPLOYED, orders(), read_data_key(under.aws.cloud.client, topic))
+    return found
+
+
 def page(under: UnderKey) -> None:
     """An alarm tells the topic. Raises ClientError."""
     alarm = under.names.arn("cloudwatch", f"alarm:{under.names.prefix}-roll_back-workflow-failed")
@@ -111,21 +117,24 @@ def make_a_log_group(under: UnderKey) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "use"),
+    ("statement", "use", "service"),
     [
-        ("AlarmsPublish", page),
-        ("DeadLettersOfRules", keep_a_dead_letter),
-        ("DeadLettersOfPages", keep_a_page),
-        ("LogGroups", make_a_log_group),
+        ("AlarmsPublish", page, "cloudwatch.amazonaws.com is not let in: alarms page nobody"),
+        ("DeadLettersOfRules", keep_a_dead_letter, "events.amazonaws.com is not let in"),
+        ("DeadLettersOfPages", keep_a_page, "sns.amazonaws.com is not let in"),
+        ("LogGroups", make_a_log_group, "logs.us-east-1.amazonaws.com is not let in"),
     ],
 )
-def test_each_statement_of_the_keys_policy_is_needed_and_enough(
-    under: UnderKey, statement: str, use: Any
+def test_each_statement_of_the_keys_policy_is_needed_and_enough_and_the_doctor_misses_it(
+    under: UnderKey, statement: str, use: Any, service: str
 ) -> None:
     use(under)
     under.allow(statement)
     with pytest.raises((ClientError, Refused), match="kms:"):
         use(under)
+    line = doctors_line(under)
+    assert (line.verdict.value, service in line.detail) == ("refuse", True), line
+    assert "python -m stacks.data_key" in line.remedy
 
 
 def test_the_key_is_not_for_log_groups_of_others(under: UnderKey) -> None:
@@ -203,30 +212,8 @@ def test_the_policy_is_printed_for_one_environment(capsys: pytest.CaptureFixture
 class TestDoctor:
     """`peaker doctor` reads the key and its policy, and has a line for each fault."""
 
-    def line(self, under: UnderKey) -> Finding:
-        topic = under.aws.sns.list_topics()["Topics"][0]["TopicArn"]
-        [found] = look_at_data_key(DEPLOYED, orders(), read_data_key(under.aws.cloud.client, topic))
-        return found
-
     def test_a_key_with_its_policy_passes(self, under: UnderKey) -> None:
-        assert self.line(under).verdict.value == "pass"
-
-    @pytest.mark.parametrize(
-        ("statement", "service"),
-        [
-            ("AlarmsPublish", "cloudwatch.amazonaws.com is not let in: alarms page nobody"),
-            ("DeadLettersOfRules", "events.amazonaws.com is not let in"),
-            ("DeadLettersOfPages", "sns.amazonaws.com is not let in"),
-            ("LogGroups", "logs.us-east-1.amazonaws.com is not let in"),
-        ],
-    )
-    def test_a_service_that_is_not_let_in_is_refused(
-        self, under: UnderKey, statement: str, service: str
-    ) -> None:
-        under.allow(statement)
-        line = self.line(under)
-        assert (line.verdict.value, service in line.detail) == ("refuse", True), line
-        assert "python -m stacks.data_key" in line.remedy
+        assert doctors_line(under).verdict.value == "pass"
 
     def test_a_condition_on_the_source_shuts_eventbridge_out(self, under: UnderKey) -> None:
         policy = key_policy(under.names)
@@ -235,12 +222,12 @@ class TestDoctor:
         under.aws.kms.put_key_policy(KeyId=under.key, PolicyName="default", Policy=json.dumps(policy))
         with pytest.raises(ClientError, match="kms:GenerateDataKey"):
             keep_a_dead_letter(under)
-        assert "events.amazonaws.com is not let in" in self.line(under).detail
+        assert "events.amazonaws.com is not let in" in doctors_line(under).detail
 
     def test_a_key_that_is_going_is_refused(self, under: UnderKey) -> None:
         under.aws.kms.schedule_key_deletion(KeyId=under.key_id, PendingWindowInDays=7)
         try:
-            line = self.line(under)
+            line = doctors_line(under)
         finally:
             under.aws.kms.cancel_key_deletion(KeyId=under.key_id)
             under.aws.kms.enable_key(KeyId=under.key_id)
@@ -250,6 +237,6 @@ class TestDoctor:
     def test_a_disabled_key_is_refused(self, under: UnderKey) -> None:
         under.aws.kms.disable_key(KeyId=under.key_id)
         try:
-            assert "is Disabled" in self.line(under).detail
+            assert "is Disabled" in doctors_line(under).detail
         finally:
             under.aws.kms.enable_key(KeyId=under.key_id)

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from lab.simulated_hosts import Pace, SimulatedAnswers
-from localcloud.deploy import deploy, destroy
+from localcloud.deploy import DeployFailed, deploy, destroy
+from localcloud.server import LocalCloud
 from tests.deployed.test_init import Desk, Fleet, answers, cloud, desk, synthesized, two_volumes
 from tests.support.deployed_product import Said
 from tests.support.pages import FIRST_HOUR, blocks, joined
@@ -44,6 +45,8 @@ class FirstHour:
         if line.startswith(tuple(ELSEWHERE)):
             return
         program, *words = shlex.split(line)
+        if line.startswith("peaker scale-in"):
+            self._is_not_removed_while_its_replica_serves()
         if program == "peaker":
             self._peaker(line, words)
         elif program == "$EDITOR":
@@ -87,9 +90,26 @@ class FirstHour:
             cluster.update(next(one for one in wanted["clusters"] if one["name"] == cluster["name"]))
         path.write_text(yaml.safe_dump({**wanted, **written}, sort_keys=False), encoding="utf-8")
 
+    def _is_not_removed_while_its_replica_serves(self) -> None:
+        """CloudFormation refuses before anything is gone, and `peaker allow-removal` says what is left."""
+        before = stacks(self.desk.cloud)
+        refused = self.desk.types("allow-removal", "orders", "--env", "prod")
+        assert refused.status == 1
+        assert "in service: i-" in refused.err
+        assert "peaker-prod-orders-replica-shortage" in refused.err
+        with pytest.raises(
+            DeployFailed, match=r"Peaker-prod-orders.* while TerminationProtection is enabled"
+        ):
+            destroy(self.output, self.desk.cloud.endpoint_url)
+        assert stacks(self.desk.cloud) == before
+
     def _empties(self, place: str) -> None:
+        """S3 deletes no bucket that holds files, so the removal ends there until they are gone (docs/operating.md)."""
         bucket = place.removeprefix("s3://").replace("ACCOUNT-REGION", "123456789012-us-east-1")
         s3 = self.desk.cloud.client("s3")
+        s3.put_object(Bucket=bucket, Key="runs/scale-out-orders-1/hot.json", Body=b"{}")
+        with pytest.raises(DeployFailed, match="BucketNotEmpty"):
+            destroy(self.output, self.desk.cloud.endpoint_url)
         for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
             s3.delete_object(Bucket=bucket, Key=one["Key"])
 
@@ -115,7 +135,20 @@ def test_the_page_leads_from_nothing_to_a_run_and_back_to_nothing(desk: Desk, tm
     assert left(desk.cloud) == {"instances": {fleet.source, fleet.replica}}
 
 
-def left(cloud: Any) -> dict[str, Any]:
+def stacks(cloud: LocalCloud) -> list[tuple[str, str, int]]:
+    """Each with its state and how much it holds."""
+    cloudformation = cloud.client("cloudformation")
+    return [
+        (
+            one["StackName"],
+            one["StackStatus"],
+            len(cloudformation.list_stack_resources(StackName=one["StackName"])["StackResourceSummaries"]),
+        )
+        for one in cloudformation.describe_stacks()["Stacks"]
+    ]
+
+
+def left(cloud: LocalCloud) -> dict[str, Any]:
     """What is in the account beside the fleet's volumes and the bootstrap's bucket."""
     reservations = cloud.client("ec2").describe_instances()["Reservations"]
     running = {
@@ -132,6 +165,8 @@ def left(cloud: Any) -> dict[str, Any]:
             if any(tag["Key"] == "peaker:owner" for tag in one.get("Tags", ()))
         ],
         "stacks": cloud.client("cloudformation").describe_stacks()["Stacks"],
+        "functions": cloud.client("lambda").list_functions()["Functions"],
+        "workflows": cloud.client("stepfunctions").list_state_machines()["stateMachines"],
         "tables": cloud.client("dynamodb").list_tables()["TableNames"],
         "balancers": cloud.client("elbv2").describe_load_balancers()["LoadBalancers"],
         "logs": [

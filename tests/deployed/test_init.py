@@ -194,41 +194,6 @@ def _mounted(
     }  # fmt: skip
 
 
-def test_three_fleets_come_from_nothing_to_a_plan_by_six_values_each(desk: Desk, tmp_path: Path) -> None:
-    fleets = {"orders": two_volumes(desk), "search": raid_under_lvm(desk), "stock": mariadb(desk)}
-    for name, fleet in fleets.items():
-        said = desk.init(fleet, "--tag")
-        assert (said.status, said.err.count("Traceback")) == (0, 0), said.err
-        assert said.out.rstrip().endswith(
-            f"peaker doctor {name} --env local\n  peaker plan {name} --env local"
-        )
-    orders, search, stock = desk.environment().clusters
-    assert [(one.name, one.mount_point, one.volume_type, one.iops) for one in orders.volumes] == [
-        ("data", "/var/lib/mysql", "gp3", 6000),
-        ("log", "/var/lib/mysql-log", "io2", 4000),
-    ]
-    assert orders.capacity_per_replica == 900
-    assert {(one.layout, one.filesystem, one.mount_point) for one in search.volumes} == {
-        ("raid0_lvm", "ext4", "/data/mysql")
-    }
-    assert (search.read_endpoint.kind, search.read_endpoint.port) == ("route53", 3307)
-    assert search.read_endpoint.model_dump()["record_name"] == f"search.{DNS_ZONE}"
-    assert (stock.engine, stock.limits.prewarm_deadline_minutes) == ("mariadb", 1440)
-    assert (stock.volumes[0].iops, stock.volumes[0].throughput_mib_per_s) == (3000, 250)
-    for cluster in orders, search, stock:
-        assert len(settings_of(cluster.model_dump(exclude_unset=True))) <= 16
-    _deployed(desk, tmp_path / "cdk.out")
-    for name, fleet in fleets.items():
-        for verb in ("prepare-base", "register-base"):
-            said = desk.types(verb, name, fleet.replica, "--env", "local")
-            assert said.status == 0, said.err
-        deadline = time.monotonic() + 240
-        while (against := desk.refusals(name)) and time.monotonic() < deadline:
-            time.sleep(2)  # a plan is a run of a workflow
-        assert against == [], name
-        assert desk.plan(name)["donor"] == fleet.replica
-
-
 def settings_of(written: Mapping[str, Any], prefix: str = "") -> set[str]:
     """The settings that a file needs for a cluster: each once, however many volumes or zones have it."""
     found = set()
@@ -381,3 +346,39 @@ def test_what_is_wrong_is_told_by_its_option_and_nothing_is_written(
 def wrong(tmp_path_factory: pytest.TempPathFactory, cloud: LocalCloud, answers: HostAnswers) -> Fleet:
     desk = Desk(tmp_path_factory.mktemp("wrong"), cloud, answers)
     return desk.fleet("wrong", MYSQL, {"/dev/sdf": {}})
+
+
+# Last, as its schedules are at work from then on.
+def test_three_fleets_come_from_nothing_to_a_plan_by_six_values_each(desk: Desk, tmp_path: Path) -> None:
+    fleets = {"orders": two_volumes(desk), "search": raid_under_lvm(desk), "stock": mariadb(desk)}
+    for name, fleet in fleets.items():
+        said = desk.init(fleet, "--tag")
+        assert (said.status, said.err.count("Traceback")) == (0, 0), said.err
+        assert said.out.rstrip().endswith(
+            f"peaker doctor {name} --env local\n  peaker plan {name} --env local"
+        )
+    orders, search, stock = desk.environment().clusters
+    assert [(one.name, one.mount_point, one.volume_type, one.iops) for one in orders.volumes] == [
+        ("data", "/var/lib/mysql", "gp3", 6000),
+        ("log", "/var/lib/mysql-log", "io2", 4000),
+    ]
+    assert orders.capacity_per_replica == 900
+    assert {(one.layout, one.filesystem, one.mount_point) for one in search.volumes} == {
+        ("raid0_lvm", "ext4", "/data/mysql")
+    }
+    assert (search.read_endpoint.kind, search.read_endpoint.port) == ("route53", 3307)
+    assert search.read_endpoint.model_dump()["record_name"] == f"search.{DNS_ZONE}"
+    assert (stock.engine, stock.limits.prewarm_deadline_minutes) == ("mariadb", 1440)
+    assert (stock.volumes[0].iops, stock.volumes[0].throughput_mib_per_s) == (3000, 250)
+    for cluster in orders, search, stock:
+        assert len(settings_of(cluster.model_dump(exclude_unset=True))) <= 16
+    _deployed(desk, tmp_path / "cdk.out")
+    for name, fleet in fleets.items():
+        for verb in ("prepare-base", "register-base"):
+            said = desk.types(verb, name, fleet.replica, "--env", "local")
+            assert said.status == 0, said.err
+        deadline = time.monotonic() + 240
+        while (against := desk.refusals(name)) and time.monotonic() < deadline:
+            time.sleep(2)  # a plan is a run of a workflow
+        assert against == [], name
+        assert desk.plan(name)["donor"] == fleet.replica

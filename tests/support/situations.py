@@ -47,9 +47,9 @@ STATUS_EXITS = """
 peaker() {
   local ended=0
   case $1 in
-    scale-out|scale-in|abort|pause|resume) set -- "$@" --yes;;
-    # Without the schedules no forecast says that the replica may go.
-    retire) set -- "$@" --yes --no-follow;;
+    abort|pause|resume) set -- "$@" --yes;;
+    # tests/deployed/test_first_hour.py follows runs to their end.
+    scale-out|scale-in|retire) set -- "$@" --yes --no-follow;;
   esac
   command peaker "$@" || ended=$?
   if [[ $1 == status && $ended -le 3 ]]; then return 0; fi
@@ -74,8 +74,8 @@ class Person:
             (programs / name).chmod(0o755)
         product.starts_nothing_by_itself()
         person = cls(product, desk, "")
-        person.may_build_more()
         person.builds_a_peak()
+        person.builds_no_more()
         return replace(person, run_id=product.run_ids()[-1])
 
     def peaks_in_service(self) -> list[str]:
@@ -85,16 +85,13 @@ class Person:
         return [name.removeprefix("replica#") for name in serving]
 
     def builds_a_peak(self) -> None:
+        self.product.answers.healthy()
         with fast(self.product):
             self.product.finish(self.product.start("scale_out"))
 
-    def may_build_more(self) -> None:
-        """The pages together build more replicas than the environment file's `max_replicas`."""
-        ssm = self.client("ssm")
-        name = "/peaker/local/clusters/orders"
-        settings = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
-        ssm.put_parameter(Name=name, Value=json.dumps({**settings, "max_replicas": 20}), Overwrite=True)
-        self.product.functions_start_cold()
+    def builds_no_more(self) -> None:
+        """Runs that a page starts fail early: it only starts them, and a whole one takes long."""
+        self.product.answers.fail("prepare_donor", "BufferPoolTimeout")
 
     def waits_for_calm(self) -> None:
         """Until no execution runs and none holds the cluster's lease; what a page started may go on for an hour of the
@@ -168,6 +165,7 @@ Situation = Callable[[Person, str], str]
 
 
 def _a_run_at_work(person: Person, text: str) -> str:
+    person.product.answers.healthy()
     person.product.hosts_take_their_time(SLOW)
     person.product.start("scale_out")
     eventually(lambda: not person.product.lease_is_free())
@@ -175,10 +173,8 @@ def _a_run_at_work(person: Person, text: str) -> str:
 
 
 def _a_failed_run(person: Person, text: str) -> str:
-    person.product.answers.fail("prepare_donor", "BufferPoolTimeout")
     with fast(person.product):
         person.product.finish(person.product.start("scale_out"), expected="FAILED")
-    person.product.answers.healthy()
     return text
 
 

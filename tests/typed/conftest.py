@@ -20,6 +20,7 @@ def person(deployed: DeployedProduct, tmp_path_factory: pytest.TempPathFactory) 
 def calm(person: Person) -> Iterator[Person]:
     """Nothing is at work when the page is done, so that the next one finds what it expects."""
     person.product.starts_nothing_by_itself()
+    person.builds_no_more()
     person.waits_for_calm()
     yield person
     person.product.cloud.faults.clear()

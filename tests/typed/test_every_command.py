@@ -22,7 +22,7 @@ RUN_BY: dict[str, str] = {
     r"peaker init --env prod": "tests/deployed/test_init.py",
     r"peaker watch orders": WATCH,
     r"peaker rehearse orders": "tests/cli/test_rehearse.py",
-    r"peaker allow-removal orders": "tests/deployed/test_deploy_product.py",
+    r"peaker allow-removal orders": "tests/deployed/test_first_hour.py",
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
     r"peaker --install-completion$": "tests/installation/test_wheel.py",
     r"pip wheel --no-deps \.$": "tests/installation/test_wheel.py",
@@ -33,7 +33,7 @@ RUN_BY: dict[str, str] = {
     r"python -m localcloud prepare$": "Makefile: `make test` makes the images, `make demo` the dataset",
     r"python -m stacks.people_statements|aws iam create-policy": "tests/deployed/test_people_permissions.py",
     r"curl .*localhost:4566/_peaker/": SERVER,
-    r"aws s3 rm --recursive s3://peaker-prod-run-files": "tests/deployed/test_deploy_product.py",
+    r"aws s3 rm --recursive s3://peaker-prod-run-files": "tests/deployed/test_first_hour.py",
     r"aws cloudformation update-termination-protection ": "needs a stack whose first creation failed",
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
@@ -77,6 +77,8 @@ def test_the_line_runs(person: Person, page: str, line: str) -> None:
     write_a_service(person.desk)
     run = person.types(person.own_values(shorter(line)))
     assert run.returncode in accepted(line), f"{run.stderr[-1500:]}\n{run.stdout[-500:]}"
+    if "scale-" in line:
+        person.waits_for_calm()
 
 
 def shorter(line: str) -> str:

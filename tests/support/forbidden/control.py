@@ -156,7 +156,7 @@ def _rights(role: Role, s: Setting) -> Iterator[Cell]:
     )
     yield Cell("make an access key", "iam", lambda c: c.create_access_key(UserName="dba"))
     bootstrap = [
-        f"cdk-hnb659fds-{name}-role-{s.account}-{s.names.environment.region}"
+        f"cdk-{s.names.environment.bootstrap_qualifier}-{name}-role-{s.account}-{s.names.environment.region}"
         for name in ("cfn-exec", "deploy", "file-publishing", "lookup")
     ]
     for name in (FOREIGN_ROLE, "peaker-replica", role.name, *bootstrap):

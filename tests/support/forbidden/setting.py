@@ -122,7 +122,7 @@ def make_setting(aws: ResourceCloud, names: Names, before: BeforeDeployment, rec
         foreign_zone=zone["HostedZone"]["Id"].rsplit("/", 1)[-1],
         own_zone=before.own_zone,
         record_name=record_name,
-        package_bucket=f"cdk-hnb659fds-assets-{environment.account}-{environment.region}",
+        package_bucket=f"cdk-{environment.bootstrap_qualifier}-assets-{environment.account}-{environment.region}",
     )
 
 

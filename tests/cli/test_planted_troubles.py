@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 
+from cloud_rig.clocks import at_scale
 from lab.simulated_hosts import Pace
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
-from tests.support.deployed_product import FAST, DeployedProduct, Said, deployed_product, eventually
+from tests.support.deployed_product import FAST, DeployedProduct, Said, eventually
 
 # A day and a half of the cloud's clock.
 SLOW = Pace(prewarm_mib=3_000_000.0)
@@ -23,25 +24,20 @@ DEAD_LETTER = "peaker-local-orders-scheduled-check-event-not-delivered"
 FOREIGN_RUN = "scale-out-orders-20261121T014000-9f3a"
 
 
-@pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedProduct]:
-    with deployed_product(tmp_path_factory.mktemp("product")) as made:
-        yield made
-
-
 @pytest.fixture
 def quiet(product: DeployedProduct) -> Iterator[DeployedProduct]:
     """Nothing is at work or begins by itself, the last check is of now, and the clock is slow."""
     product.starts_nothing_by_itself()
-    eventually(product.lease_is_free)
-    product.cloud.clock.set(scale=1)
+    with fast(product):
+        eventually(product.lease_is_free)
     check(product)
     yield product
-    product.starts_nothing_by_itself()
-    product.cloud.clock.set(scale=FAST)
-    product.cloud.faults.clear()
-    product.answers.healthy()
-    product.answers.hosts = None
+    resume(product)
+
+
+def fast(product: DeployedProduct) -> AbstractContextManager[None]:
+    """No schedule is on: nothing but a run is at work."""
+    return at_scale(product.cloud.clock, 10 * FAST)
 
 
 def resume(product: DeployedProduct) -> None:
@@ -161,9 +157,8 @@ def test_a_load_above_the_capacity(quiet: DeployedProduct) -> None:
 
 def test_a_shortage_that_the_budget_forbids_to_mend(quiet: DeployedProduct) -> None:
     with changed(quiet, capacity_per_replica=20.0, limits={"max_hourly_cost_usd": 0.01}):
-        quiet.cloud.clock.set(scale=FAST)
-        quiet.finish(quiet.start("scale_out"))
-        quiet.cloud.clock.set(scale=1)
+        with fast(quiet):
+            quiet.finish(quiet.start("scale_out"))
         check(quiet)
         line = "peaker scale-out orders --above-limits --reason TEXT"
         told(quiet, r"^SHORT: the load .* was refused: .*budget", line, 2)
@@ -213,51 +208,50 @@ def test_a_load_that_nobody_publishes(quiet: DeployedProduct) -> None:
 
 def test_a_base_replica_that_somebody_stopped(quiet: DeployedProduct) -> None:
     """Beside a peak replica that serves, so that the cluster is not short."""
-    quiet.cloud.clock.set(scale=FAST)
-    quiet.finish(quiet.start("scale_out"))
+    with fast(quiet):
+        quiet.finish(quiet.start("scale_out"))
     ec2, base = quiet.cloud.client("ec2"), quiet.cluster.base_replica_id
     ec2.stop_instances(InstanceIds=[base])
     try:
-        eventually(lambda: f"{base} does not serve" in quiet.peaker("status", "orders").out)
-        quiet.cloud.clock.set(scale=1)
+        with fast(quiet):
+            eventually(lambda: f"{base} does not serve" in quiet.peaker("status", "orders").out)
         check(quiet)
         told(quiet, f"^FAILED: {base} does not serve", "peaker doctor orders", 2)
     finally:
-        quiet.cloud.clock.set(scale=FAST)
         ec2.start_instances(InstanceIds=[base])
-        eventually(lambda: f"{base} does not serve" not in quiet.peaker("status", "orders").out)
+        quiet.starts_nothing_by_itself()
+        with fast(quiet):
+            eventually(lambda: f"{base} does not serve" not in quiet.peaker("status", "orders").out)
 
 
 def test_a_run_that_was_stopped_and_is_undone(quiet: DeployedProduct) -> None:
     """A failed run is heard of for a day: these are the last ones."""
     quiet.hosts_take_their_time(SLOW)
-    quiet.cloud.clock.set(scale=FAST)
     before = quiet.run_ids()
-    arn = quiet.start("scale_out")
-    eventually(lambda: quiet.run_ids() != before)
-    run_id = quiet.run_ids()[-1]
     stepfunctions = quiet.cloud.client("stepfunctions")
-    stepfunctions.stop_execution(executionArn=arn)
-    [undo] = [
-        one["stateMachineArn"]
-        for one in stepfunctions.list_state_machines()["stateMachines"]
-        if one["name"].endswith("-roll_back")
-    ]
-    eventually(
-        lambda: stepfunctions.list_executions(stateMachineArn=undo, statusFilter="RUNNING")["executions"]
-    )
-    quiet.cloud.clock.set(scale=1)
+    with at_scale(quiet.cloud.clock, FAST):
+        arn = quiet.start("scale_out")
+        eventually(lambda: quiet.run_ids() != before)
+        run_id = quiet.run_ids()[-1]
+        stepfunctions.stop_execution(executionArn=arn)
+        [undo] = [
+            one["stateMachineArn"]
+            for one in stepfunctions.list_state_machines()["stateMachines"]
+            if one["name"].endswith("-roll_back")
+        ]
+        eventually(
+            lambda: stepfunctions.list_executions(stateMachineArn=undo, statusFilter="RUNNING")["executions"]
+        )
     check(quiet)
     told(quiet, f"^WAITING: {run_id}: .*; roll_back undoes it", "peaker watch orders", 1)
-    quiet.cloud.clock.set(scale=FAST)
-    eventually(quiet.lease_is_free)
+    with fast(quiet):
+        eventually(quiet.lease_is_free)
 
 
 def test_a_run_that_failed(quiet: DeployedProduct) -> None:
     quiet.answers.fail("prepare_donor", "BufferPoolTimeout")
-    quiet.cloud.clock.set(scale=FAST)
-    quiet.finish(quiet.start("scale_out"), expected="FAILED")
-    quiet.cloud.clock.set(scale=1)
+    with fast(quiet):
+        quiet.finish(quiet.start("scale_out"), expected="FAILED")
     run_id = quiet.run_ids()[-1]
     check(quiet)
     told(quiet, f"^FAILED: {run_id} failed and was undone .*BufferPoolTimeout", f"peaker receipt {run_id}", 2)
