@@ -6,7 +6,6 @@ AWS then keeps of it: tests/statemachines/test_no_password_in_aws.py.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -51,25 +50,6 @@ class TestReplicationPassword:
         assert code == 1
         assert "ERROR 1064" in told
         assert PART not in told
-
-    def test_a_source_that_does_not_let_it_in_is_told_without_it(self, bench: Bench) -> None:
-        joining(bench)
-        denied = "ERROR 1045 (28000): Access denied for user 'repl'@'10.77.1.20' (using password: YES)"
-        bench.rules.insert(0, ("gtid_purged", 1, denied))
-        _, told = bench.run(
-            "start_replication", "--run-id", "scale-out-orders-1", "--source-host", "10.77.1.10"
-        )
-        assert "1045" in told
-        assert PART not in told
-
-    def test_a_file_of_credentials_is_read_and_not_told(self, bench: Bench) -> None:
-        joining(bench)
-        file = bench.folder / "replication.json"
-        file.write_text(json.dumps({"user": "repl", "password": 7, "note": CANARY}))
-        code, told = bench.run(
-            "start_replication", "--run-id", "scale-out-orders-1", "--source-host", "10.77.1.10"
-        )
-        assert (code, PART in told) == (1, False)
 
 
 class TestHealthPassword:

@@ -16,11 +16,6 @@ from peaker_host.replicate import replication
 ARRIVES = 24_000
 
 
-def test_a_short_result_is_left_as_it_is() -> None:
-    result = {"ok": True, "samples": [1, 2], "text": "x"}
-    assert json.loads(result_line(result)) == result
-
-
 def test_the_longest_values_are_shortened_first_and_named() -> None:
     result = {
         "version": 1,

@@ -241,16 +241,6 @@ class TestASetThatIsNotWhole:
         assert (refused["ok"], refused["error"]) == (False, "SetRefused")
         assert snapshots.copies["raid0"][1].volume_id in refused["message"]
 
-    def test_a_member_of_another_set(self, replica: Replica, snapshots: Snapshots) -> None:
-        tried = by_key("raid10")
-        by_key("raid5")
-        given = [*replica.disks["raid10"][:3], replica.disks["raid5"][0]]
-        refused = assembled(replica.machine, tried, given, snapshots)
-        assert refused["error"] == "SetRefused"
-        assert refused["message"].startswith(
-            f"data-4 ({replica.disks['raid5'][0].volume_id}) belongs to array"
-        )
-
     def test_two_members_in_each_others_place(self, replica: Replica, snapshots: Snapshots) -> None:
         tried = by_key("raid10")
         one, two, three, four = replica.disks["raid10"]
@@ -258,14 +248,6 @@ class TestASetThatIsNotWhole:
         assert refused["error"] == "SetRefused"
         assert "data-1" in refused["message"]
         assert "not place" in refused["message"]
-
-    def test_a_physical_volume_of_another_group(self, replica: Replica, snapshots: Snapshots) -> None:
-        tried = by_key("lvm_striped")
-        by_key("lvm_linear")
-        given = [replica.disks["lvm_linear"][0], *replica.disks["lvm_striped"][1:]]
-        refused = assembled(replica.machine, tried, given, snapshots)
-        assert refused["error"] == "SetRefused"
-        assert refused["message"].startswith(f"data-1 ({replica.disks['lvm_linear'][0].volume_id}) has")
 
     def test_nothing_was_assembled(self, replica: Replica) -> None:
         assert "active" not in replica.machine.run("cat /proc/mdstat").out

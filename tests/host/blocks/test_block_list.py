@@ -56,12 +56,6 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-def test_an_address_that_does_not_answer_is_not_shown(tmp_path: Path, pauses: list[float]) -> None:
-    with pytest.raises(BlockListUnreadable) as refused:
-        fetch("http://127.0.0.1:9/list?X-Amz-Signature=secret", str(tmp_path / "l"))
-    assert "secret" not in str(refused.value)
-
-
 class TestAStoreThatIsBusy:
     """A run without its block list reads whatever the filesystem's map names."""
 

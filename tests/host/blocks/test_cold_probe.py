@@ -95,7 +95,3 @@ def test_a_fetch_takes_four_times_as_long_as_a_warm_read_and_two_milliseconds_mo
     monkeypatch: pytest.MonkeyPatch, fetch_ms: float, brings: bool
 ) -> None:
     assert probed(monkeypatch, BLOCK, fetch_ms=fetch_ms).brings_blocks is brings
-
-
-def test_what_nobody_measured_brings_nothing() -> None:
-    assert not ColdProbe([1], 30.0).brings_blocks

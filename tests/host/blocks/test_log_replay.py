@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from host_bench import MIB, RUN_ID, Host, Volume, assemble, journal_ranges
 from peaker_host.blocks import log_replay
-from peaker_host.blocks.live_blocks import live_blocks_of
 from peaker_host.blocks.ranges import blocks_of_bytes, difference, total
 from peaker_host.machine.devices import describe_device, is_claimed
 from peaker_host.machine.errors import LogNotReplayed
@@ -92,17 +91,6 @@ def test_blocks_written_after_the_freeze_are_warmed(host: Host, kind: str) -> No
     assert (result["state"], result["volumes"][0]["map_unreadable"]) == ("done", "")
     assert difference(live, journal_ranges(host, volume)) == []
     assert total(journal_ranges(host, volume)) < total(live) + 200, "what is free is left out"
-
-
-@pytest.mark.parametrize("kind", ["xfs", "ext4"])
-def test_blocks_written_after_the_freeze_are_proven(host: Host, kind: str) -> None:
-    volume = snapshot_under_writes(host, kind, 80 * MIB)
-    live = truly_live(host, volume, kind)
-    assemble(host, volume, filesystem=kind)
-    (member,) = load_manifest(host.settings, RUN_ID).members
-    used = log_replay.replay_log(host.machine(), RUN_ID, member)
-    [found] = live_blocks_of(host.settings, RUN_ID, used, None, [member]).values()
-    assert difference(live, found.blocks) == []
 
 
 def test_a_proof_keeps_to_what_the_snapshot_holds(host: Host) -> None:

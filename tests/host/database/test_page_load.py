@@ -142,13 +142,6 @@ def test_the_list_is_found_whatever_the_image_calls_its_own(host: Host, programs
     assert copy.variables["innodb_buffer_pool_filename"] == "ib_buffer_pool"
 
 
-def test_a_server_that_calls_the_list_so_already_is_not_told(host: Host, programs: ScriptedProcesses) -> None:
-    """MariaDB could not be: its variable is read only (ERROR 1238)."""
-    Copy(host, programs, NOT_STARTED).begin()
-    [begun] = programs.said("load_now")
-    assert "SET GLOBAL innodb_buffer_pool_filename" not in begun
-
-
 def test_a_load_that_runs_already_is_not_begun_again(host: Host, programs: ScriptedProcesses) -> None:
     Copy(host, programs, LOADING).begin()
     assert not programs.said("load_now")
@@ -253,18 +246,6 @@ def test_a_donor_that_calls_its_list_otherwise_still_gives_one_that_its_copy_fin
     assert donor.settings["innodb_buffer_pool_filename"] == "warm_pages"
 
 
-def test_a_mariadb_that_calls_its_list_otherwise_cannot_be_told_another_name_and_its_list_is_copied(
-    host: Host, programs: ScriptedProcesses
-) -> None:
-    host.configure(engine="mariadb")
-    donor = Donor(host, programs, innodb_buffer_pool_filename="warm_pages")
-    (donor.datadir / "ib_buffer_pool").write_text("of a year ago\n")
-    assert donor.dump() == 3
-    assert (donor.datadir / "ib_buffer_pool").read_text() == "1,1\n1,2\n2,9\n"
-    assert donor.settings["innodb_buffer_pool_filename"] == "warm_pages"
-    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
-
-
 def test_a_full_disk_leaves_no_half_list_in_the_donors_data_directory(
     host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,15 +299,6 @@ def test_what_a_killed_dump_changed_is_put_back_by_the_next_command(
     assert page_load.restore_dump_settings(donor.client, host.settings)
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
     assert not page_load.restore_dump_settings(donor.client, host.settings), "once"
-
-
-def test_a_dump_after_a_killed_one_still_knows_what_the_donor_had(
-    host: Host, programs: ScriptedProcesses
-) -> None:
-    donor = Donor(host, programs)
-    killed_while_it_dumped(donor)
-    donor.dump()
-    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
 
 
 def test_a_value_that_somebody_set_meanwhile_is_left_alone(host: Host, programs: ScriptedProcesses) -> None:

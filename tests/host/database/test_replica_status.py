@@ -14,7 +14,6 @@ from peaker_host.database.replica_status import (
     DIALECTS,
     count_missing,
     count_missing_mariadb,
-    read_status,
     subtracted,
 )
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable
@@ -35,11 +34,6 @@ def evaluated(expression: str, name: str, value: object) -> int:
 )
 def test_read_only_of_mariadb_is_a_switch_up_to_11_and_a_word_from_12_on(value: object, is_on: int) -> None:
     assert evaluated(DIALECTS["mariadb"].read_only_expression, "read_only", value) == is_on
-
-
-@pytest.mark.parametrize("value", [0, 1])
-def test_super_read_only_of_mysql_is_a_switch(value: int) -> None:
-    assert evaluated(DIALECTS["mysql"].read_only_expression, "super_read_only", value) == value
 
 
 class TestGtidSets:
@@ -73,10 +67,6 @@ class TestClient:
         programs.on("mysql", answer=CommandFailed("mysql ended with exit code 1: ERROR 2002"))
         with pytest.raises(DatabaseUnreachable, match="ERROR 2002"):
             MysqlClient(programs, "mysql", "/f").rows("SELECT 1")
-
-    def test_no_rows_is_an_empty_list(self, programs: ScriptedProcesses) -> None:
-        programs.on("SHOW", answer="")
-        assert read_status(MysqlClient(programs, "mysql", "/f"), "mysql") is None
 
     def test_statements_and_passwords_never_stand_on_the_command_line(
         self, programs: ScriptedProcesses

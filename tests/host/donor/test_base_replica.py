@@ -262,11 +262,6 @@ class TestRefusals:
         steps = base.refused(admin_defaults_file=str(own))
         assert steps["administrator"]["remedy"] == f"chown root {own}; chmod 600 {own}"
 
-    def test_a_login_that_is_not_there(self, base: Base) -> None:
-        assert (
-            "No such file" in base.refused(admin_defaults_file="/root/nowhere.cnf")["administrator"]["detail"]
-        )
-
     def test_an_administrator_that_may_not_dump_the_page_list(self, base: Base) -> None:
         base.programs.on("SET GLOBAL innodb_buffer_pool_dump_pct", answer=CommandFailed("ERROR 1227"))
         assert "SYSTEM_VARIABLES_ADMIN" in base.refused()["administrator"]["remedy"]
@@ -373,10 +368,6 @@ class TestACheckThatMakesNothing:
         assert found["health policy"] == "warning"
         (base.host.root / "units/peaker-health.service").write_text("of another release")
         assert set(base.refused(check_only=True)) == {"health responder"}
-
-    def test_without_a_login_only_that_is_told(self, base: Base) -> None:
-        base.programs.on("CURRENT_USER", answer=CommandFailed("ERROR 1045 (28000): Access denied"))
-        assert set(base.refused(check_only=True)) == {"administrator"}
 
     def test_a_login_that_may_not_see_the_channel_loses_no_other_step(self, base: Base) -> None:
         base.prepare(account_here=True)

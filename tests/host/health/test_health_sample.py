@@ -202,12 +202,6 @@ def test_a_source_answers_good_only_where_it_may_serve_reads(
     assert (sample.problem, sample.is_source) == (problem, True)
 
 
-def test_a_source_that_may_serve_reads_still_needs_room(host: Host, programs: ScriptedProcesses) -> None:
-    programs.on("SHOW REPLICA STATUS", answer=looks("", read_only=0))
-    sample = look(host, programs, {"/var/lib/mysql": 1.0}, HealthPolicy(source_serves_reads=True))
-    assert (sample.kind, "1.0 % of /var/lib/mysql" in sample.problem) == (FAULT, True)
-
-
 def test_no_channel_and_no_answer_are_faults(host: Host, programs: ScriptedProcesses) -> None:
     programs.on("SHOW REPLICA STATUS", answer=looks(""))
     assert (look(host, programs).problem, look(host, programs).kind) == ("no replication channel", FAULT)

@@ -282,13 +282,10 @@ class TestAccount:
         with pytest.raises(SuperReadOnlyNotRestored, match="SET GLOBAL super_read_only = ON"):
             self.ensure(host, programs)
 
-    def test_what_lies_in_the_home_directory_is_never_read(
+    def test_the_responder_logs_in_with_it_and_reads_nothing_of_the_home_directory(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
         health_client(host.machine(programs)).rows("SELECT 1")
         assert programs.environments[-1] == {"HOME": "/nonexistent"}
-
-    def test_the_responder_logs_in_with_it(self, host: Host, programs: ScriptedProcesses) -> None:
-        health_client(host.machine(programs)).rows("SELECT 1")
         (argv, _) = programs.calls[-1]
         assert f"--defaults-extra-file={host.settings.health_defaults_file}" in argv

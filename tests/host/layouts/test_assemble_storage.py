@@ -41,7 +41,6 @@ def test_with_the_login_it_goes_on_to_the_volumes(host: Host) -> None:
     assert assemble(host)["error"] == "DeviceNotFound", "nothing is attached here"
 
 
-@pytest.mark.parametrize("engine", ["mysql", "mariadb"])
 @pytest.mark.parametrize(
     "login",
     [
@@ -50,20 +49,13 @@ def test_with_the_login_it_goes_on_to_the_volumes(host: Host) -> None:
         '{"user": "repl", "password": "s", "port": 0.5}',
     ],
 )
-def test_a_login_that_nobody_understands_is_refused_before_the_prewarm(
-    host: Host, engine: str, login: str
-) -> None:
+def test_a_login_that_nobody_understands_is_refused_before_the_prewarm(host: Host, login: str) -> None:
     path = host.root / "replication.json"
     path.write_text(login)
-    host.configure(engine=engine, replication_credentials_file=str(path))
+    host.configure(replication_credentials_file=str(path))
     said = assemble(host)
     assert said["error"] == "InvalidHostSettings"
     assert str(path) in str(said["message"])
-
-
-def test_the_copy_of_a_mysql_brings_its_own(host: Host) -> None:
-    host.configure(replication_credentials_file=str(host.root / "replication.json"))
-    assert assemble(host)["error"] == "DeviceNotFound", "nothing is attached here"
 
 
 @pytest.fixture

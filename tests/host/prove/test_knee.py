@@ -79,17 +79,6 @@ def test_crossings_and_full_rate_are_found_within_a_percent(iops: int) -> None:
     assert found.ended == "found"
 
 
-def test_few_steps_are_enough() -> None:
-    assert len(searched(device(2000, 1.0)).steps) <= 14
-
-
-def test_no_concurrency_is_measured_twice() -> None:
-    asked: list[int] = []
-    simulated = device(1000, 1.0)
-    searched(lambda concurrency: asked.append(concurrency) or simulated(concurrency))  # type: ignore[func-returns-value]
-    assert len(asked) == len(set(asked))
-
-
 def test_a_device_that_never_gets_slow_has_no_crossing() -> None:
     found = searched(device(1e9, 1.0), replace(QUICK, max_concurrency=32))
     assert [crossing.concurrency for crossing in found.crossings] == [None, None]

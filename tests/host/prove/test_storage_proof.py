@@ -16,7 +16,6 @@ from peaker_host.prove.storage_proof import (
     COLD_SHARE_LIMIT,
     Warmth,
     quantile,
-    sample_size_to_see,
     share_lower,
     share_upper,
     slow_limit_ms,
@@ -40,11 +39,11 @@ def prove(
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("blocks", [150, 1810, 20_000])
-@pytest.mark.parametrize("cold_share", [0.02, 0.03, 0.1, 1.0])
+@pytest.mark.parametrize("cold_share", [0.02, 0.1])
 def test_a_volume_with_two_percent_cold_or_more_is_never_called_warm(
     monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int, cold_share: float
 ) -> None:
-    for seed in range(6):
+    for seed in range(3):
         proof = prove(monkeypatch, blocks, cold_share, machine, seed)
         assert proof.verdict != "warm", proof
 
@@ -52,18 +51,18 @@ def test_a_volume_with_two_percent_cold_or_more_is_never_called_warm(
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("blocks", [150, 1810, 20_000])
 def test_a_warm_volume_is_called_warm(monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int) -> None:
-    verdicts = [prove(monkeypatch, blocks, 0.0, machine, seed).verdict for seed in range(12)]
+    verdicts = [prove(monkeypatch, blocks, 0.0, machine, seed).verdict for seed in range(6)]
     assert "not_warm" not in verdicts
     if blocks >= 1810:  # fewer are read in full where noise hides them
-        assert verdicts.count("warm") >= (8 if machine == "starved" else 11), verdicts
+        assert verdicts.count("warm") >= (4 if machine == "starved" else 5), verdicts
 
 
 @pytest.mark.parametrize("machine", ["quiet", "spiky"])
-@pytest.mark.parametrize("cold_share", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("cold_share", [0.1, 1.0])
 def test_a_cold_volume_is_called_not_warm_with_bounds_around_the_truth(
     monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float
 ) -> None:
-    for seed in range(8):
+    for seed in range(3):
         proof = prove(monkeypatch, 50_000, cold_share, machine, seed)
         assert proof.verdict == "not_warm"
         assert proof.cold_share_lower is not None
@@ -102,7 +101,7 @@ def test_nothing_sampled_is_unknown() -> None:
 def test_cold_blocks_whose_second_read_is_slow_too_are_still_seen(
     monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float, reads: dict[str, Any]
 ) -> None:
-    for seed in range(6):
+    for seed in range(3):
         proof = prove(monkeypatch, 1810, cold_share, machine, seed, **reads)
         assert proof.verdict != "warm", proof
 
@@ -205,11 +204,6 @@ def test_the_lower_bound_is_the_upper_one_of_what_was_not_seen() -> None:
     lower = share_lower(7, 411, 10**6, 0.005)
     six_or_fewer = sum(math.comb(411, k) * lower**k * (1 - lower) ** (411 - k) for k in range(7))
     assert 1 - six_or_fewer == pytest.approx(0.005, rel=0.02), "as of an unlimited population"
-
-
-def test_the_sample_in_which_two_percent_cannot_hide() -> None:
-    assert sample_size_to_see(0.02, 1e-3) == 342
-    assert 0.98**342 <= 1e-3 < 0.98**341
 
 
 def test_quantiles_and_trimmed_means() -> None:

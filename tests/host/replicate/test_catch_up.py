@@ -15,7 +15,6 @@ from peaker_host.replicate.replication import (
     CONNECTING_SECONDS,
     Standstill,
     client_activity,
-    is_good,
     wait_for_catch_up,
 )
 
@@ -73,7 +72,7 @@ class TestWaitForCatchUp:
     def test_an_unknown_lag_is_not_zero(self, host: Host, programs: ScriptedProcesses) -> None:
         self.replica(programs, [None], [f"{A}:1-30"])
         with pytest.raises(CatchUpTimeout) as failed:
-            self.run(host, programs, timeout=2)
+            self.run(host, programs, timeout=0.3)
         assert failed.value.numbers["samples"][-1]["lag_seconds"] is None
 
     SERIAL = "Waiting for dependent transaction to commit"
@@ -90,7 +89,7 @@ class TestWaitForCatchUp:
         with pytest.raises(
             CatchUpTimeout, match=r": apply is serial\. Both threads run, the lag went from 370"
         ):
-            self.run(host, programs, timeout=2)
+            self.run(host, programs, timeout=0.3)
 
     @pytest.mark.parametrize(
         ("lags", "state"),
@@ -106,14 +105,8 @@ class TestWaitForCatchUp:
             answer=lambda _: status(Seconds_Behind_Source=next(lag), Replica_SQL_Running_State=state),
         )
         with pytest.raises(CatchUpTimeout) as failed:
-            self.run(host, programs, timeout=1)
+            self.run(host, programs, timeout=0.3)
         assert "serial" not in str(failed.value)
-
-    def test_a_stopped_thread_ends_the_wait_at_once(self, host: Host, programs: ScriptedProcesses) -> None:
-        self.replica(programs, [0], [f"{A}:1-30"])
-        programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="key 1062"))
-        with pytest.raises(ReplicationStopped, match="key 1062"):
-            self.run(host, programs)
 
     def test_a_source_that_restarts_meanwhile_is_waited_for(
         self, host: Host, programs: ScriptedProcesses
@@ -159,19 +152,6 @@ class TestWaitForCatchUp:
         with pytest.raises(BinlogsGone):
             self.run(host, programs)
 
-    @pytest.mark.parametrize(
-        ("sample", "good"),
-        [
-            ({"running": True, "lag_seconds": 5, "gtid_behind": 0}, True),
-            ({"running": True, "lag_seconds": 6, "gtid_behind": 0}, False),
-            ({"running": False, "lag_seconds": 0, "gtid_behind": 0}, False),
-            ({"running": True, "lag_seconds": None, "gtid_behind": 0}, False),
-            ({"running": True, "lag_seconds": 0, "gtid_behind": 1}, False),
-        ],
-    )
-    def test_what_makes_a_sample_good(self, sample: dict[str, Any], good: bool) -> None:
-        assert is_good(sample, 5) is good
-
 
 class Server:
     """A server's process list and statement statistics, asked with the very statements that are sent to it."""
@@ -216,18 +196,6 @@ class TestDrain:
         found = client_activity(host.machine(programs))
         counted = dict.fromkeys(("connections", "running_statements", "transactions"), clients)
         assert found == {**counted, "client_statements": 100 * clients}
-
-    def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
-        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
-        programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
-        found = client_activity(host.machine(programs))
-        assert found == {
-            "connections": 4,
-            "running_statements": 1,
-            "transactions": 2,
-            "client_statements": 812,
-        }
 
     def test_without_statistics_the_statements_are_unknown(
         self, host: Host, programs: ScriptedProcesses

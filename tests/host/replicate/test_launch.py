@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,7 @@ from typing import Any
 
 import pytest
 from host_bench import MIB, A, B, Host, ScriptedProcesses, answering, json_row, table
-from peaker_host import cli
 from peaker_host.health.server import HealthServer, listen
-from peaker_host.machine import command as gate
 from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, ResponderUnreachable, TornSnapshot
 
 PERSISTED = {
@@ -114,59 +111,6 @@ class TestStartDatabase:
     ) -> dict[str, Any]:
         limits = ("--server-id", "7", "--timeout-seconds", str(timeout_seconds), *more)
         return host.call("start_database", *limits, programs=programs)
-
-    @pytest.mark.real
-    def test_two_of_them_at_once_start_one_server_and_stop_none(
-        self,
-        host: Host,
-        ready: ScriptedProcesses,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """A command whose answer was lost is sent again while the host works on the first."""
-        is_starting, may_start, waits = threading.Event(), threading.Event(), threading.Event()
-        start, taken = (
-            ready.rules[[words for words, _ in ready.rules].index(("systemctl start mysql",))][1],
-            (gate._taken),
-        )
-
-        def slow_start(text: str) -> str:
-            is_starting.set()
-            assert may_start.wait(60)
-            assert callable(start)
-            return start(text)
-
-        def seen(lock: Any) -> bool:
-            has_it = taken(lock)
-            if not has_it:
-                waits.set()
-            return has_it
-
-        ready.on("systemctl start mysql", answer=slow_start)
-        monkeypatch.setattr(gate, "_taken", seen)
-        argv = host.argv("start_database", "--server-id", "7", "--timeout-seconds", "5")
-        calls = [threading.Thread(target=cli.main, args=(argv, ready)) for _ in range(2)]
-        calls[0].start()
-        assert is_starting.wait(60)
-        calls[1].start()
-        assert waits.wait(60)
-        may_start.set()
-        for call in calls:
-            call.join(60)
-        first, second = (json.loads(line) for line in host.printed()[-2:])
-        assert first["ok"]
-        assert first == second
-        verbs = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
-        assert (verbs.count("stop mysql"), verbs.count("start mysql")) == (1, 1)
-
-    @pytest.mark.real
-    def test_a_late_stop_of_a_dead_run_does_not_stop_a_server_that_serves(
-        self, host: Host, ready: ScriptedProcesses
-    ) -> None:
-        assert self.start(host, ready, 5, "--fencing-token", "prod/orders:13.0")["ok"]
-        stops = len(ready.said("systemctl stop mysql"))
-        late = host.call("stop_database", "--fencing-token", "prod/orders:12.0", programs=ready)
-        assert (late["ok"], late["error"]) == (False, "CommandFenced")
-        assert len(ready.said("systemctl stop mysql")) == stops
 
     @pytest.mark.real
     def test_a_copy_gets_its_own_identity_once_and_starts_read_only(

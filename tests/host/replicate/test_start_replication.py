@@ -271,26 +271,6 @@ class TestStartReplication:
         assert hosts == {"db.internal": "db.internal", "moved.internal": "10.77.1.10"}
         assert Credentials("r", "p", 3306, "db.internal").host_for("10.77.1.10") == "10.77.1.10"
 
-    def test_mariadb_gets_its_donor_s_encryption_and_domains_back(
-        self, host: Host, programs: ScriptedProcesses
-    ) -> None:
-        encryption = Encryption(encrypted=True, verified=True, files={"ssl-ca": "/etc/ca.pem"})
-        donor_status = {"Replicate_Do_Domain_Ids": "0, 7"}
-        [change] = [
-            statement
-            for statement in join_statements(
-                "mariadb", "db", Credentials("r", "p", 3306, "db", encryption), "", donor_status
-            )
-            if statement.startswith("CHANGE")
-        ]
-        for part in (
-            "MASTER_SSL = 1",
-            "MASTER_SSL_VERIFY_SERVER_CERT = 1",
-            "MASTER_SSL_CA = '/etc/ca.pem'",
-            "DO_DOMAIN_IDS = (0, 7)",
-        ):
-            assert part in change
-
     @pytest.mark.parametrize(("begins", "gone"), [("0-1-18", False), ("0-1-19", True), (None, False)])
     def test_mariadb_s_source_must_still_have_the_logs(
         self, host: Host, programs: ScriptedProcesses, begins: str | None, gone: bool
@@ -311,11 +291,6 @@ class TestStartReplication:
         else:
             found = join(host, programs)
             assert found["source_checked"] is (begins is not None), "unknown is not checked"
-
-    def test_mariadb_makes_its_channel_anew_from_its_own_position(self) -> None:
-        statements = join_statements("mariadb", "10.0.0.1", Credentials("repl", "p", 3306))
-        assert statements[:2] == ["STOP SLAVE", "RESET SLAVE ALL"]
-        assert "MASTER_USE_GTID = slave_pos" in statements[2]
 
     def test_a_mariadb_copy_of_a_source_starts_at_the_end_of_its_binary_log(
         self, host: Host, programs: ScriptedProcesses

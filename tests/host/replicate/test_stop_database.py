@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, Host, ScriptedProcesses, json_row, unmount, watched
+from host_bench import MIB, Host, ScriptedProcesses, json_row, unmount
 from peaker_host.machine.errors import CommandFailed
 from peaker_host.machine.settings import Processes
 
@@ -62,14 +62,3 @@ def test_a_second_command_says_where_the_server_stood_as_the_first_did(
     second = stop(host, parked)
     assert first["gtid_set"] == "c292c1fa-e550-11f1-9eb5-c2cd5b392683:1-9"
     assert second["gtid_set"] == first["gtid_set"]
-
-
-def test_a_monitoring_agent_that_looks_just_then_does_not_keep_the_replica_from_being_parked(
-    host: Host, data: Path, parked: ScriptedProcesses
-) -> None:
-    with watched(data) as processes:
-        parked.on("umount", answer=lambda text: processes.run(text.split()).stdout)
-        answer = stop(host, parked)
-    assert answer["ok"], answer
-    assert "target is busy" in processes.refused[0]
-    assert not os.path.ismount(data)

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,7 @@ from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.timed_reads import PAGE_BYTES, ColdProbe, read_latencies_ms
 from peaker_host.machine.settings import Processes
-from peaker_host.warm import first_touch
-from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
-from peaker_host.warm.reading_order import PrewarmRequest
 from test_prewarm import HOT_TENTH, assembled, tier_of, with_database
 from test_prewarm import engine as started
 
@@ -85,25 +82,21 @@ def urgent_blocks(volume: dict[str, Any]) -> int:
 
 def told_hot(host: Host, *arguments: str) -> dict[str, Any]:
     """What the engine has published when it says that the hot set is warm; it is killed then."""
+    path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+    deadline = time.monotonic() + 240
     child = started(host, *arguments)
     try:
-        return await_told_hot(host, lambda: child.poll() is None)
+        while True:
+            at_work = child.poll() is None
+            progress: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+            if progress.get("hot_warm_seconds") is not None:
+                return progress
+            assert at_work, "the engine ended by itself"
+            assert time.monotonic() < deadline, progress
+            time.sleep(0.05)
     finally:
         child.kill()
         child.communicate()
-
-
-def await_told_hot(host: Host, is_at_work: Callable[[], bool]) -> dict[str, Any]:
-    path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
-    deadline = time.monotonic() + 240
-    while True:
-        at_work = is_at_work()
-        progress: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        if progress.get("hot_warm_seconds") is not None:
-            return progress
-        assert at_work, "the engine ended by itself"
-        assert time.monotonic() < deadline, progress
-        time.sleep(0.05)
 
 
 @pytest.mark.real
@@ -121,39 +114,10 @@ def test_a_database_finds_the_hot_set_warm_before_it_was_read_whole(host: Host, 
 
 
 @pytest.mark.real
-def test_the_whole_reads_follow_and_are_what_counts_as_done(host: Host, cold: Cold) -> None:
-    result = host.call("prewarm", "--background-rate-mib-per-s", "200")
-    assert result["blocks_done"] == result["blocks_total"]
-    assert result["hot_warm_seconds"] < result["used_warm_seconds"]
-    assert cold.fetched() >= result["blocks_total"]
-
-
-@pytest.mark.real
 def test_on_a_volume_that_is_not_cold_nothing_is_touched(host: Host) -> None:
     assembled(host, with_database(host, HOT_TENTH))
     result = host.call("prewarm")
     assert result["volumes"][0]["touched"] == 0
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("brings_blocks")
-def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_reads_then_is_warm(
-    host: Host, cold: Cold, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(first_touch._TouchPool, "_read_fully", lambda *_: None)
-    request = PrewarmRequest(RUN_ID, background_rate_mib_per_s=1.0)
-    engine = Engine(host.machine(), request, lambda _: None)
-    thread = threading.Thread(target=engine.run)
-    thread.start()
-    try:
-        await_told_hot(host, thread.is_alive)
-    finally:
-        engine.stop()
-        thread.join()
-
-    scope = ("--load-seconds", "0", "--scope", "hot")
-    assert host.call("verify_storage", *scope)["verdict"] != "warm"
-    assert host.prove(*scope, "--remedy", "all")["verdict"] == "warm"
 
 
 def touch(path: Path, blocks: int, stop: threading.Event | None = None) -> FirstTouch:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -28,11 +26,7 @@ from host_bench import (
 )
 from peaker_host.blocks import block_list
 from peaker_host.blocks.ranges import blocks_of_bytes, total
-from peaker_host.machine import command
-from peaker_host.machine.command import SentCommand
 from peaker_host.machine.errors import CommandFailed
-from peaker_host.machine.files import open_lock_file
-from peaker_host.warm import progress
 from peaker_host.warm.control import KILLED, _fetch_block_list
 
 pytestmark = pytest.mark.real
@@ -52,29 +46,6 @@ def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_two_starts_at_once_start_one_engine_and_both_say_so(host: Host) -> None:
-    """A command whose answer was lost is sent again while the host works on the first."""
-    assert assemble(host, filled(host))["ok"]
-    asked = host.argv("start_prewarm", "--background-rate-mib-per-s", "1")
-    argv = [sys.executable, "-m", "peaker_host", *asked]
-    # Both wait for it, and begin when it is given back.
-    with command.alone(host.settings, SentCommand("assemble_storage", "", None, None)):
-        starts = [
-            subprocess.Popen(argv, cwd=HOST_PACKAGES, stdout=subprocess.PIPE, text=True) for _ in range(2)
-        ]
-    said = [json.loads(start.communicate(timeout=60)[0].splitlines()[-1]) for start in starts]
-    assert [(one["ok"], one.get("error")) for one in said] == [(True, None)] * 2
-    assert said[0]["pid"] == said[1]["pid"]
-    os.kill(said[0]["pid"], signal.SIGTERM)
-    wait_for_end(host)
-
-
-def wait_for_end(host: Host) -> None:
-    """Until no engine holds the host."""
-    with open_lock_file(host.settings.state_path("prewarm.lock")) as lock:
-        fcntl.fcntl(lock, fcntl.F_OFD_SETLKW, progress._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
-
-
 @pytest.mark.parametrize("kind", ["xfs", "ext4"])
 def test_every_used_block_is_read_once_and_little_else(host: Host, kind: str) -> None:
     volume = filled(host, kind)
@@ -90,31 +61,21 @@ def test_every_used_block_is_read_once_and_little_else(host: Host, kind: str) ->
     assert total(used) * BLOCK * 0.99 <= device_bytes <= total(used) * BLOCK * 1.05 + 4 * MIB
 
 
-def test_two_volumes_are_read_in_one_run(host: Host) -> None:
-    data, log = filled(host), filled(host, data=20 * MIB)
-    assert assemble(host, data, log)["bytes"] == 800 * MIB
-    result = host.call("prewarm")
-    assert [volume["blocks_done"] == volume["blocks_total"] for volume in result["volumes"]] == [True, True]
-    assert sum(volume["bytes_read"] for volume in result["volumes"]) == result["bytes_read"]
-
-
 def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(host: Host) -> None:
     volume = assembled(host, filled(host, data=200 * MIB))
     before = sectors_read(volume)
-    generator = random.Random(5)
-    kills = 5
-    for _ in range(kills):
+    endings = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
+    for ending in endings:
         # So slow that no engine comes to its end, however late the machine lets it be killed.
         child = engine(host, "--background-rate-mib-per-s", "10")
         try:
             await_reading(host, child)
-            time.sleep(generator.random() * 0.3)
         finally:
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
-        assert child.returncode == -signal.SIGKILL
+            child.send_signal(ending)
+            child.communicate(timeout=60)
+    stopped = host.call("report_prewarm")
+    assert (stopped["state"], stopped["error"]) == ("dead", "Interrupted"), "the last one ended in order"
+    kills = len(endings)
     result = host.call("prewarm")
     assert result["restarts"] == kills
     assert result["blocks_done"] == result["blocks_total"] == total(journal_ranges(host, volume)) > 400
@@ -180,30 +141,6 @@ def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
     assert block_list.of_run(host.settings, RUN_ID) == {"data": [(0, 8)]}
 
 
-def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host) -> None:
-    assembled(host, filled(host))
-    child = engine(host, "--background-rate-mib-per-s", "10")
-    try:
-        progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if progress.exists() and json.loads(progress.read_text())["blocks_done"] > 20:
-                break
-            time.sleep(0.05)
-        child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=60)
-        stopped = host.call("report_prewarm")
-        assert (stopped["state"], stopped["error"]) == ("dead", "Interrupted")
-        done = stopped["blocks_done"]
-        assert 20 < done < stopped["blocks_total"]
-    finally:
-        child.kill()
-        child.communicate()
-    result = host.call("prewarm")
-    assert result["state"] == "done"
-    assert result["bytes_read"] <= (result["blocks_total"] + 20) * BLOCK
-
-
 def test_the_last_words_of_an_engine_that_died_are_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of this engine, not of one before it."""
     assembled(host, filled(host))
@@ -267,15 +204,6 @@ def tier_of(volume: dict[str, Any], name: str) -> dict[str, Any]:
     return next(row for row in volume["tiers"] if row["name"] == name)
 
 
-def test_hot_blocks_come_first_and_their_end_is_told(host: Host) -> None:
-    assembled(host, with_database(host, HOT_TENTH))
-    result = host.call("prewarm")
-    assert 12 <= tier(result, "hot")["blocks"] <= 16
-    assert tier(result, "hot")["done"] == tier(result, "hot")["blocks"]
-    assert result["hot_warm_seconds"] is not None
-    assert result["blocks_done"] == result["blocks_total"] > 100
-
-
 def test_without_a_page_list_nothing_is_called_hot(host: Host) -> None:
     assembled(host, with_database(host, ""))
     result = host.call("prewarm")
@@ -285,20 +213,11 @@ def test_without_a_page_list_nothing_is_called_hot(host: Host) -> None:
 
 def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host) -> None:
     assembled(host, with_database(host, HOT_TENTH))
-    result = host.call("prewarm", "--background-rate-mib-per-s", "30")
+    result = host.call("prewarm", "--background-rate-mib-per-s", "100")
     rest_mib = (result["blocks_total"] - tier(result, "hot")["blocks"]) / 2
     assert tier(result, "hot")["blocks"] < tier(result, "used")["blocks"]
     assert result["hot_warm_seconds"] < result["elapsed_seconds"]
-    assert result["elapsed_seconds"] >= rest_mib / 30 * 0.75
-
-
-def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host) -> None:
-    assembled(host, with_database(host, HOT_TENTH))
-    arguments = ("--load-seconds", "0")
-    hot = host.call("verify_storage", *arguments, "--scope", "hot")
-    used = host.call("verify_storage", *arguments)
-    assert hot["volumes"][0]["blocks_used"] <= 16
-    assert used["volumes"][0]["blocks_used"] > 100
+    assert result["elapsed_seconds"] >= rest_mib / 100 * 0.75
 
 
 def test_files_that_cannot_be_found_cost_the_order_not_the_run(

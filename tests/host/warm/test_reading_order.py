@@ -21,7 +21,7 @@ from peaker_host.blocks.filesystem_maps import FileEntry, open_map
 from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
 from peaker_host.machine.settings import Processes
 from peaker_host.warm.plan import urgent_tiers
-from peaker_host.warm.reading_order import URGENT_TIERS, NamedBlocks, tiers_of
+from peaker_host.warm.reading_order import NamedBlocks, tiers_of
 
 PAGE = 16384
 
@@ -31,11 +31,6 @@ def header(space_id: int, flags: int) -> bytes:
     struct.pack_into(">I", page, 34, space_id)
     struct.pack_into(">I", page, 54, flags)
     return bytes(page)
-
-
-def test_what_the_server_needs_for_its_start_comes_before_the_hot_pages() -> None:
-    """So that it may start while the last of these are read."""
-    assert URGENT_TIERS == ("recovery", "hot")
 
 
 def test_the_first_tiers_come_in_their_order_then_the_rest_each_block_once() -> None:

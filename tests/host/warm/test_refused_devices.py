@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 
 import pytest
@@ -76,18 +75,3 @@ class TestWrongDevices:
         assembled(host, filled(host))
         result = host.call("start_prewarm", run_id="another-run")
         assert result["error"] == "StorageNotAssembled"
-
-
-@pytest.mark.parametrize(
-    ("volumes", "named"),
-    [
-        ("{", "not JSON"),
-        ("[]", "at least one"),
-        ('[{"name":"a"}]', r"volumes\[0\]\.volume_id"),
-        ('[{"name":"a","volume_id":"v","device":"d","mount_point":"/m","filesystem":"xfs"}]', "volume id"),
-    ],
-)
-def test_a_wrong_volumes_parameter_names_the_field(host: Host, volumes: str, named: str) -> None:
-    result = host.call("assemble_storage", "--volumes", volumes)
-    assert result["error"] == "InvalidArgument"
-    assert re.search(named, result["message"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from peaker_host.warm.throttling import LEAST_SHARE, MOST_SHARE, Throttle, Window, decide, slow_above_ms
+from peaker_host.warm.throttling import LEAST_SHARE, Throttle, Window, decide, slow_above_ms
 
 MIB = 1024 * 1024
 BASELINE_MS = 1.0
@@ -71,11 +71,6 @@ def test_readers_that_want_more_than_is_left_get_no_more_than_the_least_share_le
     assert "102 of 125 MiB/s, no less: " in throttle.reason
 
 
-def test_readers_that_want_little_cost_the_engine_little() -> None:
-    throttle = after(Volume(wants=2.0), 60, after(Volume(at_work=False), 30))
-    assert throttle.share == MOST_SHARE
-
-
 def test_where_the_store_binds_warm_reads_wait_for_nobody_and_the_engine_takes_all() -> None:
     throttle = after(Volume(store=50.0), 500)
     assert throttle.held_windows == 0
@@ -93,11 +88,6 @@ def test_who_comes_to_a_volume_that_was_idle_waits_half_a_minute_at_most() -> No
     idle = after(NOBODY, 8, after(Volume(at_work=False), 30))
     assert idle.share is None
     assert after(Volume(), 30, idle).share is not None
-
-
-def test_who_writes_to_a_volume_that_was_idle_is_noticed_at_once() -> None:
-    idle = after(NOBODY, 8, after(Volume(at_work=False), 30))
-    assert after(Volume(writes=20.0), 2, idle).share is not None
 
 
 def test_a_database_that_only_writes_is_somebody() -> None:
@@ -119,10 +109,6 @@ def test_who_else_is_there_being_unknown_is_not_nobody() -> None:
     for _ in range(50):
         throttle = decide(throttle, Window(True, 110.0 * MIB, 1.0), BASELINE_MS)
     assert throttle.share is not None
-
-
-def test_an_engine_that_begins_beside_a_database_first_sees_what_the_volume_gives() -> None:
-    assert [after(Volume(), windows).share for windows in (2, 3)] == [None, 0.9]
 
 
 def test_a_volume_that_gives_less_than_before_is_measured_anew() -> None:

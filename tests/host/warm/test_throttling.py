@@ -221,11 +221,5 @@ def test_where_the_database_begins_with_the_first_read_half_a_second_is_measured
     assert 0.5 <= reading.seconds < 0.8
 
 
-def test_without_a_byte_nothing_is_known_to_share() -> None:
-    reading = Reading(starts_at=0.0, first_block_at=3.0)
-    assert len(reading.watched()) == 1
-    assert reading.seconds > 3.0
-
-
 def test_no_database_no_limit() -> None:
     assert Reading(starts_at=50.0, ends_at=20.0).watched() == []
