@@ -24,6 +24,5 @@ def calm(person: Person) -> Iterator[Person]:
     person.waits_for_calm()
     yield person
     person.product.cloud.faults.clear()
-    person.product.answers.healthy()
     person.product.answers.hosts = None
     person.waits_for_calm()
