@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,10 +15,6 @@ from sim.workflows.step_functions import ARN, StepFunctions
 from sim.workflows.virtual_time import VirtualTime
 
 DONE = {"Type": "Succeed"}
-
-
-class Throttled(Exception):
-    pass
 
 
 class Service:
@@ -51,69 +46,6 @@ def task(function: str, then: str, **more: Any) -> dict[str, Any]:
     arguments = {"FunctionName": f"${{{name}Arn}}", "Payload": "{% $states.input %}"}
     body = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Arguments": arguments}
     return {**body, "Output": "{% $states.result.Payload %}", "Next": then, **more}
-
-
-def test_values_go_from_state_to_state() -> None:
-    first = task("first", "Pick", Assign={"size": "{% $states.result.Payload.size %}"})
-    pick = {
-        "Type": "Choice",
-        "Choices": [{"Condition": "{% $size > 2 %}", "Next": "Large"}],
-        "Default": "Small",
-    }
-    large = {"Type": "Pass", "Output": {"was": "{% $size & ' of ' & $states.input.of %}"}, "Next": "Done"}
-    service = Service(
-        {"First": first, "Pick": pick, "Large": large, "Small": DONE, "Done": DONE}, start="First"
-    )
-    service.bodies["first"] = lambda event: {"size": event["n"] + 1, "of": 9}
-    execution = service.run({"n": 2})
-    assert (execution.output, execution.states) == ({"was": "3 of 9"}, ["First", "Pick", "Large", "Done"])
-
-
-def test_a_retry_waits_longer_each_time_and_then_the_catch_says_where_to_go() -> None:
-    retry = {"ErrorEquals": ["Throttled"], "IntervalSeconds": 10, "BackoffRate": 2, "MaxAttempts": 2}
-    caught = {
-        "ErrorEquals": ["States.ALL"],
-        "Output": {"e": "{% $states.errorOutput.Error %}"},
-        "Next": "Caught",
-    }
-    states = {"T": task("busy", "Done", Retry=[retry], Catch=[caught]), "Done": DONE, "Caught": DONE}
-    service, calls = Service(states, start="T"), list[float]()
-
-    def busy(_: Any) -> None:
-        calls.append(service.time.seconds)
-        raise Throttled("busy")
-
-    service.bodies["busy"] = busy
-    execution = service.run()
-    assert execution.output == {"e": "Throttled"}
-    assert [round(later - sooner) for sooner, later in pairwise(calls)] == [10, 20]
-
-
-def test_what_a_retry_does_not_name_is_not_tried_again() -> None:
-    retry = {"ErrorEquals": ["Throttled"], "IntervalSeconds": 1, "MaxAttempts": 9}
-    service = Service({"T": task("wrong", "D", Retry=[retry]), "D": DONE}, start="T")
-    service.bodies["wrong"] = lambda event: event["nothing"]
-    execution = service.run()
-    assert (execution.status, execution.error, len(service.functions.invocations)) == (
-        "FAILED",
-        "KeyError",
-        1,
-    )
-
-
-def test_the_first_branch_that_fails_ends_the_others() -> None:
-    branch = {
-        "StartAt": "W",
-        "States": {"W": {"Type": "Wait", "Seconds": 50, "Next": "T"}, "T": task("late", "D")},
-    }
-    branch["States"]["D"] = DONE  # type: ignore[index]
-    broken = {"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": "Broken", "Cause": "c"}}}
-    both = {"Type": "Parallel", "Branches": [branch, broken], "Next": "Done"}
-    both["Catch"] = [{"ErrorEquals": ["Broken"], "Output": "{% $states.errorOutput.Cause %}", "Next": "Long"}]
-    long = {"Type": "Wait", "Seconds": 500, "Next": "Done"}
-    service = Service({"Both": both, "Long": long, "Done": DONE}, start="Both")
-    execution = service.run()
-    assert (execution.status, execution.output, service.functions.invocations) == ("SUCCEEDED", "c", [])
 
 
 def test_a_stopped_execution_leaves_its_function_at_work() -> None:

@@ -12,11 +12,11 @@ from peaker import ports
 from peaker.domain.replicas.inventory import InstanceSpec
 from peaker.ports.bundle import Ports
 
-from peaker_contract.errors import AwsCallRejected, AwsUnavailable, CapacityUnavailable
+from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import RUN_TAG
 from sim.account import Account, state_at
 from sim.table import MemoryTable
-from sim.workflows.interferences import LandsLate, LosesAnswer
+from sim.workflows.interferences import LandsLate
 from sim.workflows.virtual_time import VirtualTime
 from sim.world import EFFECTS, NEVER_RAISE, PORTS, READS, WRITES, World
 from tests.faults.test_scenarios import a_world
@@ -69,13 +69,6 @@ def test_what_was_launched_shows_late_and_the_same_token_gives_it_again() -> Non
         assert [found.state for found in world.compute.instances_of_run("r")] == ["running"]
 
 
-def test_a_zone_without_capacity_launches_nothing() -> None:
-    with a_world() as world:
-        world.account.full_zones |= {"us-east-1a", "us-east-1b"}
-        execution = world.run("scale_out")
-        assert (execution.error, peaks(world)) == (CapacityUnavailable.__name__, [])
-
-
 def test_a_peak_is_served_by_the_next_type_when_no_zone_has_room_for_the_first() -> None:
     with a_world(fallback_instance_types=["r6i.xlarge"]) as world:
         world.account.full_types.add("r6i.large")
@@ -83,17 +76,6 @@ def test_a_peak_is_served_by_the_next_type_when_no_zone_has_room_for_the_first()
         assert (built.status, peaks(world)) == ("SUCCEEDED", ["running"])
         [replica] = [one for one in world.account.instances.values() if RUN_TAG in one["tags"]]
         assert replica["type"] == "r6i.xlarge"
-
-
-def test_an_answer_that_is_lost_has_had_its_effect() -> None:
-    with a_world() as world:
-        lost = LosesAnswer(at="compute.launch", error=AwsUnavailable("lost on purpose"))
-        world.functions.interfere = lambda one: (
-            lost if (one.state, one.attempt) == ("LaunchReplica", 1) else None
-        )
-        assert world.run("scale_out").status == "SUCCEEDED"
-        assert lost.done
-        assert peaks(world) == ["running"]
 
 
 def test_a_call_lands_after_its_execution_was_stopped() -> None:

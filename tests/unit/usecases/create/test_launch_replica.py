@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, StepInput, client_token
@@ -105,14 +104,6 @@ def test_an_attempt_without_an_answer_goes_on_to_the_next_zone_once_its_own_refu
     assert zones_asked(ports) == [ZONE_A, ZONE_A, ZONE_B]
 
 
-def test_an_instance_that_shows_is_taken_over(ports: CalmPorts) -> None:
-    launches_without_an_answer(ports)
-    launch(ports)
-    assert zones_asked(ports) == [ZONE_A]
-    [row] = rows(ports)
-    assert row.resource_id == ports.compute.instances_of_run(RUN_ID)[0].instance_id
-
-
 def test_zones_that_have_all_refused_are_not_asked_once_more(ports: CalmPorts) -> None:
     ports.world.account.full_zones = {"us-east-1a", "us-east-1b"}
     for said in (r"us-east-1a: .*us-east-1b: ", "us-east-1a, us-east-1b have refused before"):
@@ -156,23 +147,6 @@ def test_of_two_calls_that_both_launched_the_first_settled_instance_is_the_repli
     assert set(ports.ledger.replicas("orders")) == {second.instance_id}
 
 
-def test_a_call_that_comes_late_leaves_a_replica_in_service(ports: CalmPorts) -> None:
-    given = launch(ports)
-    [row] = ports.ledger.replicas("orders").values()
-    ports.ledger.set_replica(given.holder, replace(row, state=ReplicaState.IN_SERVICE))
-    launch_replica(ports, given)
-    assert ports.ledger.replicas("orders")[row.instance_id].state is ReplicaState.IN_SERVICE
-
-
-def test_the_undo_finds_what_was_launched_without_an_answer(ports: CalmPorts) -> None:
-    ports.world.account.full_zones = {"us-east-1a"}
-    launches_without_an_answer(ports)
-    given = leased(ports, "UndoScaleOut")
-    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), RUN_ID)
-    [left] = tear_down(job)
-    assert ports.done("compute.terminate") == [left]
-
-
 GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"
 
 
@@ -183,15 +157,6 @@ def with_group() -> CalmPorts:
 
 def states(ports: CalmPorts) -> dict[str, str]:
     return {row.name.removeprefix("replica/us-east-"): row.state.value for row in rows(ports)}
-
-
-def test_each_launch_names_the_group_of_capacity_reservations() -> None:
-    ports = with_group()
-    ports.world.account.full_zones, ports.compute.group_room = {"us-east-1a"}, 1
-    launch(ports)
-    [(spec, _)] = ports.asked("compute.launch")
-    assert (spec.capacity_reservation_group_arn, ports.compute.group_room) == (GROUP, 0)
-    assert states(ports) == {"1a/group": "made"}
 
 
 @pytest.mark.parametrize(
@@ -215,10 +180,3 @@ def test_a_zone_is_left_only_after_it_refused_with_the_group_and_without() -> No
     ports.world.account.full_zones = {"us-east-1a"}
     launch(ports)
     assert states(ports) == {"1a/group": "undone", "1a": "undone", "1b/group": "made"}
-
-
-def test_a_launch_that_names_a_group_and_whose_answer_was_lost_launches_once() -> None:
-    ports = with_group()
-    launches_without_an_answer(ports, shows=False)
-    launch(ports)
-    assert len(ports.world.account.instances) - len(with_group().world.account.instances) == 1

@@ -84,14 +84,6 @@ def test_the_receipt_counts_and_prices_it() -> None:
     assert receipt["cost"]["snapshots_hourly"] == pytest.approx(4.0 * 0.05 / 730, abs=1e-4)
 
 
-def test_no_lease_is_left_and_no_run_is_kept_waiting() -> None:
-    ports = world()
-    for _ in range(3):
-        looked(ports)
-        assert ports.lease.current("orders", ports.clock.now()) is None
-        ports.clock.advance(seconds=40)
-
-
 def busy(ports: CalmPorts) -> None:
     leased(ports, "PlanScaleOut")
 
@@ -212,16 +204,6 @@ def test_a_set_that_is_gone_and_still_listed_is_not_made_again() -> None:
     assert (ports.storage.snapshots, len(ports.done("storage.create_snapshots"))) == ({}, 1)
 
 
-def test_a_set_that_somebody_deleted_is_given_up() -> None:
-    ports = world()
-    looked(ports)
-    ports.clock.advance(minutes=15)
-    for snapshot_id in ports.storage.snapshots:
-        ports.storage.delete_snapshot(snapshot_id)
-    assert "is not there any more" in looked(ports)
-    assert (ports.ledger.receipt(FIRST) or {})["outcome"] == "rolled_back"
-
-
 def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() -> None:
     ports = world()
     looked(ports)
@@ -243,23 +225,6 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
 
 
-def test_a_look_at_one_cluster_asks_nothing_of_another() -> None:
-    """Billing's read endpoint never answers; the look at orders does not wait for it."""
-    ports = world()
-    ports.clusters.by_name["billing"] = orders(name="billing", **NOT_YET)
-    ports.readings.metrics["billing", Metric.OBSERVING] = 1.0
-    assert looked(ports).startswith(FIRST)
-    assert {settings.name for (settings,) in ports.asked("endpoint.health")} == {"orders"}
-
-
-def test_a_refusal_is_told_and_the_next_look_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ports = world()
-    with monkeypatch.context() as broken:
-        broken.delitem(ports.clusters.by_name, "orders")
-        assert "orders" in looked(ports)
-    assert looked(ports).startswith(FIRST)
-
-
 def test_a_cluster_that_is_not_deployed_any_more_leaves_nothing() -> None:
     ports = completed(world())
     assert looked_at_removed(ports) == "no cluster was removed"
@@ -268,15 +233,6 @@ def test_a_cluster_that_is_not_deployed_any_more_leaves_nothing() -> None:
     assert ports.storage.snapshots == {}
     assert ports.ledger.snapshot_sets("orders") == []
     assert looked_at_removed(ports) == "no cluster was removed"
-
-
-def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:
-    ports = world()
-    looked(ports)
-    ports.clock.advance(seconds=40)
-    del ports.clusters.by_name["orders"]
-    looked_at_removed(ports)
-    assert ports.storage.snapshots == {}
 
 
 def test_a_set_goes_within_the_hour_where_none_is_kept_any_more() -> None:
@@ -297,16 +253,6 @@ def test_a_kept_snapshot_that_somebody_deletes_leaves_the_other_as_the_base_of_i
     assert (left.snapshots, left.gib) == ({"data": kept.snapshots["data"]}, 2.0)
     assert states_by_volume(ports) == {"data": ResourceState.KEPT, "log": ResourceState.UNDONE}
     assert looked(ports) == "1 kept"
-
-
-def test_a_kept_set_that_somebody_deletes_is_kept_no_more() -> None:
-    ports = completed(world())
-    ports.clock.advance(hours=1)
-    for snapshot_id in ports.storage.snapshots:
-        ports.storage.delete_snapshot(snapshot_id)
-    looked(ports)
-    assert ports.ledger.snapshot_sets("orders") == []
-    assert set(states_by_volume(ports).values()) == {ResourceState.UNDONE}
 
 
 def test_a_set_that_was_just_kept_may_not_be_in_every_list_yet() -> None:
@@ -332,11 +278,6 @@ def test_a_plan_names_the_setting_and_its_price() -> None:
     [note] = planned_notes(world())
     assert note.startswith("one snapshot set is taken while the cluster is observed (keep_snapshots)")
     assert "at most 8 GiB, $0.0005 an hour" in note
-
-
-def test_a_plan_in_mode_observe_says_that_nothing_is_taken() -> None:
-    [note] = planned_notes(world(mode="observe"))
-    assert note.startswith("mode is observe, so no snapshot is taken; with mode act, one set would be")
 
 
 def test_a_plan_says_nothing_of_it_when_it_is_there_or_not_to_come() -> None:

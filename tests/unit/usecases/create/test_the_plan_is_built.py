@@ -102,12 +102,6 @@ def sent(ports: CalmPorts) -> dict[str, str]:
     return ports.commands.parameters[-1]
 
 
-def test_the_donor_is_chosen_by_the_planned_volumes(ports: CalmPorts) -> None:
-    run(ports, choose_donor, "ChooseDonor")
-    donor = ports.ledger.run(RUN_ID).required(Donor, "")
-    assert (donor.instance_id, set(donor.volumes)) == (BASE, {"data", "log"})
-
-
 class TestAnotherDonor:
     OTHER = "i-000000000000b0002"
 
@@ -141,44 +135,25 @@ class TestAnotherDonor:
             self.chosen(ports)
 
 
-def test_the_donors_planned_mounts_are_frozen(ports: CalmPorts) -> None:
+def test_every_step_of_a_build_follows_the_plan(ports: CalmPorts) -> None:
+    planned = orders()
     run(ports, choose_donor, "ChooseDonor")
     answers(ports, "prepare_donor", **PREPARED, lag_seconds=0)
     run(ports, prepare_donor, "PrepareDonor")
     assert sent(ports)["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
-
-
-def test_the_planned_instance_is_launched_where_it_was_planned(
-    ports: CalmPorts,
-) -> None:
-    launched(ports)
-    planned, [(spec, _)] = orders(), ports.asked("compute.launch")
+    with_volumes(ports)
+    [(spec, _)] = ports.asked("compute.launch")
     assert (spec.instance_type, spec.image_id) == (planned.instance_type, planned.image_id)
-    assert spec.subnet_id == planned.subnets["us-east-1a"]
-    assert spec.security_group_ids == planned.security_group_ids
-    assert spec.instance_profile == planned.instance_profile
-
-
-def test_the_planned_volumes_are_made(ports: CalmPorts) -> None:
-    with_volumes(ports)
-    made = ports.storage.volumes_of_run(RUN_ID)
-    assert {(one.name, one.volume_type, one.size_gib) for one in made} == {
-        ("data", "gp3", 4), ("log", "gp3", 4), ("root", "gp3", 16),
-    }  # fmt: skip
-
-
-def test_they_are_attached_at_the_planned_devices(ports: CalmPorts) -> None:
-    with_volumes(ports)
+    assert (spec.subnet_id, spec.security_group_ids, spec.instance_profile) == (
+        planned.subnets["us-east-1a"], planned.security_group_ids, planned.instance_profile,
+    )  # fmt: skip
     with pytest.raises(errors.VolumesAttaching):
         run(ports, attach_volumes, "AttachVolumes")
-    attached = run(ports, attach_volumes, "AttachVolumes").numbers["attached"]
-    assert set(attached) == {"data", "log"}
-    devices = {one.name: one.device for one in ports.storage.volumes_of_run(RUN_ID)}
-    assert devices == {"data": "/dev/sdf", "log": "/dev/sdg", "root": "/dev/sda1"}
-
-
-def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: CalmPorts) -> None:
-    with_volumes(ports)
+    assert set(run(ports, attach_volumes, "AttachVolumes").numbers["attached"]) == {"data", "log"}
+    made = ports.storage.volumes_of_run(RUN_ID)
+    assert {(one.name, one.volume_type, one.size_gib, one.device) for one in made} == {
+        ("data", "gp3", 4, "/dev/sdf"), ("log", "gp3", 4, "/dev/sdg"), ("root", "gp3", 16, "/dev/sda1"),
+    }  # fmt: skip
     answers(ports, "assemble_storage")
     run(ports, assemble_storage, "AssembleStorage")
     volumes = json.loads(sent(ports)["Volumes"])
@@ -187,17 +162,11 @@ def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: Calm
         ("data", "/dev/sdf", "/var/lib/mysql", "xfs"),
         ("log", "/dev/sdg", "/var/lib/mysql-log", "xfs"),
     ]
-
-
-def test_the_planned_blocks_are_warmed_at_the_planned_rate(ports: CalmPorts) -> None:
-    answers(launched(ports), "start_prewarm", pid=1)
+    answers(ports, "start_prewarm", pid=1)
     run(ports, start_prewarm, "StartPrewarm")
     assert sent(ports)["BackgroundRateMibPerS"] == "0"
-
-
-def test_a_warm_hot_set_is_not_enough_where_all_was_planned(ports: CalmPorts) -> None:
-    answers(launched(ports), "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
-    assert reported(ports).state == "running"
+    answers(ports, "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
+    assert reported(ports).state == "running", "a warm hot set is not enough where all was planned"
 
 
 def test_the_proof_is_of_what_was_planned(ports: CalmPorts) -> None:

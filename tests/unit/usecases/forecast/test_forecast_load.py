@@ -19,7 +19,7 @@ from peaker.domain.runs.past_runs import PastSteps
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
 
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import AwsUnavailable, UnknownCluster
+from peaker_contract.errors import AwsUnavailable
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.names import LOAD_TAG, OWNER_TAG
@@ -97,12 +97,6 @@ def world(scale: float = 1.0, **changes: Any) -> World:
     return World(with_cluster(calm_ports(orders(**changes))), ScriptedHistory(values))
 
 
-def test_a_load_that_one_replica_serves_is_a_hold() -> None:
-    report = world(0.3).check()
-    assert (report.action, report.outcome, report.required, report.serving) == ("none", "hold", 1, 1)
-    assert report.standing == "normal"
-
-
 def test_a_shortage_is_published_with_its_reason() -> None:
     here = world(1.0)
     report = here.check()
@@ -147,14 +141,6 @@ def test_a_lease_that_has_run_out_builds_nothing() -> None:
     here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
     here.common.clock.advance(hours=2)
     assert here.check().building == 0
-
-
-def test_the_replica_that_serves_is_no_longer_being_built() -> None:
-    here = world(1.0)
-    here.serve()
-    here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
-    report = here.check()
-    assert (report.serving, report.building) == (2, 0)
 
 
 def test_all_replicas_of_a_batch_are_being_built_until_each_serves() -> None:
@@ -253,30 +239,6 @@ def test_a_new_cluster_whose_fleet_is_unknown_is_an_alarm() -> None:
     assert here.published.values["DecisionAlarm"] == 1
 
 
-def test_no_history_at_all_is_an_alarm() -> None:
-    here = world()
-    here.history.values = []
-    report = here.check()
-    assert report.outcome == "alarm"
-    assert here.published.values["DecisionAlarm"] == 1
-    assert here.published.values["ReplicaShortage"] == 0
-    assert "ForecastLoadP95" not in here.published.values
-
-
-def test_a_metric_with_one_point_a_day_still_has_its_floor_and_is_not_forecast() -> None:
-    here = world()
-    here.history = ScriptedHistory([100.0] * 30, step=86_400)
-    assert here.check().standing == "reactive_only"
-
-
-def test_an_endpoint_that_does_not_answer_means_hold() -> None:
-    here = world(1.0)
-    refusal = AwsUnavailable("elasticloadbalancing:DescribeTargetHealth: no answer")
-    here.common.refuses("endpoint.health", refusal)
-    report = here.check()
-    assert (report.serving, report.outcome, report.shortage) == (None, "alarm", 0)
-
-
 def test_the_forecast_looks_as_far_ahead_as_past_runs_took() -> None:
     here = world(0.3)
     quick = here.check().lead_time_p90_seconds
@@ -302,23 +264,6 @@ def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None
     assert again.coverage == 1.0
 
 
-def test_an_unknown_cluster_is_named() -> None:
-    here = world()
-    ports = replace(here.common, history=here.history, metrics=here.published, records=here.remembered)
-    with pytest.raises(UnknownCluster):
-        forecast_load(ports, "payments")
-
-
-def test_a_load_metric_that_is_a_utilisation_is_said_and_alarmed() -> None:
-    """The settings refuse such a name; a utilisation under another one comes to the forecast."""
-    here = world(1.0)
-    here.history.values = np.minimum(100.0, np.asarray(here.history.values))
-    report = here.check()
-    assert report.standing == "degraded"
-    assert here.published.values["ForecastDegraded"] == 1
-    assert np.isfinite(here.published.values["ForecastLoadP95"])
-
-
 # --- known events, costs, holds, capacity, observation -------------------------------------------------------
 
 
@@ -332,18 +277,6 @@ def test_a_calendar_event_is_built_for_and_named(asked: dict[str, Any]) -> None:
     assert (report.action, report.required, report.shortage) == ("scale_out", 3, 2)
     assert "the calendar: sale" in report.reason
     assert report.numbers["calendar"] == 3
-
-
-def test_a_calendar_event_that_is_over_asks_for_nothing() -> None:
-    past = event(min_replicas=3) | {"from": "2026-11-20T12:00:00Z", "until": "2026-11-20T18:00:00Z"}
-    assert world(0.3, calendar=[past]).check().required == 1
-
-
-def test_headroom_leaves_a_share_of_each_replica_free_and_says_so() -> None:
-    usual = world(1.0).check()
-    roomy = world(1.0, forecast={"headroom": 0.4, "schedule_minutes": 15}).check()
-    assert roomy.numbers["capacity_per_replica"] == pytest.approx(0.6 * usual.numbers["capacity_per_replica"])
-    assert roomy.required > usual.required
 
 
 @pytest.mark.parametrize(
@@ -424,12 +357,6 @@ def test_a_new_cluster_is_observed_for_a_week_with_a_score_and_then_acts() -> No
     assert here.published.values["ReplicaShortage"] == after.shortage >= 1
 
 
-def test_an_accepted_cluster_acts_at_once() -> None:
-    here = world(1.0, observation_days=0)
-    assert not here.check().observing
-    assert here.published.values["ReplicaShortage"] >= 1
-
-
 class TestClientsThatKeepTheirConnections:
     """200 connections on two old replicas never close; two newcomers get 5 % of a peer's reads. The load takes 3.6."""
 
@@ -469,21 +396,6 @@ class TestClientsThatKeepTheirConnections:
         assert here.published.values["DecisionAlarm"] == 1.0
         assert here.published.values["ReplicaShortage"] == 0.0
 
-    def test_once_the_pools_make_their_connections_anew_one_look_counts_all_of_them(self) -> None:
-        here = self.here()
-        for _ in range(4):
-            self.look(here)
-        self.answer(here, old=80.0, new=70.0)
-        report = self.look(here)
-        assert (report.few_reads, here.published.values["DecisionAlarm"]) == ((), 0.0)
-
-    def test_an_idle_night_says_nothing_of_anybody(self) -> None:
-        here = self.here()
-        self.answer(here, old=2.0, new=0.1)
-        report = [self.look(here) for _ in range(4)][-1]
-        assert (report.few_reads, report.read_shares) == ((), {})
-        assert report.read_shares_unknown[BASE] == "the busiest answers 2 reads a second, 10 are needed"
-
     def test_an_unheard_newcomer_counts_whole_and_why_is_told(self) -> None:
         here = self.here()
         here.common.readings.reads[self.newcomers[1]] = [7.0]
@@ -511,10 +423,3 @@ class TestClientsThatKeepTheirConnections:
         here.common.lease.release(holder, NOON)
         why = self.look(here).read_shares_unknown
         assert why == {self.newcomers[0]: "it serves for 10 min and is compared after 15"}
-
-    def test_a_replica_alone_is_whole(self) -> None:
-        here = world(0.3)
-        here.common.readings.reads = {BASE: [50.0] * 15}
-        report = here.check()
-        assert report.read_shares_unknown == {BASE: "there is no other to compare it with"}
-        assert (report.outcome, report.few_reads) == ("hold", ())

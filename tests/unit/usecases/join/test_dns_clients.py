@@ -88,15 +88,6 @@ def test_a_replica_without_connections_is_idle_only_once_clients_have_followed()
     assert drain_replica(ports, given).numbers["waited_seconds"] == FOLLOW_SECONDS + 30
 
 
-def test_clients_that_could_not_know_yet_are_not_cut_off() -> None:
-    ports, given = draining(drain={"limit_seconds": 0, "allow_forced": True})
-    clients(ports, 2)
-    with pytest.raises(errors.ReplicaDraining, match="2 connections"):
-        drain_replica(ports, given)
-    ports.clock.advance(seconds=FOLLOW_SECONDS)
-    assert drain_replica(ports, given).numbers["cut_connections"] == 2
-
-
 def test_an_undo_keeps_the_instance_until_clients_have_followed() -> None:
     ports = with_cluster(calm_ports(orders(read_endpoint=BY_NAME)))
     ports.compute.add(instance(NEW, tags={OWNER_TAG: "local", RUN_TAG: RUN_ID}))

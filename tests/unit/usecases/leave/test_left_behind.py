@@ -57,12 +57,6 @@ def test_it_counts_under_the_ceiling(ports: CalmPorts, state: ReplicaState, show
     assert reason == f"{shown} exceeds max_replicas 2, the ceiling (I12)"
 
 
-def test_a_base_replica_that_is_not_healthy_now_counts_too(ports: CalmPorts) -> None:
-    ports.endpoint.set("i-000000000000b0001", TargetState.UNHEALTHY, "timeout")
-    [reason] = planned(ports)
-    assert "1 serving + 0 building + i-000000000000b0001 (unhealthy timeout) + 1 wanted" in reason
-
-
 def short(ports: CalmPorts) -> bool:
     given = PlanStep(
         run_id=OUT_RUN,
@@ -151,11 +145,3 @@ def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_go
         with pytest.raises(errors.RetirementInProgress, match=f"target {PEAK}"):
             retire_replica(ports, step(ports, "RetireReplica"))
     assert ports.done("compute.terminate") == []
-
-
-def test_the_last_that_serves_is_not_taken_by_name(ports: CalmPorts) -> None:
-    left_behind(ports, ReplicaState.BUILDING)
-    ports.endpoint.set("i-000000000000b0001", TargetState.UNHEALTHY)
-    select_idle_replicas(ports, selected(ports))
-    with pytest.raises(errors.RetirementRefused, match="0 other replicas serve"):
-        guard_retirement(ports, step(ports, "GuardRetirement"))

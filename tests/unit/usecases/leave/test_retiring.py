@@ -26,7 +26,6 @@ from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
-from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.names import LOAD_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.outside import detach
@@ -83,14 +82,6 @@ def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: Calm
     assert disposal.figures.parked_hourly_usd == pytest.approx(8 * 0.08 / 730, abs=1e-5)
 
 
-def test_plan_mode_says_what_speaks_against_it(ports: CalmPorts) -> None:
-    ports.readings.loads["orders"] = 150.0
-    given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
-    found = select_idle_replicas(ports, given)
-    assert found.replicas == (PEAK,)
-    assert any("I8" in reason for reason in found.planned[0].objections)
-
-
 def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: CalmPorts) -> None:
     selected(ports)
     guard_retirement(ports, step(ports, "GuardRetirement"))
@@ -116,25 +107,6 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     )
     selected(by_hand)
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
-
-
-def test_a_base_replica_is_spared_for_what_it_is_and_not_for_its_age(ports: CalmPorts) -> None:
-    ports.compute.add(replace(ports.compute.instance(BASE), launched_at=NOON - timedelta(minutes=5)))
-    ports.readings.metrics["orders", "ReplicaSurplus"] = 1
-    given = select(ports, trigger={"kind": "schedule"}).model_copy(update={"fencing_token": None})
-    assert "base load" in select_idle_replicas(ports, given).candidates[BASE]
-
-
-def test_draining_waits_for_clients_until_the_limit(ports: CalmPorts) -> None:
-    selected(ports)
-    given = step(ports, "DrainReplica")
-    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
-    clients(ports, 2)
-    with pytest.raises(errors.ReplicaDraining, match="2 connections"):
-        drain_replica(ports, given)
-    ports.clock.advance(hours=2)
-    with pytest.raises(errors.DrainLimitReached, match="allow_forced is off"):
-        drain_replica(ports, given)
 
 
 @pytest.mark.parametrize(
@@ -234,33 +206,6 @@ def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_sta
         drain_replica(ports, given)
 
 
-def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
-    ports = with_peak(calm_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
-    selected(ports)
-    given = step(ports, "DrainReplica")
-    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
-    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
-    clients(ports, 2)
-    numbers = drain_replica(ports, given).numbers
-    assert (numbers["forced"], numbers["cut_connections"], numbers["cut_transactions"]) == (True, 2, 0)
-
-
-def test_the_replica_goes_with_all_that_its_builder_made(ports: CalmPorts) -> None:
-    ports.clock.advance(minutes=10)
-    selected(ports)
-    deregister_replica(ports, step(ports, "DeregisterReplica"))
-    for _ in range(6):
-        try:
-            retire_replica(ports, step(ports, "RetireReplica"))
-            break
-        except errors.RetirementInProgress:
-            ports.clock.advance(minutes=5)
-            ports.clock.advance(minutes=2)
-    assert ports.done("compute.terminate") == [PEAK]
-    assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
-    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
-
-
 def test_a_volume_that_peaker_deleted_is_not_lost(ports: CalmPorts) -> None:
     detach(ports.world, PEAK)
     [lost] = retiring.lost_volumes(ports, PEAK, RUN_ID)
@@ -282,20 +227,6 @@ def test_a_replica_that_was_never_taken_out_is_left_as_it_is(ports: CalmPorts) -
     assert restore_replica(ports, failed(ports)).restored is True
 
 
-def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: CalmPorts) -> None:
-    selected(ports)
-    given = RecordStep(**step(ports, "RecordFailure").model_dump(), outcome="rolled_back", failure=FAILURE)
-    found = record_receipt(ports, given)
-    assert (found.error, found.cause) == (
-        "DrainLimitReached",
-        "DrainReplica failed (DrainLimitReached): late",
-    )
-    receipt = ports.ledger.receipt(IN_RUN)
-    assert receipt is not None
-    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", "DrainReplica")
-    assert ports.ledger.run(IN_RUN).outcome == "rolled_back"
-
-
 def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: CalmPorts) -> None:
     given = step(ports, "ReleaseUnseenLease").model_copy(update={"fencing_token": None})
     stranger = given.model_copy(update={"run_id": "another"})
@@ -312,20 +243,6 @@ def test_a_release_lets_scale_out_look_once(ports: CalmPorts) -> None:
         release_lease(ports, given)
     name, asked = ports.asked("executions.start_scale_out")[0]
     assert (name, asked["cluster"], asked["trigger"]["kind"]) == (f"{IN_RUN}-then", "orders", "schedule")
-
-
-def test_the_receipt_of_a_refusal_says_refused_and_why(ports: CalmPorts) -> None:
-    selected(ports)
-    refusal = Failure(
-        failed_step="GuardRetirement", error="RetirementRefused", cause="the load is too high (I8)"
-    )
-    given = RecordStep(**step(ports, "RecordRefusal").model_dump(), outcome="refused", failure=refusal)
-    found = record_receipt(ports, given)
-    assert found.outcome == "refused"
-    receipt = ports.ledger.receipt(given.run_id)
-    assert receipt is not None
-    assert (receipt["outcome"], receipt["reason"]) == ("refused", "GuardRetirement: RetirementRefused")
-    assert receipt["failure"]["cause"] == "the load is too high (I8)"
 
 
 def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_the_undo(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
-from peaker.domain.runs.batch import Batch, Member, outcome_of_removal, state_after
+from peaker.domain.runs.batch import Member, outcome_of_removal, state_after
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, RunReplica
 from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep, StepInput
@@ -67,23 +67,6 @@ def ended(ports: CalmPorts, member: dict[str, Any], outcome: str, failure: Failu
 
 def states(ports: CalmPorts) -> dict[str, str]:
     return {name: row.state.value for name, row in ports.ledger.replicas("orders").items()}
-
-
-def test_a_surplus_of_two_is_two_members_with_rows_of_their_own(ports: CalmPorts) -> None:
-    found = selected(ports)
-    assert (set(found.replicas), found.to_spare) == ({PEAK, SECOND}, 2)
-    assert [one["run_id"] for one in found.members] == [IN_RUN, f"{IN_RUN}-2"]
-    rows = [ports.ledger.run(one["run_id"]) for one in found.members]
-    assert [row.required(RunReplica, "x").instance_id for row in rows] == list(found.replicas)
-    assert ports.ledger.run(IN_RUN).required(Batch, "x").members == (IN_RUN, f"{IN_RUN}-2")
-
-
-def test_a_person_takes_as_many_as_asked_for_and_an_alarm_all_that_are_to_spare(ports: CalmPorts) -> None:
-    ports.readings.metrics["orders", "ReplicaSurplus"] = 2
-    planned = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_in", "step": "PlanOnly"}
-    assert len(select_idle_replicas(ports, SelectStep(**planned)).replicas) == 1
-    by_alarm = SelectStep(**planned, trigger={"kind": "alarm"})
-    assert len(select_idle_replicas(ports, by_alarm).replicas) == 2
 
 
 def test_a_selection_that_lands_late_changes_neither_the_choice_nor_what_became_of_it(
@@ -156,34 +139,6 @@ def test_of_two_that_drain_no_more_serve_again_than_are_needed(ports: CalmPorts)
     ports.readings.metrics["orders", "RequiredReplicas"] = 3
     with pytest.raises(errors.ReplicaNeeded):
         look(second)
-
-
-def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: CalmPorts) -> None:
-    first, second = selected(ports).members
-    deregister_replica(ports, of_member(first, "DeregisterReplica"))
-    deregister_replica(ports, of_member(second, "DeregisterReplica"))
-    ended(ports, first, "succeeded")
-    for _ in range(2):
-        undo = FailedStep(**of_member(second, "UndoRemoval").model_dump(), failure=FAILURE)
-        try:
-            undone = undo_removal(ports, undo)
-            break
-        except errors.TargetNotHealthy:
-            ports.endpoint.set(SECOND, TargetState.HEALTHY)
-            ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    assert undone.outcome == "rolled_back"
-    ended(ports, second, undone.outcome, FAILURE)
-    told = sum_up_removal(ports, step(ports, "SumUpRemoval"))
-    assert (told.outcome, told.failure) == ("partly", FAILURE)
-
-
-def test_those_that_the_guard_left_alone_are_no_failure(ports: CalmPorts) -> None:
-    first, second = selected(ports).members
-    refused = Failure(failed_step="GuardRetirement", error="RetirementRefused", cause="needed")
-    ended(ports, first, "refused", refused)
-    ended(ports, second, "refused", refused)
-    told = sum_up_removal(ports, step(ports, "SumUpRemoval"))
-    assert (told.outcome, told.failure) == ("refused", refused)
 
 
 def test_a_member_that_said_nothing_is_undone_with_the_run(ports: CalmPorts) -> None:

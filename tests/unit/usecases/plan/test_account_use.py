@@ -75,11 +75,6 @@ def test_an_automatic_start_takes_no_more_than_are_built_side_by_side() -> None:
     assert [one.code for one in planned(ports, count=41).refusals] == ["batch"]
 
 
-def test_the_account_is_asked_once_however_many_plans_are_tried(ports: CalmPorts) -> None:
-    planned(ports, count=3)
-    assert len(ports.asked("compute.on_demand_instances")) == 1
-
-
 @pytest.mark.parametrize(
     "error", [Throttled("slow down"), AwsCallRejected("ec2:DescribeInstances: UnauthorizedOperation")]
 )
@@ -91,11 +86,6 @@ def test_what_aws_does_not_tell_is_unknown_and_keeps_nobody_from_building(
     assert (check(plan).verdict, plan.refusals) == ("unknown", ())
     assert str(error) in check(plan).detail
     assert check(plan, "EBS storage").verdict == "pass"
-
-
-def test_an_account_without_the_quota_is_unknown(ports: CalmPorts) -> None:
-    del ports.account_quotas.values[VCPUS]
-    assert "Service Quotas has no L-1216C47A" in check(planned(ports)).detail
 
 
 @pytest.mark.parametrize(

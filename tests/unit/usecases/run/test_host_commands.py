@@ -12,7 +12,7 @@ from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fence_parameters
 
-from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning, LeaseLost
+from peaker_contract.errors import AgentTooOld, HostCommandFailed, HostCommandRunning, LeaseLost
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.interferences import Followed
 from tests.support.builders import BASE, instance, leased, orders, with_cluster
@@ -85,38 +85,11 @@ def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: CalmPorts
     assert len(ports.commands.sent) == 1
 
 
-def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: CalmPorts) -> None:
-    step = leased(ports, "DrainReplica")
-    ports.commands.said["drain_replica"] = ended(connections=1, transactions=0)
-    for _ in range(3):
-        run_host_command(ports, step, "drain_replica", BASE, RUN, repeat=True)
-    assert [comment for _, _, comment in ports.commands.sent] == [
-        command_comment(step.run_id, f"DrainReplica#{number}") for number in (1, 2, 3)
-    ]
-
-
-@pytest.mark.parametrize("status", [CommandStatus.FAILED, CommandStatus.TIMED_OUT, CommandStatus.CANCELLED])
-def test_a_command_that_did_not_succeed_fails_with_what_is_known(
-    ports: CalmPorts, status: CommandStatus
-) -> None:
-    step = leased(ports, "StartDatabase")
-    ports.commands.said["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
-    with pytest.raises(HostCommandFailed, match="start_database: Execution Timed Out on"):
-        run_host_command(
-            ports,
-            step,
-            "start_database",
-            BASE,
-            {**RUN, "ServerId": "7", "Health": "{}", "Engine": "mysql", "HealthPort": "9200"},
-        )
-
-
-def test_the_hosts_own_error_is_told(ports: CalmPorts) -> None:
-    step = leased(ports, "StartReplication")
-    said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
-    ports.commands.said["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
-    with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
-        run_host_command(ports, step, "start_replication", BASE, {**RUN, "SourceHost": "10.77.0.10"})
+def test_a_command_that_did_not_succeed_fails_with_what_is_known(ports: CalmPorts) -> None:
+    ended_late = CommandOutcome(CommandStatus.TIMED_OUT, "Execution Timed Out", "", "killed")
+    ports.commands.said["load_buffer_pool"] = ended_late
+    with pytest.raises(HostCommandFailed, match="load_buffer_pool: Execution Timed Out on"):
+        run_host_command(ports, leased(ports, "LoadBufferPool"), "load_buffer_pool", BASE, RUN)
 
 
 def test_one_step_has_a_command_of_its_own_on_each_host(ports: CalmPorts) -> None:
@@ -190,10 +163,6 @@ class TestFence:
         with pytest.raises(HostCommandRunning):
             run_host_command(ports, leased(ports, "CheckMounts"), "check_mounts", BASE, RUN)
         assert ports.commands.parameters == [RUN]
-
-    def test_a_member_of_a_batch_has_a_token_of_its_own(self, ports: CalmPorts) -> None:
-        step = leased(ports, "StopDatabase").model_copy(update={"member_token": 2})
-        assert fence_parameters(ports, step.holder)["FencingToken"].endswith(f":{step.fencing_token}.2")
 
     @pytest.mark.parametrize("error", ["CommandTooLate", "HostBusy"])
     def test_one_that_was_not_begun_is_sent_again_with_a_new_latest_time(

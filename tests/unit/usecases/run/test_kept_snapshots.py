@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from peaker.domain.planning.lead_time import predict_lead_time
-from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
+from peaker.domain.runs.run import PlanStep, RecordStep, StepInput
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
@@ -21,15 +20,13 @@ from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_his
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run import kept_snapshots
 from peaker.usecases.run.record_receipt import record_receipt
-from peaker.usecases.run.tear_down import TearDown, tear_down
-from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled, UndoInProgress
-from peaker_contract.names import DONOR_TAG, OWNER_TAG
+from peaker_contract.names import OWNER_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Killed
 from sim.workflows.interferences import DiesBefore
-from tests.support.builders import BASE, leased, orders, with_cluster
+from tests.support.builders import leased, orders, with_cluster
 
 FIRST, SECOND = "scale-out-orders-20261121T120000-0001", "scale-out-orders-20261122T120000-0002"
 
@@ -76,15 +73,6 @@ def states(ports: CalmPorts, run_id: str) -> set[ResourceState]:
     return {row.state for row in of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)}
 
 
-def test_a_run_that_succeeded_leaves_its_set_and_says_so(ports: CalmPorts) -> None:
-    notes = succeeded(ports, FIRST)
-    assert any(f"the next snapshots of {BASE} copy only changes" in note for note in notes)
-    assert {one.tags[DONOR_TAG] for one in ports.storage.snapshots.values()} == {BASE}
-    [kept] = ports.ledger.snapshot_sets("orders")
-    assert (kept.donor, set(kept.snapshots), kept.gib) == (BASE, {"data", "log"}, 4.0)
-    assert states(ports, FIRST) == {ResourceState.KEPT}
-
-
 def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succeeded(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     snapshotted(ports, SECOND)
@@ -123,27 +111,6 @@ def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(
     [kept] = ports.ledger.snapshot_sets("orders")
     assert (set(kept.snapshots), kept.manifest) == ({"data"}, {})
     assert states(ports, FIRST) == {ResourceState.KEPT, ResourceState.UNDONE}
-
-
-def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: CalmPorts) -> None:
-    succeeded(ports, FIRST)
-    snapshotted(ports, SECOND)
-    failure = Failure(failed_step="StartPrewarm", error="HostCommandFailed", cause="no")
-    given = leased(ports, "UndoScaleOut", run_id=SECOND).model_dump()
-    for _ in range(2):
-        with suppress(UndoInProgress):
-            undo_run(ports, FailedStep(**given, failure=failure))
-    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [FIRST]
-    assert len(ports.storage.snapshots) == 2
-
-
-def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: CalmPorts) -> None:
-    succeeded(ports, FIRST)
-    given = leased(ports, "RetireReplica", "scale_in", "scale-in-orders-1")
-    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), FIRST, drained=True)
-    assert tear_down(job) == []
-    assert len(ports.storage.snapshots) == 2
-    assert states(ports, FIRST) == {ResourceState.KEPT}
 
 
 def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports: CalmPorts) -> None:
@@ -230,16 +197,6 @@ def test_snapshots_that_cannot_be_listed_cost_the_run_nothing(
     refusal = Throttled("ec2:DescribeSnapshots: RequestLimitExceeded")
     ports.refuses("storage.snapshots_of_volumes", refusal)
     assert numbers(ports, FIRST)["full_copy"] is None
-
-
-def test_after_a_backup_of_the_volumes_the_first_set_is_an_increment(ports: CalmPorts) -> None:
-    """AWS Backup took one an hour before: the run's set holds only what changed since, though Peaker kept none."""
-    for volume_id in [one.volume_id for one in ports.storage.volumes.values()]:
-        [made] = ports.storage.create_snapshots(BASE, [volume_id], {})
-        at = ports.clock.now() + timedelta(hours=23)
-        ports.storage.add_snapshot(replace(made, state="completed", started_at=at))
-    snapshotted(ports, FIRST)
-    assert numbers(ports, FIRST)["full_copy"] is False
 
 
 def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: CalmPorts) -> None:

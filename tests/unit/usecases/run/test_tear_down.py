@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
@@ -87,14 +86,6 @@ def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistratio
     assert ports.done("compute.terminate") == []
     tear_down(job)
     assert ports.done("compute.terminate") == [NEW]
-
-
-def test_volumes_wait_until_the_instance_is_gone(ports: CalmPorts) -> None:
-    step = build(ports)
-    ports.endpoint.forget(NEW, only="serving")
-    with pytest.raises(UndoInProgress):
-        undo_run(ports, step)
-    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
 
 
 def test_an_instance_of_another_owner_is_left_alone(ports: CalmPorts) -> None:
@@ -183,13 +174,6 @@ def test_a_lost_answer_is_waited_for_and_then_taken_away(ports: CalmPorts) -> No
     assert ports.done("storage.delete_snapshot", "storage.delete_volume") == ["vol-late"]
 
 
-def test_an_answer_that_never_comes_ends_the_wait(ports: CalmPorts) -> None:
-    step = leased(ports, "CreateVolumes")
-    intend(ports, step, ResourceKind.VOLUME, "data")
-    undo(ports, failed(step))
-    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == []
-
-
 def test_what_was_just_made_and_does_not_show_yet_is_not_taken_for_gone(
     ports: CalmPorts,
 ) -> None:
@@ -204,18 +188,3 @@ def test_what_was_just_made_and_does_not_show_yet_is_not_taken_for_gone(
     undo(ports, step)
     assert ports.done("compute.terminate") == [NEW]
     assert ports.storage.volumes_of_run(RUN_ID) == []
-
-
-def test_a_second_snapshot_set_of_a_lost_answer_goes_too(ports: CalmPorts) -> None:
-    step = build(ports)
-    ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
-    undo(ports, step)
-    assert ports.storage.snapshots == {}
-
-
-def test_the_replicas_row_ends_as_retired(ports: CalmPorts) -> None:
-    step = build(ports)
-    row = ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, ports.clock.now())
-    ports.ledger.set_replica(step.holder, row)
-    undo(ports, step)
-    assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.RETIRED

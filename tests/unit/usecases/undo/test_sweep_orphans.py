@@ -7,12 +7,11 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from peaker.adapters.dynamodb.items import cluster_key
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunReplica
-from peaker.domain.runs.run import FailedStep, RecordStep, RequestedStep, run_id
+from peaker.domain.runs.run import FailedStep, RecordStep, RequestedStep
 from peaker.domain.runs.run_execution import EVENT_GRACE
 from peaker.domain.service.leftovers import (
     LOOKS_WITHOUT_PAUSE,
@@ -29,7 +28,7 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.reconcile_replica import reconcile_replica
 from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 
-from peaker_contract.errors import AwsCallRejected, LeaseHeld, LeaseLost, RetirementRefused, Throttled
+from peaker_contract.errors import AwsCallRejected, LeaseHeld, RetirementRefused
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Killed
@@ -143,16 +142,6 @@ class TestRunsWithoutAnExecution:
         assert receipt["outcome"] == "rolled_back"
         assert "ABORTED" in receipt["failure"]["cause"]
 
-    def test_a_lease_that_was_taken_after_roll_back_had_found_none_is_given_back(
-        self, ports: CalmPorts
-    ) -> None:
-        """AcquireLease was in flight when the execution was stopped; its row in the ledger never came."""
-        ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + LEASE_TIME)
-        ended(ports)
-        ports.clock.advance(EVENT_GRACE)
-        assert "only its lease" in look(ports).text
-        assert ports.lease.current("orders", ports.clock.now()) is None
-
     def test_an_undo_that_met_a_refusal_is_tried_again_until_nothing_is_left(self, ports: CalmPorts) -> None:
         step = built(ports)
         refused = next(iter(ports.storage.snapshots))
@@ -181,22 +170,6 @@ class TestRunsWithoutAnExecution:
                 tried.append(number)
         assert tried[:LOOKS_WITHOUT_PAUSE] == list(range(LOOKS_WITHOUT_PAUSE))
         assert max(later - earlier for earlier, later in pairwise(tried)) == 20
-
-    def test_a_retirement_without_an_execution_puts_the_replica_back(self, ports: CalmPorts) -> None:
-        step = built(ports)
-        recorded(ports, step, "succeeded", ReplicaState.DRAINING)
-        leaving = leased(ports, "DrainReplica", "scale_in", run_id("scale_in", "orders", NOON, "manual-2"))
-        chosen = RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON)
-        ports.ledger.settle(leaving.holder, chosen)
-        ports.endpoint.deregister(orders(), NEW)
-        ports.world.workflows.plant("scale_in", "manual-2", "TIMED_OUT")
-        passes(ports)
-        look(ports)
-        ports.endpoint.set(NEW, TargetState.HEALTHY)
-        swept(ports)
-        assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
-        assert ports.ledger.run(leaving.run_id).outcome == "rolled_back"
-        assert ports.commands.sent == []  # its database ran on
 
 
 class TestWhoIsLeftAlone:
@@ -252,13 +225,6 @@ class TestLedgerAndCloud:
         assert look(ports).text == "nothing is left over"
         return ports
 
-    def test_a_replica_that_somebody_terminated_leaves_nothing_behind(self, serving: CalmPorts) -> None:
-        serving.compute.terminate(NEW)
-        swept(serving)
-        nothing_is_left(serving)
-        listed = serving.world.table.query(cluster_key("orders"), "run#")
-        assert [one["outcome"] for one in listed if one["operation"] == "sweep"] == ["succeeded"]
-
     def test_one_that_ec2_has_forgotten_too(self, serving: CalmPorts) -> None:
         serving.compute.forget(NEW)
         swept(serving)
@@ -288,12 +254,6 @@ class TestLedgerAndCloud:
         serving.clock.advance(timedelta(minutes=15))
         assert NEW in serving.endpoint.health(orders())
         assert "endpoint" not in look(serving).text
-
-    def test_a_second_instance_of_a_run_goes_and_its_replica_stays(self, serving: CalmPorts) -> None:
-        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
-        swept(serving)
-        assert serving.done("compute.terminate") == [DOUBLE]
-        assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
 
     def test_a_second_row_of_a_run_ends_its_own_instance_and_the_replica_serves_on(
         self, serving: CalmPorts
@@ -374,19 +334,6 @@ class TestLedgerAndCloud:
 
 
 class TestTheLease:
-    def test_a_run_that_begins_during_a_look_waits_instead_of_being_refused(self, ports: CalmPorts) -> None:
-        ports.lease.acquire("orders", "sweep-1", "sweep", NOON, NOON + LOOK)
-        with pytest.raises(Throttled, match="for some seconds"):
-            leased(ports, "AcquireLease")
-
-    def test_a_late_call_of_the_ended_run_can_write_nothing_more(self, ports: CalmPorts) -> None:
-        step = built(ports)
-        ended(ports)
-        ports.clock.advance(EVENT_GRACE)
-        look(ports)
-        with pytest.raises(LeaseLost):
-            ports.ledger.intend(step.holder, ResourceKind.VOLUME, "data2", "CreateVolumes", NOON, {})
-
     def test_a_roll_back_that_comes_after_the_sweep_has_ended_the_run_gets_no_lease(
         self, ports: CalmPorts
     ) -> None:

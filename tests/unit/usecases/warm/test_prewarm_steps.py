@@ -57,13 +57,6 @@ def recorded(ports: CalmPorts, progress: PrewarmProgress) -> None:
 
 
 class TestStart:
-    def test_all_blocks_are_read_at_full_rate_where_all_must_be_warm(self) -> None:
-        ports = world()
-        answers(ports, "start_prewarm", pid=1)
-        start_prewarm(ports, leased(ports, "StartPrewarm"))
-        sent = ports.commands.parameters[-1]
-        assert sent["BackgroundRateMibPerS"] == "0"
-
     def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
         ports = world(prewarm=HOT)
         answers(ports, "start_prewarm", pid=1)
@@ -143,10 +136,6 @@ class TestUntilTheDatabaseMayStart:
         assert progress.state == "hot"
         assert "the rest follows" in progress.text
 
-    def test_it_is_asked_again_when_they_will_be_read(self) -> None:
-        asked = reported(world(), "database", eta_seconds=9000, hot_eta_seconds=200)
-        assert (asked.state, asked.pause_seconds) == ("running", 50)
-
     def test_where_nothing_is_known_to_be_hot_it_waits_for_everything(self) -> None:
         asked = reported(world(), "database", hot_warm_seconds=None, eta_seconds=2000)
         assert (asked.state, asked.pause_seconds) == ("running", 500)
@@ -164,11 +153,6 @@ class TestUntilTheDatabaseMayStart:
         given = PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until="serving", starts=4)
         with pytest.raises(errors.PrewarmFailed, match="died four times, at last so: dead: 1 of 9 blocks"):
             report_prewarm(ports, given)
-
-    def test_what_an_engine_that_died_said_is_told(self) -> None:
-        progress = reported(world(), "serving", state="dead", message="its log ends: Bus error")
-        assert progress.text.endswith("; its log ends: Bus error")
-        assert progress.numbers["message"] == "its log ends: Bus error"
 
     def test_the_deadline_is_that_of_everything(self) -> None:
         ports = world(limits={**orders().limits.model_dump(), "prewarm_deadline_minutes": 60})
@@ -203,9 +187,6 @@ class TestServeWhen:
         progress = reported(world(), "database", state="dead", hot_eta_seconds=1.0, eta_seconds=9000)
         assert progress.state == "dead"
 
-    def test_a_warm_hot_set_is_not_enough_by_itself(self) -> None:
-        assert reported(world(), hot_warm_seconds=12.5, eta_seconds=900).state == "running"
-
     def test_without_a_hot_set_everything_is_waited_for(self) -> None:
         assert reported(world(prewarm=HOT), hot_warm_seconds=None, eta_seconds=900).state == "running"
 
@@ -213,19 +194,6 @@ class TestServeWhen:
         progress = reported(world(), used_warm_seconds=300.0, eta_seconds=0, elapsed_seconds=301)
         assert progress.state == "done"
         assert "the rest of the snapshot follows behind the database" in progress.text
-
-    def test_a_missing_page_list_is_said(self) -> None:
-        said = reported(world(), hot_unknown="no volume holds a page list", eta_seconds=9).text
-        assert "no volume holds a page list" in said
-
-    def test_the_room_that_the_engine_leaves_a_database_is_said_with_its_numbers(self) -> None:
-        left = (
-            "data: held back for 9 s (100 of 125 MiB/s: a warm read takes 1.7 ms, 1.0 ms without the engine)"
-        )
-        assert (
-            f"; throttled for the database: {left}" in reported(world(), throttled=left, eta_seconds=9).text
-        )
-        assert "room left" not in reported(world(), eta_seconds=9).text
 
     def test_the_pause_follows_the_hot_set(self) -> None:
         assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
@@ -276,17 +244,6 @@ class TestProof:
 
     def test_a_volume_without_a_load_leaves_the_sum_unsaid(self) -> None:
         assert self.verified(world(), volumes=[{"name": "data", "load": LOAD}])["against_plan"] == []
-
-    def test_the_knee_is_searched_for_where_the_cluster_gives_it_time(self) -> None:
-        gates = {"lag_seconds": 5, "storage_await_ratio": 1.5, "knee_seconds": 120}
-        ports = world(gates=gates)
-        self.verified(ports)
-        assert ports.commands.parameters[-1]["KneeSeconds"] == "120"
-
-    def test_the_summary_says_await_before_and_after(self) -> None:
-        ports = world()
-        answers(ports, "verify_storage", verdict="warm", await_cold_ms=31.4, await_first_ms=0.81, volumes=[])
-        assert "cold 31.4 ms, first 0.81 ms" in verify_storage(ports, leased(ports, "VerifyStorage")).text
 
 
 LARGE_VOLUMES = [{"name": "data", "blocks_used": 300_000}, {"name": "log", "blocks_used": 9_000}]
@@ -345,12 +302,6 @@ class TestLooks:
         with pytest.raises(errors.StorageNotWarm, match="unknown, unknown, unknown, unknown"):
             self.look(ports, "unknown", LARGE_VOLUMES)
         assert [remedy for remedy, _ in self.sent(ports)] == ["none", "none", "none", "all"]
-
-    def test_a_lost_answer_sends_no_second_command(self) -> None:
-        ports = world()
-        self.look(ports, "warm", LARGE_VOLUMES)
-        self.look(ports, "warm", LARGE_VOLUMES)
-        assert len(ports.commands.sent) == 1
 
 
 class TestDeadline:
