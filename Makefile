@@ -30,8 +30,10 @@ model: setup-all  ## the lease and ledger protocol in every order of events (ben
 check: setup-dev  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
 	$(PYTHON) -m tests.side_by_side lint decisions templates simulation
 
-coverage: setup-dev  ## how much of each room the cheap tests run, lines and branches (build/coverage/html has each line)
-	$(PYTHON) -m tests.coverage_by_room
+coverage: setup-dev  ## how much of each file the cheap tests run, lines and branches (build/coverage/html has each line)
+	-$(PYTHON) -m coverage run -m pytest tests/unit tests/host tests/faults
+	$(PYTHON) -m coverage html -q
+	$(PYTHON) -m coverage report
 
 lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .

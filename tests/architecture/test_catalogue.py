@@ -98,11 +98,6 @@ def test_a_name_means_the_same_step_wherever_it_stands() -> None:
         assert counted.setdefault(step.state, step) == step
 
 
-def test_a_part_without_a_method_is_refused() -> None:
-    with pytest.raises(ValueError, match="say both"):
-        Step("WarmCaches", Part.BUFFER_POOL)
-
-
 def test_a_function_has_its_state_and_one_that_a_schedule_calls_has_none() -> None:
     assert state_of("record_receipt") == "RecordReceipt"
     for name in ("forecast_load", "no_such_function"):

@@ -152,13 +152,6 @@ def test_keys_of_tags_are_named_once() -> None:
     assert names_written_again(keys_of_tags(), tuple(sorted(keys_of_tags()))) == []
 
 
-def test_a_second_name_would_be_found(tmp_path: Path) -> None:
-    program = tmp_path / "again.py"
-    program.write_text('"""StepFailed"""\nNAME = f"Peaker/{NAME}"\nOTHER = "StepFailed"\n', encoding="utf-8")
-    assert set(texts(program)) == {"Peaker/", "StepFailed"}
-    assert set(texts(program, whole=True)) == {"StepFailed"}
-
-
 def test_names_of_resources_are_made_in_one_place() -> None:
     made = ("peaker-", "Peaker-", "/peaker/")
     # Of this machine: a thread's name, a scratch file.

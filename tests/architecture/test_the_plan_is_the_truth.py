@@ -97,31 +97,3 @@ def test_the_page_names_every_setting_that_is_planned() -> None:
 @pytest.mark.parametrize("step", STEPS, ids=lambda path: str(path.stem))
 def test_a_step_that_builds_reads_the_plan(step: Path) -> None:
     assert readings_of_planned_settings(step.read_text(encoding="utf-8")) == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "volumes = ports.clusters.settings(step.cluster).volumes",
-        "settings = ports.clusters.settings(step.cluster)\nkind = settings.instance_type",
-        "settings = ports.clusters.settings(step.cluster)\nspec = _spec(settings)",
-        "today = ports.clusters.settings(step.cluster)\nrate = today.prewarm.background_rate_mib_per_s",
-        "gates = ports.clusters.settings(step.cluster).gates\nseconds = gates.knee_seconds",
-        "from peaker.domain.cluster import ClusterSettings",
-        "launch(ports.clusters.settings(step.cluster))",
-    ],
-)
-def test_a_reading_is_found(line: str) -> None:
-    assert readings_of_planned_settings(line) != []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "ratio = ports.clusters.settings(step.cluster).gates.storage_await_ratio",
-        "settings = ports.clusters.settings(step.cluster)\nminutes = settings.limits.prewarm_deadline_minutes",
-        "settings = ports.clusters.settings(step.cluster)\nfleet = gather_fleet(ports, settings)",
-    ],
-)
-def test_what_protects_may_be_read(line: str) -> None:
-    assert readings_of_planned_settings(line) == []

@@ -91,26 +91,7 @@ def test_a_page_names_only_what_exists(page: Path) -> None:
     assert unknown_names(page.read_text(encoding="utf-8")) == set()
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("3. `DonorSleeping`: wake it.", "DonorSleeping"),
-        ("aws cloudwatch get-metric-statistics --metric-name ReplicaShortages", "metric ReplicaShortages"),
-        ('aws lambda invoke --function-name "peaker-$PEAKER_ENV-forecast_loads"', "function forecast_loads"),
-        ('--state-machine-arn "$STATES:stateMachine:peaker-$PEAKER_ENV-scale_up"', "workflow scale_up"),
-        ("peaker scale orders", "command scale"),
-    ],
-)
-def test_a_name_that_nothing_has_is_found(line: str, name: str) -> None:
-    assert unknown_names(line) == {name}
-
-
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+\.md)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).is_file(), f"{page}: {target}"
-
-
-def test_the_pages_have_names() -> None:
-    named = {name for page in PAGES for name in IN_CODE_FONT.findall(page.read_text(encoding="utf-8"))}
-    assert min(len(named & METRICS), len(named & ERRORS), len(named & STATES)) >= 5

@@ -5,8 +5,6 @@ Nothing of Peaker's own arithmetic is used here, only its command: plain sums ov
 
 from __future__ import annotations
 
-import copy
-import csv
 import functools
 import json
 import math
@@ -21,10 +19,6 @@ import pytest
 from peaker_cli.app import app
 from typer.testing import CliRunner
 
-TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
-# The newest days of one trace, and one load for each answer.
-DAYS = 10
-SHIPPED = ["tw_amzn"]
 OF_EACH_ANSWER = ("falling", "flat", "bursty", "short", "a_day_too_short")
 PRICE = 0.5
 DAY = 86_400
@@ -60,12 +54,22 @@ def iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def backtest(source: Path, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+def backtest(loads: np.ndarray, folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
     """(JSON document, data of the page, text on the terminal); the peak takes ten replicas."""
-    document, page = folder / "report.json", folder / "report.html"
-    capacity = np.quantile([load for each in points(source).values() for load in each], 0.999) / 10
-    arguments = ["backtest", str(source), "--json", str(document), "--html", str(page), *options]
-    arguments += ["--capacity", str(capacity), "--fleet-of-today", "8"]
+    source, document, page = folder / "load.csv", folder / "report.json", folder / "report.html"
+    rows = [f"{START + 3600 * hour},{value!r}" for hour, value in enumerate(loads.tolist())]
+    source.write_text("\n".join(["timestamp,value", *rows]), encoding="utf-8")
+    arguments = [
+        "backtest",
+        str(source),
+        "--json",
+        str(document),
+        "--html",
+        str(page),
+        "--lead-minutes",
+        "60",
+    ]
+    arguments += ["--capacity", str(np.quantile(loads, 0.999) / 10), "--fleet-of-today", "8"]
     result = CliRunner().invoke(app, [*arguments, "--replica-hour-usd", str(PRICE)])
     assert result.exit_code == 0, result.output
     text = page.read_text(encoding="utf-8")
@@ -247,51 +251,6 @@ def check(document: dict[str, Any], page: dict[str, Any], output: str) -> None:
         check_headline(look)
 
 
-def points(path: Path) -> dict[int, list[float]]:
-    """Loads by epoch second, straight from the file."""
-    found: dict[int, list[float]] = {}
-    with path.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            text = row["timestamp"]
-            moment = (
-                float(text)
-                if text.isdigit()
-                else datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-            )
-            at = int(moment)
-            if row["value"]:
-                found.setdefault(at, []).append(float(row["value"]))
-    return found
-
-
-@pytest.mark.parametrize("trace", SHIPPED)
-def test_no_headline_of_a_shipped_trace_is_contradicted(trace: str, tmp_path: Path) -> None:
-    document, page, output = backtest(TRACES / f"{trace}.csv", tmp_path, "--days", str(DAYS))
-    check(document, page, output)
-    seen = points(TRACES / f"{trace}.csv")
-    first, last = min(seen), max(seen)
-    course = document["course"]
-    history_days = (last - first + course["step_seconds"]) / DAY
-    if history_days < 21:
-        found = SHORT.fullmatch(document["headline"])
-        assert found
-        assert number(found["days"]) == pytest.approx(history_days, abs=0.06)
-        assert number(found["missing"]) >= 21 - history_days - 0.01
-        assert number(found["missing"]) <= 21 - history_days + 0.11
-    else:
-        compared_at = course["start"] + course["compared_from_step"] * course["step_seconds"]
-        assert compared_at - first >= 14 * DAY
-    for at, load in enumerate(course["load"]):
-        begin = round(course["start"] + at * course["step_seconds"])
-        inside = [
-            each
-            for second in range(begin, begin + course["step_seconds"])
-            if second in seen
-            for each in seen[second]
-        ]
-        assert load is None if not inside else load == pytest.approx(sum(inside) / len(inside))
-
-
 def weekly(days: int) -> np.ndarray:
     hour = np.arange(24 * days)
     wave = 100 + 60 * np.sin((hour % 24 - 9) / 24 * 2 * np.pi)
@@ -310,27 +269,14 @@ def bursty(days: int) -> np.ndarray:
     return load
 
 
-GENERATED: dict[str, Callable[[], np.ndarray]] = {
-    "weekly": lambda: weekly(42),
-    "trend": lambda: weekly(42) * np.linspace(1, 3, 24 * 42),
-    "falling": lambda: weekly(42) * np.linspace(3, 1, 24 * 42),
-    "flat": lambda: np.full(24 * 42, 50.0),
-    "flat_noisy": lambda: 50 * np.exp(np.random.default_rng(2).normal(0, 0.02, 24 * 42)),
-    "bursty": lambda: bursty(42),
-    "warm_up_in_the_replay": lambda: weekly(25),
-    "just_enough": lambda: weekly(21),
-    "a_day_too_short": lambda: weekly(20),
-    "short": lambda: weekly(9),
+# By kind of load: its points, one an hour, and the answer.
+GENERATED: dict[str, tuple[np.ndarray, str]] = {
+    "falling": (weekly(28) * np.linspace(3, 1, 24 * 28), "pays"),
+    "flat": (np.full(24 * 22, 50.0), "does_not_pay"),
+    "bursty": (bursty(42), "does_not_pay"),
+    "a warm-up in the replay": (weekly(25), "even"),
+    "a day too short": (weekly(20), "too_short"),
 }
-
-
-def written(values: np.ndarray, folder: Path) -> Path:
-    rows = [f"{START + 3600 * hour},{value!r}" for hour, value in enumerate(values.tolist())]
-    path = folder / "load.csv"
-    path.write_text("\n".join(["timestamp,value", *rows]), encoding="utf-8")
-    return path
-
-
 Report = tuple[dict[str, Any], dict[str, Any], str]
 
 
@@ -340,35 +286,20 @@ def report_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Repor
 
     @functools.cache
     def report(kind: str) -> Report:
-        folder = tmp_path_factory.mktemp(kind)
-        return backtest(written(GENERATED[kind](), folder), folder, "--lead-minutes", "60")
+        return backtest(GENERATED[kind][0], tmp_path_factory.mktemp("report"))
 
     return report
 
 
-@pytest.mark.parametrize("kind", OF_EACH_ANSWER)
-def test_no_headline_of_a_generated_load_is_contradicted(
-    kind: str, report_of: Callable[[str], Report]
-) -> None:
+@pytest.mark.parametrize("kind", GENERATED)
+def test_no_headline_is_contradicted(kind: str, report_of: Callable[[str], Report]) -> None:
     document, page, output = report_of(kind)
     check(document, page, output)
-    too_short = kind in {"a_day_too_short", "short"}
-    assert (document["verdict"]["answer"] == "too_short") == too_short
+    assert document["verdict"]["answer"] == GENERATED[kind][1]
 
 
-def test_the_kinds_of_load_get_different_answers(report_of: Callable[[str], Report]) -> None:
-    answers = {kind: report_of(kind)[0]["verdict"]["answer"] for kind in OF_EACH_ANSWER[:4]}
-    assert answers == {
-        "falling": "pays",
-        "flat": "does_not_pay",
-        "bursty": "does_not_pay",
-        "short": "too_short",
-    }
-
-
-def test_the_warm_up_is_told_apart(tmp_path: Path) -> None:
-    values = GENERATED["warm_up_in_the_replay"]()
-    document, _, _ = backtest(written(values, tmp_path), tmp_path)
+def test_the_warm_up_is_told_apart(report_of: Callable[[str], Report]) -> None:
+    document, _, _ = report_of("a warm-up in the replay")
     assert document["compared_from"] == iso(START + 14 * DAY)
     assert document["from"] == iso(START + 4 * DAY)
     note = next(note for note in document["notes"] if note.startswith("Warm-up, left out"))
@@ -377,29 +308,7 @@ def test_the_warm_up_is_told_apart(tmp_path: Path) -> None:
             assert f"{policy['name']} {policy['warm_up']['replica_hours']:,.0f}" in note
 
 
-@pytest.mark.parametrize(
-    "tampered",
-    [
-        lambda one: one["course"]["policies"]["Peaker"]["paid"].__setitem__(30, 99),
-        lambda one: one["course"]["load"].__setitem__(500, 1e6),
-        lambda one: one["policies"][1].__setitem__("replica_hours", 1.0),
-        lambda one: one.__setitem__(
-            "headline", one["headline"].replace("It pays", "It does not pay: static peak", 1)
-        ),
-        lambda one: one["decisions"].pop(),
-    ],
-)
-def test_the_second_look_sees_a_report_that_lies(
-    tampered: Callable[[dict[str, Any]], object], report_of: Callable[[str], Report]
-) -> None:
-    document, page, output = report_of("falling")
-    lying = copy.deepcopy(document)
-    tampered(lying)
-    with pytest.raises(AssertionError):
-        check(lying, page, output + lying["headline"])
-
-
-@pytest.mark.parametrize(("kind", "rule"), [("bursty", "reactive"), ("weekly", "forecast")])
+@pytest.mark.parametrize(("kind", "rule"), [("bursty", "reactive"), ("falling", "forecast")])
 def test_the_cheapest_rule_is_reactive_on_bursts_and_the_forecast_on_a_rhythm(
     kind: str, rule: str, report_of: Callable[[str], Report]
 ) -> None:

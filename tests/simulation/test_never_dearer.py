@@ -21,13 +21,6 @@ def test_it_is_never_dearer_than_reactive_scaling_that_is_short_as_much_nor_than
         assert price.over_the_bound <= 1 + 1e-9, price
 
 
-def test_the_same_case_is_drawn_from_the_same_number() -> None:
-    one, again, other = case_of(7), case_of(7), case_of(7 + len(KINDS))
-    assert np.array_equal(one.scenario.load(), again.scenario.load(), equal_nan=True)
-    assert one.scenario.lead_steps == again.scenario.lead_steps
-    assert not np.array_equal(one.scenario.load(), other.scenario.load(), equal_nan=True)
-
-
 def scene(values: np.ndarray, **changes: object) -> Scenario:
     given: dict[str, object] = {
         "series": series(values),

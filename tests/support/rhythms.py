@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 STEP_SECONDS = 1800
-DAYS = 49
+DAYS = 42
 
 
 def _clock() -> tuple[Floats, Floats, NDArray[np.int64]]:
