@@ -177,7 +177,7 @@ class ClusterBlock(Settings):
     initialization_usd_per_gib: Number | None = Field(
         default=None,
         ge=0,
-        le=1_000,
+        le=1,
         description="What that rate costs you per GiB. The AWS Price List has no entry for it that is documented: "
         "without this it is known in us-east-1 only, by the EBS pricing page.",
         examples=[0.0036],

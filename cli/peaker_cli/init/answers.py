@@ -103,8 +103,10 @@ def _refuse_incomplete(answers: Answers) -> None:
             one["VolumeId"],
             one["VolumeType"],
             [found.get("Device") for found in one.get("Attachments", ())],
-            [float(one.get(name) or 0) for name in ("Iops", "Throughput")],
         )
+        for name in ("Iops", "Throughput"):
+            if float(one.get(name) or 0) < 0:
+                raise ValueError(f"{name} {one[name]}")
     for one in answers.subnets:
         _ = (one["SubnetId"], one["AvailabilityZone"])
 

@@ -94,6 +94,7 @@ _CLUSTER = [
     _wrong("reservations of another region", "c.capacity_reservation_group_arn",
            "arn:aws:resource-groups:us-east-1:012345678901:group/orders", "must be of the region eu-west-1"),
     _wrong("role of another account", "c.instance_role_arn", "arn:aws:iam::999999999999:role/hosts", "must be a role of the account 012345678901"),
+    _wrong("price per GiB in cents of a TiB", "c.initialization_usd_per_gib", 99, "must be at most 1, got 99"),
     _wrong("no security group", "c.security_group_ids", [], "must have at least 1: add one"),
     _wrong("a security group as a word", "c.security_group_ids", "sg-0c0d0000000000001", "must be a list"),
     _wrong("a security group by name", "c.security_group_ids.0", "mysql", "must be a security group id such as"),

@@ -51,6 +51,7 @@ def test_what_the_lines_write_is_read(tmp_path: Path) -> None:
         ({"Tags": "orders"}, {}, "123456789012"),
         ({}, {"Iops": "many"}, "123456789012"),
         ({}, {"Throughput": [125]}, "123456789012"),
+        ({}, {"Iops": -3000}, "123456789012"),
         ({}, {"Attachments": "x"}, "123456789012"),
         ({}, {}, "12"),
         ({}, {}, None),
