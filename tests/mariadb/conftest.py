@@ -6,14 +6,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker_cli.control_plane import ControlPlane, Execution
+from peaker_cli.control_plane import ControlPlane
 
 from cloud_rig.real_machine import IMAGES, STATE, free_port
 from environments.schema import Environment, load_environment
@@ -33,7 +33,7 @@ from tests.mariadb.certificate import self_signed
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
-DATASET = seed.Dataset(MARIADB, table_size=30_000)
+DATASET = seed.Dataset(MARIADB, table_size=10_000)
 # Cloud seconds per real second: waits of the workflows shrink, the work of hosts does not.
 CLOCK_SCALE = 30.0
 # Transactions a second, of fourteen statements each: enough that a window of the ramp can be compared.
@@ -42,7 +42,7 @@ LIMIT_SECONDS = 900.0
 # The clock may go forward only, and the bring-up took some of it.
 DAYS_AHEAD = timedelta(days=1)
 SHORT = {
-    "ramp": {"shares": (0.3, 1.0), "step_seconds": 60},
+    "ramp": {"shares": (1.0,), "step_seconds": 30},
     "retirement": {"idle_seconds": 60, "park": "always"},
 }
 # What the source writes there is not for the replicas.
@@ -90,17 +90,13 @@ class MariaDbCluster:
 
     def run(self, workflow: str) -> dict[str, Any]:
         """Start a workflow by hand and wait for its end; the run's receipt, its steps by name."""
-        ended = self.start_and_wait(workflow, {})
+        arn = self.control.start(workflow, {"cluster": CLUSTER})
+        ended = self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
         assert ended.status == "SUCCEEDED", ended
         assert not ended.is_refused, ended.output
         receipt = self.control.find_receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
         assert receipt is not None
         return {**receipt, "steps": {step["step"]: step for step in receipt["steps"]}}
-
-    def start_and_wait(self, workflow: str, request: Mapping[str, str]) -> Execution:
-        """Start a workflow by hand with more than the cluster's name; how it ended."""
-        arn = self.control.start(workflow, {"cluster": CLUSTER, **request})
-        return self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
 
     def replicas(self) -> set[str]:
         """Instance ids of the replicas that run."""

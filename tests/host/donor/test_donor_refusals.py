@@ -177,12 +177,6 @@ class TestErrantTransactions:
             prepare(host, replica)
         assert not replica.said("SET GLOBAL")
 
-    def test_a_source_that_was_one_s_own_replica_before_a_failover_has_them_too(
-        self, host: Host, replica: ScriptedProcesses
-    ) -> None:
-        replica.on(*self.ASKED, answer=json_row(executed=f"{A}:1-42,{B}:1-2", purged=""))
-        self.goes_on(host, replica)
-
     def test_a_source_that_cannot_be_asked_refuses_nothing(
         self, host: Host, replica: ScriptedProcesses
     ) -> None:

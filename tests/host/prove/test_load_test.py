@@ -146,7 +146,7 @@ class SlowToStart(Processes):
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
         if argv[0] == "fio":
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.beside.wait(timeout=2)
+                self.beside.wait(timeout=1.2)
         return super().run(argv, **options)
 
 

@@ -155,7 +155,7 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         warmed = host.call("prewarm")
         assert 0 < warmed["rate_mib_per_s"] <= 1.05 * 125
         before = store.stat(volume_id).blocks_cold
-        warm = host.prove("--load-seconds", "2", "--knee-seconds", "4")
+        warm = host.prove("--load-seconds", "1", "--knee-seconds", "2")
         assert warm["verdict"] == "warm", warm
         check_load(warm)
         after = store.stat(volume_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -46,9 +46,8 @@ class Cold:
 def cold(host: Host, store: ColdBlockStore) -> Iterator[Cold]:
     image = with_database(host, HOT_TENTH).image
     store.create_volume(SOURCE, SIZE_BYTES, VolumeLimits(iops=0, throughput_mib_per_s=0))
-    with open(store.attach(SOURCE).path, "r+b") as source:
-        source.write(image.read_bytes())
-        os.fsync(source.fileno())
+    copy = ["dd", f"if={image}", f"of={store.attach(SOURCE).path}", "bs=512k", "conv=sparse,notrunc,fsync"]
+    subprocess.run(copy, check=True, capture_output=True)
     store.detach(SOURCE)
     store.create_snapshots({SOURCE: SNAPSHOT})
     device = restored(host, store, VOLUME).path
