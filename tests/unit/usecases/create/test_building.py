@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.fleet import ReplicaState
-from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import Trigger
-from peaker.domain.runs.ledger import Donor, ResourceKind, VolumeRates
+from peaker.domain.runs.ledger import VolumeRates
 from peaker.domain.runs.run import ExecutionRequest, PlanStep, StepInput
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
@@ -23,21 +20,16 @@ from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
-from peaker.usecases.join.start_database import server_id
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.validate_request import validate_request
 
 from peaker_contract import errors
-from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Interference, Invocation
 from tests.support.builders import (
     BASE,
     RUN_ID,
-    data_volumes_of,
-    instance,
     leased,
     orders,
     with_cluster,
@@ -115,17 +107,6 @@ def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
     assert ports.lease.current("orders", ports.clock.now()) is None
 
 
-def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: CalmPorts) -> None:
-    """As the scheduled check heard it from the host; without one it is unknown, and says why."""
-    plan_scale_out(ports, plan_step(ports))
-    ports.readings.lags[BASE] = Known(0.4)
-    candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
-    assert candidates[BASE] == "healthy, lag 0.4 s"
-    del ports.readings.lags[BASE]
-    candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
-    assert candidates[BASE] == "healthy, lag unknown (no check has heard of it)"
-
-
 def test_metrics_that_do_not_answer_keep_nobody_from_a_donor(ports: CalmPorts) -> None:
     """PrepareDonor asks the host itself before the snapshot."""
     error = errors.AwsCallRejected("denied")
@@ -133,16 +114,6 @@ def test_metrics_that_do_not_answer_keep_nobody_from_a_donor(ports: CalmPorts) -
     ports.refuses("readings.lag_seconds", error)
     candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
     assert candidates[BASE] == f"healthy, lag unknown ({error})"
-
-
-def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: CalmPorts) -> None:
-    other = "i-000000000000b0002"
-    ports.compute.add(instance(other))
-    for volume in data_volumes_of(other):
-        ports.storage.add(volume)
-    ports.endpoint.set(other, TargetState.HEALTHY)
-    ports.readings.lags |= {BASE: Known(3.0), other: Known(0.5)}
-    assert plan_scale_out(ports, plan_step(ports)).plan["donor"] == other
 
 
 @pytest.mark.parametrize("lag", [6, None])
@@ -161,38 +132,6 @@ def test_a_donor_that_lags_or_does_not_know_is_refused(ports: CalmPorts, lag: fl
         prepare_donor(ports, step(ports, "PrepareDonor"))
 
 
-def test_a_set_of_which_one_member_shows_is_waited_for(ports: CalmPorts) -> None:
-    """The answer was lost, and EC2 shows what was made one by one."""
-    planned(ports)
-    given = step(ports, "CreateSnapshots")
-    volumes = ports.ledger.run(RUN_ID).required(Donor, "").volumes
-    for name, volume_id in volumes.items():
-        details = {"source_volume_id": volume_id}
-        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
-    ports.storage.create_snapshots(
-        BASE, [next(iter(volumes.values()))], {RUN_TAG: RUN_ID, OWNER_TAG: "local"}
-    )
-    with pytest.raises(errors.SnapshotsPending, match="does not show yet"):
-        create_snapshots(ports, given)
-    ports.clock.advance(minutes=6)
-    with pytest.raises(errors.SnapshotFailed, match="no member"):
-        create_snapshots(ports, given)
-
-
-def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: CalmPorts) -> None:
-    planned(ports)
-    given = step(ports, "CreateSnapshots")
-    for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
-        details = {"source_volume_id": volume_id}
-        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
-    with pytest.raises(errors.SnapshotsPending, match="answer was lost"):
-        create_snapshots(ports, given)
-    assert len(ports.done("storage.create_snapshots")) == 0
-    ports.clock.advance(minutes=6)
-    create_snapshots(ports, given)
-    assert len(ports.done("storage.create_snapshots")) == 1
-
-
 def test_snapshots_are_awaited_and_one_in_error_spoils_the_set(ports: CalmPorts) -> None:
     planned(ports)
     create_snapshots(ports, step(ports, "CreateSnapshots"))
@@ -204,25 +143,6 @@ def test_snapshots_are_awaited_and_one_in_error_spoils_the_set(ports: CalmPorts)
     ports.storage.add_snapshot(replace(ports.storage.snapshots[first], state="error"))
     with pytest.raises(errors.SnapshotFailed):
         await_snapshots(ports, step(ports, "AwaitSnapshots"))
-
-
-def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: CalmPorts) -> None:
-    planned(ports)
-    ports.world.account.full_zones = {"us-east-1a"}
-    for _ in range(2):
-        found = launch_replica(ports, step(ports, "LaunchReplica"))
-    assert found.numbers["zone"] == "us-east-1b"
-    made = ports.compute.instances_of_run(RUN_ID)
-    assert len(made) == 1
-    assert made[0].tags == {
-        OWNER_TAG: "local",
-        RUN_TAG: RUN_ID,
-        "peaker:cluster": "orders",
-        "peaker:environment": "local",
-        "peaker:role": "replica",
-        "peaker:load": "peak",
-    }
-    assert ports.ledger.replicas("orders")[made[0].instance_id].state is ReplicaState.BUILDING
 
 
 def test_the_instance_is_awaited_and_its_loss_is_seen(ports: CalmPorts) -> None:
@@ -280,15 +200,6 @@ def test_an_image_that_is_gone_is_refused_before_anything_is_made(ports: CalmPor
     ports.compute.images_gone.add(orders().image_id)
     planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
     assert [refusal["code"] for refusal in planned["refusals"]] == ["image"]
-
-
-def test_an_image_whose_keys_nobody_shows_is_no_refusal(ports: CalmPorts) -> None:
-    """Another account's image: what it is under shows when it starts, and the plan says so."""
-    ports.compute.image_is_under[orders().image_id] = Unknown("its snapshots are another account's")
-    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
-    assert planned["refusals"] == []
-    [note] = planned["notes"]
-    assert note == f"the key of image_id {orders().image_id} is unknown: its snapshots are another account's"
 
 
 def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: CalmPorts) -> None:
@@ -373,9 +284,3 @@ def test_a_long_prewarm_is_asked_more_rarely() -> None:
 @pytest.mark.parametrize(("eta", "pause"), [(None, 10), (0, 10), (1000, 250), (1e9, LONGEST_PAUSE_SECONDS)])
 def test_the_pause_follows_the_remaining_time(eta: float | None, pause: int) -> None:
     assert pause_seconds(eta) == pause
-
-
-def test_server_ids_are_valid_and_differ() -> None:
-    ids = {server_id(f"i-{number:017x}") for number in range(500)}
-    assert len(ids) == 500
-    assert all(0 < one < 2**32 for one in ids)

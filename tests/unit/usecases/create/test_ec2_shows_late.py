@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from peaker.domain.runs.ledger import Donor, ResourceKind
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
-from peaker.usecases.run import lost_answers
 from peaker.usecases.run.run_memory import intend
 
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
 from sim.calm import CalmPorts
-from sim.workflows.interferences import Followed, Raises, Watches
+from sim.workflows.interferences import Followed, Raises
 from tests.support.builders import RUN_ID, leased
 
 
@@ -50,20 +47,6 @@ def test_a_snapshot_that_is_not_found_for_its_name_is_named_by_a_later_try(
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
     assert len(ports.done("storage.create_snapshots")) == 1
     assert snapshot_names(ports) == {"data", "log"}
-
-
-def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one had looked for rows and snapshots before the first had written or made any."""
-    given = leased(ports, "CreateSnapshots")
-
-    def overtakes() -> None:
-        monkeypatch.setattr(lost_answers, "LOST_ANSWER_GRACE", timedelta(0))
-        with pytest.raises(errors.SnapshotsPending, match="another call makes the set"):
-            create_snapshots(ports, given)
-
-    ports.meets(Watches(at="storage.create_snapshots", hit=overtakes))
-    create_snapshots(ports, given)
-    assert len(ports.done("storage.create_snapshots")) == 1
 
 
 def test_a_call_that_was_refused_is_made_again_without_a_wait(ports: CalmPorts) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from peaker.domain.document.plan import ScaleOutPlan, price_of_build
 from peaker.domain.replicas.inventory import InstancePromise
-from peaker.domain.runs.ledger import Placement, ResourceKind, of_kind
 from peaker.domain.runs.run import PlanStep
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
@@ -38,33 +37,6 @@ def left_out(ports: CalmPorts) -> dict[str, str | None]:
     return {one.instance_type: one.why_not for one in planned(ports).types}
 
 
-def test_all_zones_are_asked_for_the_usual_type_before_any_for_the_next() -> None:
-    ports = world("r7i.large", "r6i.xlarge")
-    ports.world.account.full_types = {"r6i.large", "r7i.large"}
-    assert planned(ports).launch_order == ("r6i.large", "r7i.large", "r6i.xlarge")
-    launch_replica(ports, leased(ports, "LaunchReplica"))
-    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
-    assert [(row.name, row.state.value) for row in rows] == [
-        ("replica/us-east-1a", "undone"),
-        ("replica/us-east-1b", "undone"),
-        ("replica/us-east-1a/r7i.large", "undone"),
-        ("replica/us-east-1b/r7i.large", "undone"),
-        ("replica/us-east-1a/r6i.xlarge", "made"),
-    ]
-    placement = ports.ledger.run(RUN_ID).part(Placement)
-    assert placement == Placement(zone="us-east-1a", instance_type="r6i.xlarge")
-
-
-def test_no_room_for_any_type_names_each_type_and_zone() -> None:
-    ports = world("r7i.large")
-    planned(ports)
-    ports.world.account.full_types = {"r6i.large", "r7i.large"}
-    with pytest.raises(
-        errors.CapacityUnavailable, match=r"r6i.large or r7i.large: .*r7i.large in us-east-1b: "
-    ):
-        launch_replica(ports, leased(ports, "LaunchReplica"))
-
-
 def test_the_replica_is_priced_by_the_type_that_had_room() -> None:
     ports = world("r7i.large")
     plan = planned(ports)
@@ -88,16 +60,6 @@ def test_a_type_unlike_the_usual_one_is_left_out(other: InstancePromise, why: st
     ports = world("r7i.large")
     ports.compute.promises["r7i.large"] = other
     assert left_out(ports) == {"r6i.large": None, "r7i.large": why}
-
-
-def test_a_type_that_the_budget_does_not_pay_for_is_left_out() -> None:
-    ports = world("r6i.16xlarge", limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 0.5})
-    ports.compute.promises["r6i.16xlarge"] = LIKE_R6I
-    plan = planned(ports)
-    assert plan.launch_order == ("r6i.large",)
-    told = plan.types[1].why_not
-    assert told is not None
-    assert "max_hourly_cost_usd 0.5" in told
 
 
 def test_dearer_types_that_serve_already_count_in_the_budget() -> None:

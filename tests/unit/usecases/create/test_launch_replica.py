@@ -8,18 +8,16 @@ from dataclasses import replace
 import pytest
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
-from peaker.domain.runs.run import PlanStep, StepInput, client_token
-from peaker.domain.service.leftovers import attempt_of
+from peaker.domain.runs.run import PlanStep, StepInput
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
-from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.tear_down import TearDown, tear_down
 
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
 from sim.calm import CalmPorts, calm_ports
-from sim.workflows.interferences import LosesAnswer, Raises
+from sim.workflows.interferences import LosesAnswer
 from tests.support.builders import RUN_ID, leased, orders, with_cluster
 
 ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
@@ -84,26 +82,6 @@ def test_a_zone_that_refused_is_not_asked_again_while_the_next_one_has_not_answe
     }
 
 
-def test_a_late_call_of_a_fenced_run_launches_nothing(ports: CalmPorts) -> None:
-    """An earlier call wrote the pool's row: no write stands between the late one and EC2 (I6)."""
-    given = leased(ports, "LaunchReplica")
-    launches_without_an_answer(ports, shows=False)
-    now = ports.clock.now()
-    ports.lease.acquire("orders", RUN_ID, "scale_out", now, lease_end(now), fence=True)
-    with pytest.raises(errors.LeaseLost):
-        launch_replica(ports, given)
-    assert zones_asked(ports) == [ZONE_A]
-
-
-def test_an_attempt_without_an_answer_goes_on_to_the_next_zone_once_its_own_refuses(ports: CalmPorts) -> None:
-    ports.meets(Raises(at="compute.launch", error=TimeoutError("EC2 did not hear it")))
-    with pytest.raises(TimeoutError):
-        launch(ports)
-    ports.world.account.full_zones = {"us-east-1a"}
-    launch(ports)
-    assert zones_asked(ports) == [ZONE_A, ZONE_A, ZONE_B]
-
-
 def test_zones_that_have_all_refused_are_not_asked_once_more(ports: CalmPorts) -> None:
     ports.world.account.full_zones = {"us-east-1a", "us-east-1b"}
     for said in (r"us-east-1a: .*us-east-1b: ", "us-east-1a, us-east-1b have refused before"):
@@ -128,23 +106,6 @@ def test_an_instance_with_copied_tags_is_no_attempt_of_the_run(ports: CalmPorts)
     with pytest.raises(errors.NotOwned, match="i-0fffffffffffffff1 is left alone"):
         tear_down(job)
     assert ports.done("compute.terminate") == [ours.instance_id]
-
-
-def test_of_two_calls_that_both_launched_the_first_settled_instance_is_the_replica(
-    ports: CalmPorts,
-) -> None:
-    """Zone a had room for the first call and none for the second, which went on to zone b while the first waited."""
-    ports.world.account.full_zones = {"us-east-1a"}
-    given = launch(ports)
-    [second] = ports.compute.instances_of_run(RUN_ID)
-    token = client_token(RUN_ID, "LaunchReplica", "us-east-1a")
-    first = replace(second, instance_id="i-0fffffffffffffff1", zone="us-east-1a", client_token=token)
-    put_first(ports, first)
-    summary = launch_replica(ports, given)
-    found = [getattr(attempt_of(rows(ports), one), "name", None) for one in (first, second)]
-    assert found == ["replica/us-east-1a", "replica/us-east-1b"]
-    assert summary.numbers["instance_id"] == second.instance_id
-    assert set(ports.ledger.replicas("orders")) == {second.instance_id}
 
 
 GROUP = "arn:aws:resource-groups:us-east-1:111111111111:group/orders-peak"

@@ -74,16 +74,6 @@ def test_the_week_of_observation_takes_one_set_and_keeps_it_for_the_first_run() 
     assert len(ports.done("storage.create_snapshots")) == 1
 
 
-def test_the_receipt_counts_and_prices_it() -> None:
-    ports = completed(world())
-    receipt = ports.ledger.receipt(FIRST) or {}
-    assert (receipt["operation"], receipt["outcome"]) == ("first_snapshots", "succeeded")
-    assert [(one["kind"], one["state"]) for one in receipt["resources"]] == [("snapshot", "kept")] * 2
-    assert receipt["kept_nothing_else"]
-    assert (receipt["cost"]["snapshots_gib"], receipt["cost"]["hourly"]) == (4.0, 0.0)
-    assert receipt["cost"]["snapshots_hourly"] == pytest.approx(4.0 * 0.05 / 730, abs=1e-4)
-
-
 def busy(ports: CalmPorts) -> None:
     leased(ports, "PlanScaleOut")
 
@@ -149,19 +139,6 @@ def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again() ->
     ports.clock.advance(seconds=40)
     assert looked(ports) == f"{FIRST} stays for the first run's copy"
     assert len(ports.done("storage.create_snapshots")) == 1
-
-
-def test_a_look_that_died_after_it_kept_the_set_is_finished_by_the_next_one() -> None:
-    ports = world()
-    looked(ports)
-    ports.clock.advance(seconds=40)
-    ports.meets(DiesBefore(at="ledger.close_run"))
-    with pytest.raises(Killed):
-        looked(ports)
-    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [FIRST]
-    assert looked(ports) == f"{FIRST} stays for the first run's copy"
-    assert (ports.ledger.run(FIRST).outcome, ports.ledger.unfinished_runs("orders")) == ("succeeded", [])
-    assert looked(ports) == "1 kept"
 
 
 def test_a_look_that_died_before_its_snapshots_is_closed_the_next_day() -> None:
@@ -278,8 +255,3 @@ def test_a_plan_names_the_setting_and_its_price() -> None:
     [note] = planned_notes(world())
     assert note.startswith("one snapshot set is taken while the cluster is observed (keep_snapshots)")
     assert "at most 8 GiB, $0.0005 an hour" in note
-
-
-def test_a_plan_says_nothing_of_it_when_it_is_there_or_not_to_come() -> None:
-    assert planned_notes(completed(world())) == []
-    assert planned_notes(world(observation_days=0)) == []

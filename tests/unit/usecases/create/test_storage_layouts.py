@@ -194,21 +194,3 @@ def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: CalmPorts) -> 
     manifest = SetManifest.model_validate(kept.manifest)
     assert (manifest.gtid_set, manifest.snapshots) == ("a:1-9", dict(kept.snapshots))
     assert manifest.stacks_document() == [stack(ports)]
-
-
-def test_every_member_of_a_batch_has_the_manifest_of_its_one_set(ports: CalmPorts) -> None:
-    prepare(ports, stack(ports))
-    create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    ports.clock.advance(seconds=40)
-    first, run = leased(ports, "LaunchReplica"), ports.ledger.run(RUN_ID)
-    second = first.model_copy(update={"run_id": f"{RUN_ID}-2", "batch": RUN_ID})
-    own = {name: part for name, part in run.parts.items() if name == ScaleOutPlan.ledger_name}
-    ports.ledger.open_run(second.holder, replace(run, run_id=second.run_id, parts=own))
-    launch_replica(ports, second)
-    ports.clock.advance(seconds=15)
-    create_volumes(ports, second.model_copy(update={"step": "CreateVolumes"}))
-    with pytest.raises(errors.VolumesAttaching):
-        attach_volumes(ports, second.model_copy(update={"step": "AttachVolumes"}))
-    answers(ports, "assemble_storage", members=[], bytes=1)
-    assemble_storage(ports, second.model_copy(update={"step": "AssembleStorage"}))
-    assert json.loads(ports.commands.parameters[-1]["Layout"]) == [stack(ports)]

@@ -116,10 +116,6 @@ class TestAnotherDonor:
         run(ports, choose_donor, "ChooseDonor")
         return ports.ledger.run(RUN_ID).required(Donor, "").instance_id
 
-    def test_the_planned_one_is_taken_though_another_one_lags_less(self, ports: CalmPorts) -> None:
-        self.beside(ports, 4)
-        assert self.chosen(ports) == BASE
-
     def test_one_whose_volumes_fit_takes_the_place_of_a_planned_one_that_fell_ill(
         self, ports: CalmPorts
     ) -> None:

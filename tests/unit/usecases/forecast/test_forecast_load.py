@@ -136,13 +136,6 @@ def test_one_run_per_shortage_however_often_it_is_checked() -> None:
     assert second.building == 1
 
 
-def test_a_lease_that_has_run_out_builds_nothing() -> None:
-    here = world(1.0)
-    here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
-    here.common.clock.advance(hours=2)
-    assert here.check().building == 0
-
-
 def test_all_replicas_of_a_batch_are_being_built_until_each_serves() -> None:
     """Else the shortage that one run takes up whole is told again while it is at work."""
     here = world(2.0)
@@ -161,18 +154,6 @@ def test_all_replicas_of_a_batch_are_being_built_until_each_serves() -> None:
     row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON)
     here.common.ledger.set_replica(holder, row)
     assert here.check().building == 2
-
-
-def test_replicas_that_leave_side_by_side_are_told_as_many() -> None:
-    here = world(0.3)
-    for instance_id in (PEAK, "i-000000000000c0077"):
-        here.serve(instance_id)
-    holder = here.common.lease.acquire("orders", RUN_ID, "scale_in", NOON, NOON + timedelta(hours=6))
-    assert "1 replica is leaving" in here.check().reason
-    for instance_id in (PEAK, "i-000000000000c0077"):
-        row = ReplicaRow("orders", instance_id, RUN_ID, ReplicaState.DRAINING, NOON)
-        here.common.ledger.set_replica(holder, row)
-    assert "2 replicas are leaving" in here.check().reason
 
 
 def test_observe_mode_decides_but_publishes_no_shortage() -> None:
@@ -239,31 +220,6 @@ def test_a_new_cluster_whose_fleet_is_unknown_is_an_alarm() -> None:
     assert here.published.values["DecisionAlarm"] == 1
 
 
-def test_the_forecast_looks_as_far_ahead_as_past_runs_took() -> None:
-    here = world(0.3)
-    quick = here.check().lead_time_p90_seconds
-    here.remembered.past = PastSteps({"ReportPrewarm": [4 * 3600.0]}, [1e6])
-    slow = here.check().lead_time_p90_seconds
-    assert slow >= 4 * 3600 > quick
-
-
-def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None:
-    here = world(0.3)
-    report = here.check()
-    assert report.scored == 0
-    (issued,) = here.remembered.kept["orders"]
-    assert issued.p50 <= issued.p95
-    assert issued.target_seconds > NOON.timestamp()
-    end = NOON.timestamp()
-    here.remembered.kept["orders"] = [
-        replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * (i % 24), p95=1e9)
-        for i in range(60)
-    ]
-    again = here.check()
-    assert again.scored == 60
-    assert again.coverage == 1.0
-
-
 # --- known events, costs, holds, capacity, observation -------------------------------------------------------
 
 
@@ -295,18 +251,6 @@ def test_after_trouble_nothing_is_removed_for_half_an_hour(
         assert f"{held} 9 min ago" in reports[-1].reason
     here.history.seen = {metric: [(1900.0, value)]}
     assert here.checks(3)[-1].surplus == 1
-
-
-def test_trouble_that_cannot_be_read_is_no_all_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = world(0.2)
-
-    def unavailable(*_: Any) -> LoadPoints:
-        raise AwsUnavailable("cloudwatch:GetMetricData: no answer")
-
-    monkeypatch.setattr(here.history, "events", unavailable)
-    with pytest.raises(AwsUnavailable):
-        here.check()
-    assert here.published.values == {}
 
 
 def test_another_instance_in_the_place_of_the_source_is_a_failover() -> None:
@@ -395,23 +339,6 @@ class TestClientsThatKeepTheirConnections:
         assert f"{self.newcomers[0]} takes 5% of a peer's reads" in report.reason
         assert here.published.values["DecisionAlarm"] == 1.0
         assert here.published.values["ReplicaShortage"] == 0.0
-
-    def test_an_unheard_newcomer_counts_whole_and_why_is_told(self) -> None:
-        here = self.here()
-        here.common.readings.reads[self.newcomers[1]] = [7.0]
-        report = [self.look(here) for _ in range(3)][-1]
-        assert report.few_reads == self.newcomers[:1]
-        (why,) = report.read_shares_unknown.items()
-        assert why[0] == self.newcomers[1]
-        assert why[1].startswith("its reads are known of 1 of the last ")
-
-    def test_one_in_its_ramp_has_no_share_and_its_few_reads_make_no_peer_busier(self) -> None:
-        here = self.here()
-        ramping = "i-000000000000f0003"
-        here.common.compute.add(instance(ramping, tags={LOAD_TAG: "peak", OWNER_TAG: "local"}))
-        here.common.endpoint.set(ramping, TargetState.HEALTHY, only="warming")
-        here.common.readings.reads[ramping] = [3.0] * 15
-        assert ramping not in self.look(here).read_shares
 
     def test_one_that_has_just_come_is_not_compared_yet(self) -> None:
         here = self.here()

@@ -115,12 +115,6 @@ class TestAReplicaThatDrains:
         assert figures.unreported == 0
         assert f"the reads of {SECOND}, which drains, are unknown: AwsUnavailable" in figures.reason
 
-    def test_one_whose_instance_has_stopped_answers_nobody(self, ports: CalmPorts) -> None:
-        self.drains_by_the_ledger(ports)
-        ports.compute.add(replace(ports.compute.instance(SECOND), state="stopping"))
-        ports.commands.said["report_health"] = answers(reads_per_second=120.5)
-        assert check_replicas(ports, "orders", never).metrics()[Metric.READ_QUERIES_PER_SECOND] == 120.5
-
     def test_a_ledger_that_cannot_be_read_takes_the_sum_and_nothing_else(self, ports: CalmPorts) -> None:
         ports.refuses("ledger.replicas", Throttled("dynamodb:Query"))
         ports.commands.said["report_health"] = answers(reads_per_second=120.5)
@@ -230,22 +224,6 @@ def test_each_replica_s_figure_has_its_own_dimension(
         [directive] = line["_aws"]["CloudWatchMetrics"]
         assert directive["Namespace"] == "Peaker"
         assert set(directive["Dimensions"][0]) == {"Cluster", "Instance", "service"}
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param(Unknown("no answer"), id="not heard"),
-        pytest.param(HealthReport(http_status=200, state="good", why="in time"), id="not known there"),
-    ],
-)
-def test_without_one_replica_the_sum_is_unknown_and_never_smaller(other: HealthReport | Unknown) -> None:
-    known = HealthReport(http_status=200, state="good", why="in time", reads_per_second=100.0)
-    figures = summarize({FIRST: known, SECOND: other}, {})
-    assert Metric.READ_QUERIES_PER_SECOND not in figures.metrics()
-    assert figures.replica_values()[FIRST][Metric.READ_QUERIES_PER_SECOND] == 100.0
-    assert Metric.READ_QUERIES_PER_SECOND not in figures.replica_values()[SECOND]
-    assert Metric.READ_QUERIES_PER_SECOND not in summarize({}, {}).metrics()
 
 
 def test_a_replica_that_cannot_count_its_reads_serves_and_says_why(ports: CalmPorts) -> None:

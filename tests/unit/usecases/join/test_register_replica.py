@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from peaker.domain.instants import to_iso
-from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind, RunReplica, Source
 from peaker.domain.runs.run import StepInput
 from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication
 from peaker.usecases.run.held_lease import lease_end
-from peaker.usecases.run.run_memory import intend
 
 from peaker_contract import errors
 from sim.calm import CalmPorts, calm_ports
@@ -87,11 +84,6 @@ def failover(ports: CalmPorts) -> None:
     ports.compute.add(replace(instance("i-0000000000000050b", "source"), private_ip="10.77.1.9"))
 
 
-def test_a_replica_as_it_was_proven_goes_into_the_warming_group(ports: CalmPorts) -> None:
-    register(ports)
-    assert NEW in ports.endpoint.warming_health(orders())
-
-
 def exchange_a_volume(ports: CalmPorts) -> None:
     taken = ports.storage.volumes["vol-data-0002"]
     ports.storage.add(replace(taken, state="available", instance_id=None))
@@ -106,14 +98,6 @@ def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: CalmPor
 def test_a_host_that_does_not_speak_of_a_volume_is_no_proof(ports: CalmPorts) -> None:
     answers(ports, "check_mounts", mounts=mounted()[:1])
     refused(ports, "volume log: its host does not say where it is mounted")
-
-
-def test_a_host_that_cannot_say_what_it_has_mounted_registers_nothing(ports: CalmPorts) -> None:
-    failure = {"version": 1, "ok": False, "error": "StorageNotAssembled", "message": "no manifest"}
-    ports.commands.said["check_mounts"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(failure))
-    with pytest.raises(errors.HostCommandFailed, match="StorageNotAssembled"):
-        register(ports)
-    assert NEW not in ports.endpoint.warming_health(orders())
 
 
 def returned(ports: CalmPorts) -> StepInput:
@@ -140,16 +124,6 @@ def test_a_return_whose_volume_was_exchanged_while_it_was_parked_is_refused(port
     exchange_a_volume(ports)
     with pytest.raises(errors.ReplicaChanged, match="vol-cold"):
         register_replica(ports, given)
-
-
-def test_a_late_call_of_a_fenced_run_registers_nothing(ports: CalmPorts) -> None:
-    """Its first call was lost after its intent, so that no write stands before the endpoint's call any more."""
-    late = leased(ports, "RegisterReplica")
-    intend(ports, late, ResourceKind.TARGET, "read-endpoint", {"instance_id": NEW})
-    ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, lease_end(NOON), fence=True)
-    with pytest.raises(errors.LeaseLost):
-        register_replica(ports, late)
-    assert NEW not in ports.endpoint.warming_health(orders())
 
 
 def test_replication_begins_at_the_source_of_today(ports: CalmPorts) -> None:

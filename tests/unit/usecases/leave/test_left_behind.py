@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, SelectStep
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.check_shortage import check_shortage
-from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.release_lease import release_lease
 
@@ -78,14 +76,6 @@ def test_it_is_not_coming_and_suppresses_no_scale_out(ports: CalmPorts) -> None:
     assert short(ports)
 
 
-def test_one_that_a_run_is_building_is_coming(ports: CalmPorts) -> None:
-    left_behind(ports, ReplicaState.BUILDING)
-    leased(ports, "LaunchReplica", run_id=RUN_ID)
-    ports.readings.metrics["orders", "RequiredReplicas"] = 2
-    assert not short(ports)
-    assert [one.instance_id for one in gather_fleet(ports, orders()).coming] == [PEAK]
-
-
 def selected(ports: CalmPorts, name: str | None = PEAK) -> SelectStep:
     return SelectStep(**step(ports, "SelectIdleReplicas").model_dump(), replica=name)
 
@@ -101,17 +91,6 @@ def test_scale_in_takes_it_by_name_and_only_so(ports: CalmPorts, state: ReplicaS
     guard_retirement(ports, step(ports, "GuardRetirement"))
 
 
-def test_one_that_a_run_is_building_may_not_go(ports: CalmPorts) -> None:
-    left_behind(ports, ReplicaState.BUILDING)
-    leased(ports, "LaunchReplica", run_id=RUN_ID)
-    asked = SelectStep(
-        run_id="scale-in-2", cluster="orders", operation="scale_in", step="PlanOnly", replica=PEAK
-    )
-    found = select_idle_replicas(ports, asked)
-    assert found.replicas == ()
-    assert "a run is at work on it" in found.text
-
-
 def test_one_left_in_the_making_is_retired_at_any_load(ports: CalmPorts) -> None:
     """It serves nobody: no load forbids it."""
     left_behind(ports, ReplicaState.BUILDING)
@@ -125,23 +104,3 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: CalmPorts) -> None
     retire_replica(ports, step(ports, "RetireReplica"))
     assert ports.done("compute.terminate") == [PEAK]
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
-
-
-def test_one_left_with_its_full_share_goes_only_when_the_load_allows_it(ports: CalmPorts) -> None:
-    """RampTraffic had promoted it, and ended before it wrote so: it serves like any other (I8)."""
-    left_behind(ports, ReplicaState.BUILDING)
-    ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    ports.readings.loads["orders"] = 150.0
-    select_idle_replicas(ports, selected(ports))
-    with pytest.raises(errors.RetirementRefused, match="the measured load 150 exceeds 100"):
-        guard_retirement(ports, step(ports, "GuardRetirement"))
-
-
-def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: CalmPorts) -> None:
-    left_behind(ports, ReplicaState.BUILDING)
-    ports.endpoint.set(PEAK, TargetState.HEALTHY, only="warming")
-    select_idle_replicas(ports, selected(ports))
-    for _ in range(2):
-        with pytest.raises(errors.RetirementInProgress, match=f"target {PEAK}"):
-            retire_replica(ports, step(ports, "RetireReplica"))
-    assert ports.done("compute.terminate") == []

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from peaker.domain.document.disposal import Disposal
-from peaker.domain.document.plan import ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
@@ -193,21 +192,6 @@ def test_a_parked_replica_is_stopped_with_its_volumes_and_the_ledger_knows_until
     assert 0 < receipt["parking"]["parked_hourly_usd"] < receipt["parking"]["serving_hourly_usd"]
 
 
-def test_a_source_that_forgets_too_soon_sends_it_to_retirement() -> None:
-    ports = with_peak(calm_ports(orders(retirement={"idle_seconds": 0, "park": "auto"})), LARGE_GIB)
-    found = parked(ports, binlog_expire_seconds=1800)
-    assert found.parked is False
-    assert "it could stand for 0.4 h only" in found.text
-    assert ports.done("compute.stop") == []
-    for _ in range(6):
-        try:
-            retire_replica(ports, step(ports, "RetireReplica"))
-            break
-        except errors.RetirementInProgress:
-            ports.clock.advance(minutes=2)
-    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
-
-
 def take_owner_tag(ports: CalmPorts) -> None:
     one = ports.compute.instance(PEAK)
     tags = {name: value for name, value in one.tags.items() if name != OWNER_TAG}
@@ -300,33 +284,6 @@ def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: CalmPorts) -> No
     assert data.volume_id not in ports.done("storage.delete_snapshot", "storage.delete_volume")
 
 
-def test_a_replica_whose_database_was_stopped_comes_back_through_start_and_catch_up(ports: CalmPorts) -> None:
-    drained(ports)
-    answers(ports, "stop_database", gtid_set="uuid:1-99", binlog_expire_seconds=86_400)
-    with pytest.raises(errors.ParkingInProgress):
-        park_replica(ports, step(ports, "ParkReplica"))
-    with pytest.raises(errors.InstanceNotOnline, match="is stopping"):
-        restore_replica(ports, failed(ports))
-    ports.clock.advance(seconds=20)
-    with pytest.raises(errors.InstanceNotOnline, match="is stopped"):
-        restore_replica(ports, failed(ports))
-    assert ports.done("compute.start") == [PEAK]
-    ports.clock.advance(seconds=15)
-    for document in ("start_database", "start_replication", "wait_for_catch_up"):
-        with pytest.raises(errors.HostCommandRunning, match=document):
-            restore_replica(ports, failed(ports))
-        answers(ports, document)
-    with pytest.raises(errors.TargetNotHealthy):
-        restore_replica(ports, failed(ports))
-    ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    assert restore_replica(ports, failed(ports)).standing == "in_service"
-    builder_runs = [one["RunId"] for one, sent in zip(ports.commands.parameters, ports.commands.sent, strict=True)
-                    if sent[0] in {"stop_database", "start_database"}]  # fmt: skip
-    assert set(builder_runs) == {RUN_ID}, (
-        "the host keeps what belongs to a replica under the run that built it"
-    )
-
-
 def test_a_failure_after_parking_leaves_it_parked(ports: CalmPorts) -> None:
     parked(ports)
     found = restore_replica(ports, failed(ports))
@@ -365,18 +322,6 @@ def returning(ports: CalmPorts, hours: float = 1.0, prove: bool = True) -> None:
     assert plan["method"]["action"] == "return", plan["method"]["reason"]
     start_parked_replica(ports, back(ports, "StartParkedReplica"))
     ports.clock.advance(seconds=15)
-
-
-def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: CalmPorts) -> None:
-    returning(ports)
-    assert ports.done("compute.start") == [PEAK]
-    row = ports.ledger.replicas("orders")[PEAK]
-    assert (row.state, row.run_id) == (ReplicaState.BUILDING, RUN_ID)
-    plan = as_document(ports.ledger.run(BACK_RUN).required(ScaleOutPlan, "StartParkedReplica"))
-    back, *builds = plan["choice"]["options"]
-    assert back["p50_seconds"] < min(one["p50_seconds"] for one in builds)
-    assert back["usd"] < min(one["usd"] for one in builds)
-    assert plan["lead_time"]["seconds"] == back["p50_seconds"]
 
 
 def test_without_the_builders_proof_it_is_not_registered(ports: CalmPorts) -> None:

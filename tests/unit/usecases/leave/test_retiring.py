@@ -7,13 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceState
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
 from peaker.usecases.leave import retire_replica as retiring
-from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.restore_replica import restore_replica
@@ -82,17 +80,6 @@ def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: Calm
     assert disposal.figures.parked_hourly_usd == pytest.approx(8 * 0.08 / 730, abs=1e-5)
 
 
-def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: CalmPorts) -> None:
-    selected(ports)
-    guard_retirement(ports, step(ports, "GuardRetirement"))
-    ports.readings.metrics["orders", "RequiredReplicas"] = 2
-    with pytest.raises(errors.RetirementRefused, match="the forecast needs 2"):
-        guard_retirement(ports, step(ports, "GuardRetirement"))
-    del ports.readings.metrics["orders", "RequiredReplicas"]
-    with pytest.raises(errors.RetirementRefused, match="I4"):
-        guard_retirement(ports, step(ports, "GuardRetirement"))
-
-
 def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     ports.compute.add(
         instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
@@ -107,41 +94,6 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     )
     selected(by_hand)
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
-
-
-@pytest.mark.parametrize(
-    ("load", "required", "said"),
-    [
-        (50.0, 2, r"the forecast needs 2 replicas, 1 would remain \(I8\)"),
-        (150.0, 1, "the measured load 150 exceeds 100"),
-        (50.0, None, r"the forecast's need is unknown.*I4"),
-    ],
-)
-def test_a_replica_that_drains_serves_again_as_soon_as_it_is_needed(
-    ports: CalmPorts, load: float, required: float | None, said: str
-) -> None:
-    """An addition never waits for the end of a drain; what is unknown removes nothing."""
-    selected(ports)
-    deregister_replica(ports, step(ports, "DeregisterReplica"))
-    given = step(ports, "DrainReplica")
-    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
-    clients(ports, 2)
-    ports.readings.loads["orders"] = load
-    ports.readings.metrics = {} if required is None else {("orders", "RequiredReplicas"): required}
-    with pytest.raises(errors.ReplicaDraining):  # A late call of DeregisterReplica may still be under way.
-        drain_replica(ports, given)
-    ports.clock.advance(minutes=10)
-    with pytest.raises(errors.ReplicaNeeded, match=said) as needed:
-        drain_replica(ports, given)
-    ports.clock.advance(minutes=5)
-    why = Failure(failed_step="DrainReplica", error=type(needed.value).__name__, cause=str(needed.value))
-    undo = failed(ports).model_copy(update={"failure": why})
-    restored = restore_replica(
-        ports, undo
-    )  # Does not wait for health: what else is missing waits for the lease.
-    assert (restored.outcome, restored.text) == ("called_off", f"{PEAK} is registered again")
-    assert ports.endpoint.health(orders())[PEAK].state is TargetState.INITIAL
-    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
 
 
 def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registration_takes(
@@ -214,26 +166,11 @@ def test_a_volume_that_peaker_deleted_is_not_lost(ports: CalmPorts) -> None:
     assert retiring.lost_volumes(ports, PEAK, RUN_ID) == ()
 
 
-def test_a_replica_that_terminates_cannot_come_back(ports: CalmPorts) -> None:
-    selected(ports)
-    ports.compute.terminate(PEAK)
-    assert restore_replica(ports, failed(ports)).restored is False
-
-
 def test_a_replica_that_was_never_taken_out_is_left_as_it_is(ports: CalmPorts) -> None:
     assert restore_replica(ports, failed(ports)).restored is True
     selected(ports)
     ports.endpoint.set(PEAK, TargetState.UNHEALTHY)
     assert restore_replica(ports, failed(ports)).restored is True
-
-
-def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: CalmPorts) -> None:
-    given = step(ports, "ReleaseUnseenLease").model_copy(update={"fencing_token": None})
-    stranger = given.model_copy(update={"run_id": "another"})
-    release_lease(ports, stranger)
-    assert ports.lease.current("orders", NOON) is not None
-    release_lease(ports, given)
-    assert ports.lease.current("orders", NOON) is None
 
 
 def test_a_release_lets_scale_out_look_once(ports: CalmPorts) -> None:

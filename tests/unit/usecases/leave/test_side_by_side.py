@@ -69,17 +69,6 @@ def states(ports: CalmPorts) -> dict[str, str]:
     return {name: row.state.value for name, row in ports.ledger.replicas("orders").items()}
 
 
-def test_a_selection_that_lands_late_changes_neither_the_choice_nor_what_became_of_it(
-    ports: CalmPorts,
-) -> None:
-    first = selected(ports)
-    ended(ports, first.members[0], "succeeded")
-    ports.readings.loads["orders"] = 900.0
-    late = selected(ports)
-    assert (late.replicas, len(late.members)) == (first.replicas, 2)
-    assert ports.ledger.run(IN_RUN).required(Member, "x").state == "gone"
-
-
 def test_two_that_count_on_one_another_do_not_both_leave(ports: CalmPorts) -> None:
     """Both have counted when the first one begins: the second counts again, and is one too many."""
     first, second = selected(ports).members

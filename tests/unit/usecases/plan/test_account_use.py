@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker_contract.errors import AwsCallRejected, PeakerError, Throttled
 from peaker_contract.metrics import Metric
 from sim.calm import CalmPorts, calm_ports
-from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, orders, with_cluster
+from tests.support.builders import BASE, RUN_ID, data_volumes_of, orders, with_cluster
 
 VCPUS, GP3 = "L-1216C47A", "L-7A658B76"
 
@@ -44,20 +43,6 @@ def planned(ports: CalmPorts, count: int = 1, **more: Any) -> ScaleOutPlan:
 
 def check(plan: ScaleOutPlan, name: str = "vCPUs") -> Check:
     return next(one for one in plan.checks if one.name == name)
-
-
-def test_what_the_whole_account_runs_counts_whoever_owns_it(ports: CalmPorts) -> None:
-    ports.compute.add(replace(instance("i-000000000000e0001"), tags={}))
-    ports.compute.add(replace(instance("i-000000000000e0002", state="stopped"), tags={}))
-    assert check(planned(ports)).numbers["in_use"] == 6
-
-
-def test_a_plan_of_more_than_fit_is_refused_with_the_number_that_would(ports: CalmPorts) -> None:
-    ports.account_quotas.values[VCPUS] = 10.0
-    plan = planned(ports, count=4)
-    assert (check(plan).verdict, check(plan).numbers["fit"]) == ("refuse", 3)
-    assert ["3 of 4 replicas would fit" in one.reason for one in plan.refusals] == [True]
-    assert planned(ports, count=3).refusals == ()
 
 
 def test_an_automatic_start_takes_as_many_as_fit(ports: CalmPorts) -> None:

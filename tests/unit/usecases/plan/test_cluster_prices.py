@@ -34,14 +34,6 @@ def test_the_first_look_after_a_deployment_asks_and_the_next_ones_do_not() -> No
     assert ports.price_list.asked == 2
 
 
-def test_a_plan_asks_for_a_type_that_nobody_asked_for() -> None:
-    ports = ireland()
-    settings = ports.clusters.settings("orders")
-    assert prices_for_plan(ports, settings).instance_hour("r6i.large") == Known(0.141)
-    prices_for_plan(ports, settings)
-    assert ports.price_list.asked == 1
-
-
 @pytest.mark.parametrize(
     ("image_is", "named"),
     [
@@ -126,9 +118,3 @@ def test_where_the_settings_name_the_instances_price_that_of_the_volumes_is_aske
         prices = prices_for_plan(ports, ports.clusters.settings("orders"))
     assert (prices.instance_hour("r6i.large"), prices.ebs.gp3_gib_month) == (Known(0.1), 0.088)
     assert ports.price_list.asked == 1
-
-
-def test_in_us_east_1_a_known_type_needs_no_asking() -> None:
-    ports = calm_ports(orders())
-    prices_for_plan(ports, ports.clusters.settings("orders"))
-    assert ports.price_list.asked == 0

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.document.plan import Option, ScaleOutPlan
+from peaker.domain.document.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker.domain.runs.run import ExecutionRequest, PlanStep
@@ -50,28 +50,6 @@ def planned(ports: CalmPorts, hours: float | None = None, held: bool = False, co
 
 def rates(plan: ScaleOutPlan) -> list[int | None]:
     return [volume.initialization_rate_mib_per_s for volume in plan.volumes]
-
-
-def taken(plan: ScaleOutPlan) -> Option:
-    assert plan.choice is not None
-    return plan.choice.taken
-
-
-def test_the_plan_says_the_time_of_the_option_that_it_takes(ports: CalmPorts) -> None:
-    """Through an instance of 30 MiB/s the volumes are read more slowly than by their rate."""
-    quick = planned(ports)
-    ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=30)  # type: ignore[method-assign]
-    plan = planned(ports)
-    assert plan.lead_time is not None
-    assert plan.lead_time.seconds == taken(plan).p50_seconds > taken(quick).p50_seconds
-    assert plan.lead_time.p90_seconds == taken(plan).p90_seconds
-    assert plan.lead_time.parts["hydration"] == pytest.approx(400 * 1024 / 30, abs=0.1)
-
-
-def test_a_run_is_built_by_what_was_chosen(ports: CalmPorts) -> None:
-    plan = planned(ports, hours=24, held=True)
-    written = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "CreateVolumes")
-    assert rates(written) == rates(plan) == [None, None]
 
 
 def test_every_replica_of_a_batch_is_built_as_it_was_chosen_for_it(ports: CalmPorts) -> None:

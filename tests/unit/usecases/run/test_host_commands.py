@@ -14,7 +14,6 @@ from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fe
 
 from peaker_contract.errors import AgentTooOld, HostCommandFailed, HostCommandRunning, LeaseLost
 from sim.calm import CalmPorts, calm_ports
-from sim.workflows.interferences import Followed
 from tests.support.builders import BASE, instance, leased, orders, with_cluster
 from tests.support.peak import AT_WORK, STILL_RUNNING
 
@@ -44,19 +43,6 @@ def test_it_is_sent_once_and_polled(ports: CalmPorts) -> None:
     assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
     assert ports.commands.sent[0][2] == command_comment(step.run_id, "LoadBufferPool#1")
-
-
-def test_of_two_calls_at_once_the_later_one_has_the_others_command(ports: CalmPorts) -> None:
-    """ParkReplica's later call sent a second stop of the database, to an instance that the first one had stopped."""
-    step = leased(ports, "ParkReplica")
-    ports.commands.said["stop_database"] = ended(gtid_set="")
-
-    def call() -> object:
-        return run_host_command(ports, step, "stop_database", BASE, RUN)
-
-    ports.meets(Followed(at="ledger.resources", then=lambda: call() and None))
-    assert call() == {"gtid_set": ""}
-    assert len(ports.commands.sent) == 1
 
 
 def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: CalmPorts) -> None:
@@ -120,16 +106,6 @@ def test_an_agent_that_went_back_to_an_older_version_is_named(ports: CalmPorts, 
     ports.commands.said["load_buffer_pool"] = CommandOutcome(CommandStatus.FAILED, "Failed", "", stderr)
     told = rf"load_buffer_pool: the SSM agent of {BASE} gives .*{said.split(': ', 2)[-1]}.* 3\.3\.2746\.0 or newer"
     with pytest.raises(AgentTooOld, match=told):
-        run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
-
-
-def test_a_host_that_says_why_is_believed(ports: CalmPorts) -> None:
-    step = leased(ports, "LoadBufferPool")
-    said = json.dumps({"version": 1, "ok": False, "error": "ServerDown", "message": "no answer"})
-    ports.commands.said["load_buffer_pool"] = CommandOutcome(
-        CommandStatus.FAILED, "Failed", said, SHELLS["dash"]
-    )
-    with pytest.raises(HostCommandFailed, match="load_buffer_pool: ServerDown: no answer"):
         run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
 
 

@@ -21,11 +21,9 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run import kept_snapshots
 from peaker.usecases.run.record_receipt import record_receipt
 
-from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled, UndoInProgress
+from peaker_contract.errors import LeaseLost, Throttled, UndoInProgress
 from peaker_contract.names import OWNER_TAG
 from sim.calm import CalmPorts, calm_ports
-from sim.workflows.functions import Killed
-from sim.workflows.interferences import DiesBefore
 from tests.support.builders import leased, orders, with_cluster
 
 FIRST, SECOND = "scale-out-orders-20261121T120000-0001", "scale-out-orders-20261122T120000-0002"
@@ -103,16 +101,6 @@ def test_a_late_call_of_a_fenced_run_deletes_no_set(
     assert len(ports.storage.snapshots) == 4
 
 
-def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(ports: CalmPorts) -> None:
-    snapshotted(ports, FIRST)
-    log = next(one for one in ports.storage.snapshots.values() if one.source_volume_id == "vol-log-0001")
-    ports.storage.delete_snapshot(log.snapshot_id)
-    recorded(ports, FIRST)
-    [kept] = ports.ledger.snapshot_sets("orders")
-    assert (set(kept.snapshots), kept.manifest) == ({"data"}, {})
-    assert states(ports, FIRST) == {ResourceState.KEPT, ResourceState.UNDONE}
-
-
 def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports: CalmPorts) -> None:
     succeeded(ports, FIRST)
     for record in ports.world.account.volumes.values():
@@ -120,42 +108,6 @@ def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports:
     given = leased(ports, "RecordReceipt", "scale_in", "scale-in-orders-1")
     record_receipt(ports, RecordStep(**given.model_dump(), outcome="refused"))
     assert ports.storage.snapshots == {}
-    assert states(ports, FIRST) == {ResourceState.UNDONE}
-
-
-def test_without_keep_nothing_stays_and_an_older_set_goes() -> None:
-    ports = world()
-    succeeded(ports, FIRST)
-    ports.clusters.by_name["orders"] = orders(keep_snapshots=False)
-    notes = succeeded(ports, SECOND)
-    assert ports.storage.snapshots == {}
-    assert any("keep_snapshots is false" in note for note in notes)
-
-
-def test_a_set_that_ec2_does_not_give_away_stays_and_fails_no_run(ports: CalmPorts) -> None:
-    """Somebody made an image of it: InvalidSnapshot.InUse."""
-    succeeded(ports, FIRST)
-    for snapshot_id in ports.storage.snapshots:
-        refusal = AwsCallRejected("ec2:DeleteSnapshot: InvalidSnapshot.InUse")
-        ports.refuses("storage.delete_snapshot", refusal, of=snapshot_id)
-    notes = succeeded(ports, SECOND)
-    assert any(f"the snapshots of {FIRST} stay" in note and "InUse" in note for note in notes)
-    assert {one.run_id for one in ports.ledger.snapshot_sets("orders")} == {FIRST, SECOND}
-    ports.answers_all()
-    recorded(ports, SECOND)
-    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
-
-
-def test_a_function_that_dies_after_the_deletion_leaves_no_row_that_says_kept(
-    ports: CalmPorts,
-) -> None:
-    succeeded(ports, FIRST)
-    snapshotted(ports, SECOND)
-    ports.meets(DiesBefore(at="ledger.mark", of=FIRST))
-    with pytest.raises(Killed):
-        recorded(ports, SECOND)
-    recorded(ports, SECOND)
-    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
     assert states(ports, FIRST) == {ResourceState.UNDONE}
 
 

@@ -60,13 +60,6 @@ def waits(ports: CalmPorts, step: StepInput, minutes: float) -> None:
         asked(ports, step)
 
 
-def test_a_host_that_is_at_work_is_asked_again_every_two_minutes(ports: CalmPorts, step: StepInput) -> None:
-    asked(ports, step)
-    waits(ports, step, minutes=10)
-    assert (sent(ports), sent(ports, "report_work"), ports.done("commands.cancel")) == (1, 5, [])
-    assert ports.commands.parameters[-1] == {"Command": DOCUMENT}
-
-
 def test_a_command_on_which_nobody_works_is_sent_again_within_three_minutes(
     ports: CalmPorts, step: StepInput
 ) -> None:

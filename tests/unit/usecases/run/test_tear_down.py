@@ -10,10 +10,9 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
 from peaker.domain.runs.run import FailedStep, StepInput
 from peaker.usecases.run.run_memory import intend
-from peaker.usecases.run.tear_down import TearDown, remove_targets, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
-from peaker_contract.errors import AwsCallRejected, NotOwned, UndoInProgress
+from peaker_contract.errors import NotOwned, UndoInProgress
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import (
@@ -76,18 +75,6 @@ def test_the_instance_lives_until_its_clients_have_drained(ports: CalmPorts) -> 
     assert ports.done("compute.terminate") == []
 
 
-def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistration_delay(
-    ports: CalmPorts,
-) -> None:
-    step = build(ports)
-    job = TearDown(ports, step.holder, ports.clusters.settings("orders"), RUN_ID, drained=True)
-    assert tear_down(job) == [f"target {NEW} healthy"]
-    assert ports.endpoint.health(orders())[NEW].state is TargetState.DRAINING
-    assert ports.done("compute.terminate") == []
-    tear_down(job)
-    assert ports.done("compute.terminate") == [NEW]
-
-
 def test_an_instance_of_another_owner_is_left_alone(ports: CalmPorts) -> None:
     step = build(ports)
     ports.endpoint.forget(NEW, only="serving")
@@ -95,42 +82,6 @@ def test_an_instance_of_another_owner_is_left_alone(ports: CalmPorts) -> None:
     with pytest.raises(NotOwned, match="peaker:owner is 'prod'"):
         undo(ports, step)
     assert ports.done("compute.terminate") == []
-
-
-def test_a_refused_deletion_keeps_nothing_else_from_going(ports: CalmPorts) -> None:
-    """Both snapshots and a volume are refused; the rest goes, and the end names all three."""
-    step = build(ports)
-    for snapshot_id in ports.storage.snapshots:
-        refusal = AwsCallRejected(f"{snapshot_id}: InvalidSnapshot.InUse")
-        ports.refuses("storage.delete_snapshot", refusal, of=snapshot_id)
-    refusal = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
-    ports.refuses("storage.delete_volume", refusal, of="vol-data-0002")
-    with pytest.raises(AwsCallRejected) as told:
-        undo(ports, step)
-    assert ports.done("compute.terminate") == [NEW]
-    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == ["vol-log-0002"]
-    for name in ("vol-data-0002", *ports.storage.snapshots):
-        assert name in str(told.value)
-
-
-def test_a_target_that_a_late_call_put_back_leaves_again(ports: CalmPorts) -> None:
-    """Its row says undone already."""
-    step = build(ports)
-    job = TearDown(ports, step.holder, ports.clusters.settings("orders"), RUN_ID)
-    ports.endpoint.forget(NEW)
-    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == []
-    ports.endpoint.set(NEW, TargetState.HEALTHY, only="warming")
-    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [f"target {NEW} healthy"]
-    assert ports.endpoint.warming_health(orders())[NEW].state is TargetState.DRAINING
-
-
-def test_a_target_whose_instance_ec2_has_forgotten_leaves_all_the_same(ports: CalmPorts) -> None:
-    step = build(ports)
-    ports.endpoint.set(NEW, TargetState.UNUSED)
-    ports.compute.forget(NEW)
-    undo(ports, step)
-    assert NEW not in ports.endpoint.health(orders())
-    assert ports.storage.volumes_of_run(RUN_ID) == []
 
 
 def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: CalmPorts) -> None:

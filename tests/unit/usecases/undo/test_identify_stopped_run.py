@@ -68,12 +68,6 @@ def test_a_receipt_that_is_written_is_seen_without_the_input(ports: CalmPorts) -
     assert identify_stopped_run(ports, stopped()).recorded
 
 
-def test_an_execution_that_holds_no_lease_left_nothing(ports: CalmPorts) -> None:
-    held(ports)
-    with pytest.raises(NothingToUndo, match="holds no lease of orders, payments"):
-        identify_stopped_run(ports, stopped(name="another"))
-
-
 def test_an_event_that_was_made_by_hand_undoes_no_run_that_is_at_work(ports: CalmPorts) -> None:
     held(ports)
     ports.world.workflows.plant("scale_out", NAME)

@@ -126,15 +126,6 @@ def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(port
     stays(ports)
 
 
-def test_one_that_was_promoted_and_is_not_healthy_goes(ports: CalmPorts) -> None:
-    given = leased(ports, "RampTraffic")
-    ports.ledger.settle(given.holder, Ramp(since=NOON, share_since=NOON, promoted=True))
-    ports.endpoint.set(NEW, TargetState.UNHEALTHY)
-    with pytest.raises(errors.UndoInProgress):
-        undone(ports)
-    assert ports.endpoint.health(orders())[NEW].state is TargetState.DRAINING
-
-
 def test_the_last_one_that_gets_reads_is_never_taken_away(ports: CalmPorts) -> None:
     """The peer died during the ramp: the newcomer is proven, and all that is left."""
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
@@ -154,16 +145,6 @@ def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(p
     assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.BUILDING
     ports.endpoint.set(BASE, TargetState.HEALTHY)
     taken_away(ports)
-
-
-def test_an_instance_that_was_terminated_from_outside_does_not_stay(ports: CalmPorts) -> None:
-    in_service(ports)
-    ports.clock.advance(minutes=10)
-    ports.compute.terminate(NEW)
-    ports.clock.advance(seconds=15)
-    ports.endpoint.forget(NEW)
-    with pytest.raises(errors.UndoInProgress, match="snap-"):
-        undone(ports)
 
 
 def record(ports: CalmPorts, outcome: str) -> dict[str, object]:

@@ -19,7 +19,6 @@ from peaker.domain.service.leftovers import (
     SETTLED_AFTER,
     Leftover,
     Remedy,
-    UndoAttempts,
 )
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import LEASE_TIME
@@ -31,8 +30,6 @@ from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 from peaker_contract.errors import AwsCallRejected, LeaseHeld, RetirementRefused
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
-from sim.workflows.functions import Killed
-from sim.workflows.interferences import DiesBefore
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import (
     BASE,
@@ -142,22 +139,6 @@ class TestRunsWithoutAnExecution:
         assert receipt["outcome"] == "rolled_back"
         assert "ABORTED" in receipt["failure"]["cause"]
 
-    def test_an_undo_that_met_a_refusal_is_tried_again_until_nothing_is_left(self, ports: CalmPorts) -> None:
-        step = built(ports)
-        refused = next(iter(ports.storage.snapshots))
-        refusal = AwsCallRejected("ec2:DeleteSnapshot: InvalidSnapshot.InUse")
-        ports.refuses("storage.delete_snapshot", refusal, of=refused)
-        recorded(ports, step, "undo_incomplete", ReplicaState.BUILDING)
-        for _ in range(8):
-            passes(ports)
-            found = look(ports)
-        assert "InvalidSnapshot.InUse" in found.text
-        assert found.leftovers == 1
-        assert found.oldest_seconds > 0
-        ports.answers_all()
-        swept(ports)
-        nothing_is_left(ports)
-
     def test_what_resists_is_tried_at_growing_distances_up_to_an_hour(self, ports: CalmPorts) -> None:
         step = built(ports)
         refused = next(iter(ports.storage.snapshots))
@@ -255,20 +236,6 @@ class TestLedgerAndCloud:
         assert NEW in serving.endpoint.health(orders())
         assert "endpoint" not in look(serving).text
 
-    def test_a_second_row_of_a_run_ends_its_own_instance_and_the_replica_serves_on(
-        self, serving: CalmPorts
-    ) -> None:
-        """Two calls of LaunchReplica at once had each launched one and written a row of it."""
-        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
-        row = serving.ledger.replicas("orders")[NEW]
-        double = replace(row, instance_id=DOUBLE, state=ReplicaState.BUILDING)
-        write_replica(serving, double)
-        swept(serving)
-        assert serving.done("compute.terminate") == [DOUBLE]
-        states = {name: one.state for name, one in serving.ledger.replicas("orders").items()}
-        assert states == {NEW: ReplicaState.IN_SERVICE, DOUBLE: ReplicaState.RETIRED}
-        assert NEW in serving.endpoint.health(orders())
-
     def test_a_replica_that_serves_and_is_needed_is_not_cleared(self, serving: CalmPorts) -> None:
         """Its row says building, of a run that has ended; the load needs it (I3, I8)."""
         row = serving.ledger.replicas("orders")[NEW]
@@ -290,16 +257,6 @@ class TestLedgerAndCloud:
         serving.endpoint.set(BASE, base)
         look(serving)
         assert (serving.ledger.replicas("orders")[NEW].unhealthy_since is not None) is noted
-
-    def test_what_the_undo_of_another_run_waits_for_pauses_no_replica(self, serving: CalmPorts) -> None:
-        serving.endpoint.set(NEW, TargetState.UNHEALTHY)
-        step = leased(serving, "UndoScaleOut", run_id="another")
-        waiting = UndoAttempts(first_at=NOON, last_at=serving.clock.now(), alike=20, waiting="denied")
-        serving.ledger.settle(step.holder, waiting)
-        release_lease(serving, step)
-        passes(serving)
-        look(serving)
-        assert serving.ledger.replicas("orders")[NEW].unhealthy_since is not None
 
     def test_a_replica_whose_volumes_are_back_is_not_retired(self, serving: CalmPorts) -> None:
         """They came back between the look that found them missing and its step."""
@@ -346,25 +303,3 @@ class TestTheLease:
         with pytest.raises(LeaseHeld, match="ended meanwhile as succeeded"):
             acquire_lease(ports, fence)
         assert ports.lease.current("orders", ports.clock.now()) is None
-
-    def test_a_look_that_was_killed_keeps_nobody_waiting_at_the_next_look(self, ports: CalmPorts) -> None:
-        built(ports)
-        ended(ports)
-        ports.clock.advance(EVENT_GRACE)
-        ports.meets(DiesBefore(at="lease.release"))
-        with pytest.raises(Killed):
-            look(ports)
-        ports.clock.advance(LOOK)
-        assert ports.lease.current("orders", ports.clock.now()) is None
-
-
-def test_the_first_failure_stays_in_the_receipt(ports: CalmPorts) -> None:
-    step = built(ports)
-    given = {**step.model_dump(), "step": "RecordUndoIncomplete"}
-    record_receipt(ports, RecordStep(**given, outcome="undo_incomplete"))
-    release_lease(ports, step)
-    ended(ports, "FAILED")
-    swept(ports)
-    receipt = ports.ledger.receipt(RUN_ID)
-    assert receipt is not None
-    assert receipt["failure"]["error"] == "StorageNotWarm"

@@ -21,7 +21,7 @@ from peaker.usecases.warm.verify_storage import verify_storage
 from peaker_contract import errors
 from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import leased, orders, with_cluster
-from tests.support.peak import STILL_RUNNING, answers
+from tests.support.peak import answers
 from tests.unit.usecases.create.test_building import plan_step
 
 LIMITS = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
@@ -57,12 +57,6 @@ def recorded(ports: CalmPorts, progress: PrewarmProgress) -> None:
 
 
 class TestStart:
-    def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
-        ports = world(prewarm=HOT)
-        answers(ports, "start_prewarm", pid=1)
-        start_prewarm(ports, leased(ports, "StartPrewarm"))
-        assert ports.commands.parameters[-1]["BackgroundRateMibPerS"] == "24"
-
     def test_the_rest_of_the_snapshot_follows_slowly_where_the_block_list_names_it(self) -> None:
         ports = world()
         answers(ports, "start_prewarm", pid=1)
@@ -118,24 +112,8 @@ class TestBlockList:
         assert said in numbers["text"]
         assert ports.run_files.published == {}
 
-    def test_it_is_listed_once_per_command(self) -> None:
-        ports = world()
-        self.snapshots(ports)
-        ports.commands.said["start_prewarm"] = STILL_RUNNING
-        with pytest.raises(errors.HostCommandRunning):
-            start_prewarm(ports, leased(ports, "StartPrewarm"))
-        ports.run_files.published.clear()
-        with pytest.raises(errors.HostCommandRunning):
-            start_prewarm(ports, leased(ports, "StartPrewarm"))
-        assert ports.run_files.published == {}
-
 
 class TestUntilTheDatabaseMayStart:
-    def test_hot_blocks_are_enough_also_where_the_replica_serves_on_all(self) -> None:
-        progress = reported(world(), "database", hot_warm_seconds=12.5, eta_seconds=9000)
-        assert progress.state == "hot"
-        assert "the rest follows" in progress.text
-
     def test_where_nothing_is_known_to_be_hot_it_waits_for_everything(self) -> None:
         asked = reported(world(), "database", hot_warm_seconds=None, eta_seconds=2000)
         assert (asked.state, asked.pause_seconds) == ("running", 500)
@@ -163,11 +141,6 @@ class TestUntilTheDatabaseMayStart:
 
 
 class TestServeWhen:
-    def test_a_warm_hot_set_is_enough_where_the_cluster_says_so(self) -> None:
-        progress = reported(world(prewarm=HOT), hot_warm_seconds=12.5, eta_seconds=9000)
-        assert progress.state == "hot"
-        assert "the rest follows" in progress.text
-
     @pytest.mark.parametrize(
         ("hot_eta_seconds", "state"), [(20.0, "hot"), (20.1, "running"), (None, "running")]
     )
@@ -179,16 +152,9 @@ class TestServeWhen:
         assert progress.state == state
         assert ("; the hot set will be warm in 20 s, the rest follows" in progress.text) is (state == "hot")
 
-    def test_a_replica_that_serves_on_its_hot_set_waits_for_all_of_it(self) -> None:
-        progress = reported(world(prewarm=HOT), "serving", hot_eta_seconds=1.0, eta_seconds=9000)
-        assert progress.state == "running"
-
     def test_an_engine_that_died_with_little_left_is_started_again_before_a_database_is(self) -> None:
         progress = reported(world(), "database", state="dead", hot_eta_seconds=1.0, eta_seconds=9000)
         assert progress.state == "dead"
-
-    def test_without_a_hot_set_everything_is_waited_for(self) -> None:
-        assert reported(world(prewarm=HOT), hot_warm_seconds=None, eta_seconds=900).state == "running"
 
     def test_all_that_is_used_is_enough_while_the_remainder_follows(self) -> None:
         progress = reported(world(), used_warm_seconds=300.0, eta_seconds=0, elapsed_seconds=301)
@@ -242,12 +208,8 @@ class TestProof:
         assert "UnauthorizedOperation" in numbers["instance_baseline_unknown"]
         assert numbers["against_plan"][0]["promised_by"] == "volumes"
 
-    def test_a_volume_without_a_load_leaves_the_sum_unsaid(self) -> None:
-        assert self.verified(world(), volumes=[{"name": "data", "load": LOAD}])["against_plan"] == []
-
 
 LARGE_VOLUMES = [{"name": "data", "blocks_used": 300_000}, {"name": "log", "blocks_used": 9_000}]
-SMALL_VOLUMES = [{"name": "data", "blocks_used": 300}, {"name": "log", "blocks_used": 28}]
 
 
 class TestLooks:
@@ -276,12 +238,6 @@ class TestLooks:
         assert [look["verdict"] for look in summary.numbers["looks"]] == ["unknown", "warm"]
         assert summary.text.startswith("warm at look 2")
 
-    def test_volumes_of_few_blocks_are_read_in_full_at_once(self) -> None:
-        ports = world()
-        assert "all 328 blocks are read again" in self.open(ports, "unknown", SMALL_VOLUMES)
-        self.look(ports, "warm", SMALL_VOLUMES)
-        assert self.sent(ports) == [("none", 256), ("all", 1024)]
-
     def test_what_is_cold_is_warmed_again_and_proven_again(self) -> None:
         ports = world()
         assert "cold neighbourhoods" in self.open(ports, "not_warm", LARGE_VOLUMES)
@@ -293,15 +249,6 @@ class TestLooks:
         self.open(ports, "not_warm", LARGE_VOLUMES)
         with pytest.raises(errors.StorageNotWarm, match="looks: not_warm, not_warm"):
             self.look(ports, "not_warm", LARGE_VOLUMES)
-
-    def test_noise_that_does_not_end_reads_all_in_the_end_and_then_fails(self) -> None:
-        ports = world()
-        for _ in range(3):
-            self.open(ports, "unknown", LARGE_VOLUMES)
-            ports.clock.advance(minutes=10)
-        with pytest.raises(errors.StorageNotWarm, match="unknown, unknown, unknown, unknown"):
-            self.look(ports, "unknown", LARGE_VOLUMES)
-        assert [remedy for remedy, _ in self.sent(ports)] == ["none", "none", "none", "all"]
 
 
 class TestDeadline:
@@ -331,11 +278,6 @@ class TestDeadline:
 
     def test_a_rate_of_the_first_minute_is_not_believed(self) -> None:
         assert reported(world(limits=LIMITS), eta_seconds=9000, elapsed_seconds=59).state == "running"
-
-    def test_an_estimate_that_fits_goes_on(self) -> None:
-        ports = world(limits=LIMITS)
-        ports.clock.advance(minutes=10)
-        assert reported(ports, eta_seconds=1199, elapsed_seconds=600).state == "running"
 
     def test_the_hot_set_s_time_counts_where_it_is_enough(self) -> None:
         ports = world(limits=LIMITS, prewarm=HOT)
