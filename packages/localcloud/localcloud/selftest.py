@@ -15,6 +15,33 @@ from datetime import UTC, datetime
 EXPECTED_VERSIONS = {"moto": "5.2.5", "jsonata-python": "0.7.1"}
 ASL_COMPONENT = "moto.stepfunctions.parser.asl.component"
 TASK_SERVICE = f"{ASL_COMPONENT}.state.exec.state_task.service"
+EC2_ACTIONS = (
+    *("run_instances", "describe_instances", "describe_instance_status", "modify_instance_attribute"),
+    "_parse_block_device_mapping",
+)
+EBS_ACTIONS = (
+    *(
+        "create_volume",
+        "delete_volume",
+        "attach_volume",
+        "detach_volume",
+        "describe_volumes",
+        "describe_volume_status",
+    ),
+    *(
+        "create_snapshot",
+        "create_snapshots",
+        "delete_snapshot",
+        "describe_snapshots",
+        "copy_snapshot",
+        "modify_volume",
+    ),
+    *("modify_snapshot_tier", "restore_snapshot_tier"),
+)
+DIRECT_ACTIONS = (
+    *("list_snapshot_blocks", "list_changed_blocks", "get_snapshot_block"),
+    *("start_snapshot", "put_snapshot_block", "complete_snapshot"),
+)
 # What is replaced or called, by module, with its parameters; ... stands for any more.
 HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.core.responses": {
@@ -27,6 +54,45 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.core.base_backend": {
         "BackendDict.reset": "",
     },
+    "moto.ec2.responses.instances": {f"InstanceResponse.{name}": "self" for name in EC2_ACTIONS},
+    "moto.ec2.responses.elastic_block_store": {f"ElasticBlockStore.{name}": "self" for name in EBS_ACTIONS},
+    "moto.ec2.responses.amis": {"AmisResponse.copy_image": "self"},
+    "moto.ec2.responses.tags": {"TagResponse.create_tags": "self"},
+    "moto.ec2.responses._base_response": {
+        "EC2BaseResponse._parse_tag_specification": "self expected_type",
+        "EC2BaseResponse._filters_from_querystring": "self",
+    },
+    "moto.ec2.models": {
+        "EC2Backend.run_instances": "self image_id count user_data security_group_names kwargs",
+        "EC2Backend.get_instance_by_id": "self instance_id",
+        "EC2Backend.get_subnet": "self subnet_id",
+    },
+    "moto.ec2.models.instances": {
+        f"Instance.{name}": "self" for name in ("start", "stop", "terminate", "reboot")
+    },
+    "moto.ec2.models.vpcs": {"random_vpc_id": ""},
+    "moto.ec2.models.subnets": {"random_subnet_id": "", "Subnet.del_subnet_ip": "self ip"},
+    "moto.ec2.models.security_groups": {"random_security_group_id": ""},
+    "moto.ec2.models.elastic_block_store": {
+        "Snapshot": "ec2_backend snapshot_id volume description encrypted kms_key_id owner_id from_ami",
+        "VolumeAttachment": "volume instance device status",
+    },
+    "moto.ebs.responses": {f"EBSResponse.{name}": "self" for name in DIRECT_ACTIONS},
+    "moto.ssm.responses": {
+        f"SimpleSystemManagerResponse.{name}": "self"
+        for name in ("send_command", "get_command_invocation", "list_commands")
+    },
+    "moto.elbv2.models": {
+        "FakeTargetGroup.register": "self targets",
+        "FakeTargetGroup.deregister": "self targets",
+        "FakeTargetGroup.deregister_terminated_instances": "self instance_ids",
+        "ELBv2Backend.describe_target_health": "self target_group_arn targets",
+        "ELBv2Backend.create_target_group": "self name kwargs",
+        "ELBv2Backend.create_listener": "self load_balancer_arn protocol port ssl_policy certificate actions ...",
+        "ELBv2Backend.modify_listener": "self arn port protocol ssl_policy certificates actions",
+        "ELBv2Backend.delete_listener": "self listener_arn",
+        "ELBv2Backend.delete_load_balancer": "self arn",
+    },
     "moto.awslambda_simple.models": {
         "LambdaSimpleBackend.invoke": "self function_name qualifier body headers response_headers",
     },
@@ -38,6 +104,7 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "LambdaFunction._set_function_code": "self updated_spec",
     },
     "moto.ssm.models": {
+        "Documents.find": "self document_version version_name strict",
         "SimpleSystemManagerBackend.put_parameter": "self name description value ...",
     },
     "moto.route53.responses": {
@@ -92,9 +159,6 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     },
     "moto.iam.models": {
         "IAMBackend.get_groups_for_user": "self user_name",
-    },
-    "moto.scheduler.models": {
-        "ScheduleGroup.delete_schedule": "self name",
     },
     "moto.stepfunctions.parser.asl.utils.boto_client": {
         "boto_client_for": "region service state_credentials",

@@ -17,7 +17,7 @@ from localcloud.dataplane import DataPlane
 from localcloud.server import LocalCloud
 
 ROLE = "arn:aws:iam::123456789012:role/tests"
-ACTING = [f"{name}.amazonaws.com" for name in ("lambda", "states", "events", "scheduler")]
+ACTING = [f"{name}.amazonaws.com" for name in ("lambda", "states", "events")]
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": ACTING}, "Action": "sts:AssumeRole"}],

@@ -45,7 +45,6 @@ CALLS: dict[str, Callable[[Control], Any]] = {
     "dynamodb:ListTables": lambda aws: aws.dynamodb.list_tables(),
     "cloudwatch:ListMetrics": lambda aws: aws.cloudwatch.list_metrics(),
     "stepfunctions:ListStateMachines": lambda aws: aws.stepfunctions.list_state_machines(),
-    "scheduler:ListSchedules": lambda aws: aws.scheduler.list_schedules(),
     "lambda:ListFunctions": lambda aws: aws.lambda_.list_functions(),
 }
 

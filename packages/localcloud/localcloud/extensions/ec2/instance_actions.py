@@ -16,7 +16,6 @@ from localcloud.extensions.ec2 import ebs
 from localcloud.extensions.ec2.capacity_reservations import CapacityReservations
 from localcloud.extensions.ec2.instances import IMAGE_GIB, Instances, as_volume_request
 from localcloud.extensions.ec2.network import SUBNETS, seed_network_and_images
-from localcloud.extensions.ec2.resource_hooks import check_resource_hooks
 from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state
 from localcloud.extensions.ec2.volume_spec import volume_spec
 
@@ -246,7 +245,6 @@ def install(cloud: OpenCloud) -> None:
     """Seed the fixed ids; with a data plane, make instances real."""
     from moto.ec2.responses.instances import InstanceResponse
 
-    check_resource_hooks()
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 650 images that no host could start from
     seed_network_and_images(cloud)
     if cloud.dataplane is None:

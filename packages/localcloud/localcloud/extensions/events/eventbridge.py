@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 
 from localcloud.extensions.events.target_payload import target_payload
@@ -82,12 +80,7 @@ ACTIONS = {
     "states": ("states:StartExecution", "statemachine"),
     "lambda": ("lambda:InvokeFunction", "function"),
     "sqs": ("sqs:SendMessage", "queue"),
-    "sns": ("sns:Publish", "topic"),
-    "events": ("events:PutEvents", "event-bus"),
-    "logs": ("logs:PutLogEvents", "log-stream"),
 }
-# Services without policies of their resources: only a role may.
-NEEDS_ROLE = frozenset({"states", "events"})
 
 
 class InvalidTarget(Exception):
@@ -96,13 +89,12 @@ class InvalidTarget(Exception):
 
 @dataclass(frozen=True)
 class Delivery:
-    """One event on its way to one target. `event` is what a dead letter holds; of Scheduler, the payload."""
+    """One event on its way to one target. `event` is what a dead letter holds."""
 
     source_arn: str
     target_arn: str
     payload: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    service: str = EVENTBRIDGE
     event: str = ""
 
     @property
@@ -180,30 +172,23 @@ def authorize(cloud: OpenCloud, delivery: Delivery) -> None:
     _authorize(cloud, delivery, delivery.target_arn, delivery.role)
 
 
-def authorize_dead_letter(cloud: OpenCloud, delivery: Delivery, queue_arn: str) -> None:
-    """Whether it may reach the dead-letter queue: EventBridge as itself, Scheduler as the role. Raises ClientError."""
-    _authorize(cloud, delivery, queue_arn, None if delivery.service == EVENTBRIDGE else delivery.role)
-
-
 def _authorize(cloud: OpenCloud, delivery: Delivery, arn: str, role: str | None) -> None:
     """By the role, else by the policy of the target itself."""
     service = arn.split(":")[2]
     if service not in ACTIONS:
-        return  # a universal target goes by the role's key
-    if role is None and service in NEEDS_ROLE:
+        raise InvalidTarget(f"the local cloud cannot deliver to {arn}")
+    if role is None and service == "states":  # it has no policies of its resources
         raise InvalidTarget(f"RoleArn is required for target {arn}.")
     needs = [Need(ACTIONS[service][0], arn, ACTIONS[service][1])]
     account = cloud.access.account
-    if service == "sns":
-        needs += key_of_message(account.key_of_topic(arn), "sns", account)
     if service == "sqs":
         needs += key_of_message(account.key_of_queue(arn), "sqs", account)
     try:
         for need in needs:
             if role is not None:
-                cloud.access.check_role(role, SESSION_NAME, delivery.service, need)
+                cloud.access.check_role(role, SESSION_NAME, EVENTBRIDGE, need)
             else:
-                cloud.access.check_service(delivery.service, delivery.source_arn, need)
+                cloud.access.check_service(EVENTBRIDGE, delivery.source_arn, need)
     except (Refused, CannotAssume) as error:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": str(error)}}, "Deliver") from error
 
@@ -216,54 +201,9 @@ def _send(cloud: OpenCloud, delivery: Delivery) -> None:
         cloud.client("stepfunctions").start_execution(stateMachineArn=arn, input=payload)
     elif service == "lambda":
         cloud.client("lambda").invoke(FunctionName=arn, InvocationType="Event", Payload=payload.encode())
-    elif service == "sqs":
-        url = cloud.client("sqs").get_queue_url(QueueName=resource)["QueueUrl"]
-        group = delivery.options.get("SqsParameters", {}).get("MessageGroupId")
-        extra = {"MessageGroupId": group} if group else {}
-        cloud.client("sqs").send_message(QueueUrl=url, MessageBody=payload, **extra)
-    elif service == "sns":
-        cloud.client("sns").publish(TopicArn=arn, Message=payload)
-    elif service == "events" and resource.startswith("event-bus/"):
-        event = json.loads(payload)
-        entry = {
-            "Source": event["source"],
-            "DetailType": event["detail-type"],
-            "Detail": json.dumps(event["detail"]),
-        }
-        cloud.client("events").put_events(
-            Entries=[{**entry, "EventBusName": resource.removeprefix("event-bus/")}]
-        )
-    elif service == "logs":
-        _send_to_log_group(cloud, resource.removeprefix("log-group:").removesuffix(":*"), payload)
-    elif service == "scheduler" and resource.startswith("aws-sdk:"):
-        _call_sdk(cloud, delivery, resource)
     else:
-        raise InvalidTarget(f"the local cloud cannot deliver to {arn}")
-
-
-def _call_sdk(cloud: OpenCloud, delivery: Delivery, resource: str) -> None:
-    """EventBridge Scheduler's universal target: arn:aws:scheduler:::aws-sdk:<service>:<apiAction>."""
-    from localcloud.extensions.stepfunctions.integrations import BOTO_SERVICE
-
-    _, service, action = resource.split(":")
-    if delivery.role is None:
-        raise InvalidTarget(f"RoleArn is required for target {delivery.target_arn}.")
-    name = BOTO_SERVICE.get(service, service)
-    try:
-        client = cloud.client_as(delivery.role, SESSION_NAME, delivery.service, name)
-    except CannotAssume as error:
-        raise InvalidTarget(str(error)) from error
-    method = getattr(client, xform_name(action[:1].upper() + action[1:]), None)
-    if method is None:
-        raise InvalidTarget(f"aws-sdk:{service}:{action} is not an API action")
-    method(**json.loads(delivery.payload))
-
-
-def _send_to_log_group(cloud: OpenCloud, group: str, payload: str) -> None:
-    logs, stream = cloud.client("logs"), str(uuid.uuid4())
-    logs.create_log_stream(logGroupName=group, logStreamName=stream)
-    event = {"timestamp": int(cloud.clock.epoch() * 1000), "message": payload}
-    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[event])
+        url = cloud.client("sqs").get_queue_url(QueueName=resource)["QueueUrl"]
+        cloud.client("sqs").send_message(QueueUrl=url, MessageBody=payload)
 
 
 def _code(error: Exception) -> str:
@@ -278,12 +218,12 @@ def _give_up(
     if not queue_arn:
         return
     try:
-        authorize_dead_letter(cloud, delivery, queue_arn)
+        _authorize(cloud, delivery, queue_arn, None)
     except ClientError as error:
         log.error("the event is lost, its dead-letter queue %s refuses it: %s", queue_arn, error)
         return
     attributes = {
-        "RULE_ARN" if delivery.service == EVENTBRIDGE else "SCHEDULE_ARN": delivery.source_arn,
+        "RULE_ARN": delivery.source_arn,
         "TARGET_ARN": delivery.target_arn,
         "ERROR_CODE": DEAD_LETTER_CODES.get(code, "ERROR_FROM_TARGET"),
         "ERROR_MESSAGE": message or code,
@@ -292,7 +232,7 @@ def _give_up(
     }
     cloud.client("sqs").send_message(
         QueueUrl=cloud.client("sqs").get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"],
-        MessageBody=delivery.event or delivery.payload,
+        MessageBody=delivery.event,
         MessageAttributes={
             key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
         },
