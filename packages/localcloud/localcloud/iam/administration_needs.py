@@ -176,17 +176,7 @@ ADMINISTRATION: dict[str, Needs] = {
     "iam:CreatePolicyVersion": _iam("CreatePolicyVersion", "policy", "PolicyArn"),
     "iam:CreateAccessKey": _iam("CreateAccessKey", "user", "UserName"),
     **_with(_secret, "secretsmanager", ("GetSecretValue", "PutSecretValue", "DescribeSecret")),
-    **_with(
-        _document,
-        "ssm",
-        (
-            "CreateDocument",
-            "DescribeDocument",
-            "UpdateDocument",
-            "DeleteDocument",
-            "ModifyDocumentPermission",
-        ),
-    ),
+    **_with(_document, "ssm", ON_DOCUMENTS),
     "ssm:StartSession": _start_session,
     "ssm:StartAutomationExecution": _named(
         "ssm:StartAutomationExecution",

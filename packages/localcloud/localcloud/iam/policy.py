@@ -6,12 +6,10 @@ context keys or values", "IAM policy elements: Variables and tags". Everything i
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -58,7 +56,6 @@ class Statement:
     resources: tuple[str, ...]
     not_resources: tuple[str, ...]
     principals: tuple[tuple[str, str], ...] | None
-    not_principals: tuple[tuple[str, str], ...] | None
     conditions: tuple[Condition, ...]
     has_variables: bool
 
@@ -78,8 +75,6 @@ class Statement:
         """Whether its Principal element is the caller."""
         if self.principals is not None:
             return any(principal.is_named(kind, name) for kind, name in self.principals)
-        if self.not_principals is not None:
-            return not any(principal.is_named(kind, name) for kind, name in self.not_principals)
         return True
 
 
@@ -103,7 +98,7 @@ def parse(document: str) -> PolicyDocument:
 
 
 def _statement(body: Mapping[str, Any], variables: bool) -> Statement:
-    known = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Principal", "NotPrincipal"}
+    known = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Principal"}
     unknown = sorted(set(body) - known - {"Condition"})
     if unknown or body.get("Effect") not in ("Allow", "Deny"):
         raise PolicyNotUnderstood(f"a statement has {', '.join(unknown) or 'no Effect Allow or Deny'}")
@@ -115,7 +110,6 @@ def _statement(body: Mapping[str, Any], variables: bool) -> Statement:
         resources=_texts(body.get("Resource")) or (() if "NotResource" in body else ("*",)),
         not_resources=_texts(body.get("NotResource")),
         principals=_principals(body.get("Principal")),
-        not_principals=_principals(body.get("NotPrincipal")),
         conditions=tuple(_conditions(body.get("Condition") or {})),
         has_variables=variables and "${" in json.dumps(body),
     )
@@ -179,40 +173,6 @@ def _holds(condition: Condition, context: Context, fill: Callable[[str], str | N
     return all(one(value) for value in found) if negated else any(one(value) for value in found)
 
 
-def _number(test: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
-    def compare(value: str, wanted: str) -> bool:
-        try:
-            return test(float(value), float(wanted))
-        except ValueError:
-            return False
-
-    return compare
-
-
-def _date(test: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
-    def compare(value: str, wanted: str) -> bool:
-        try:
-            return test(_epoch(value), _epoch(wanted))
-        except ValueError:
-            return False
-
-    return compare
-
-
-def _epoch(text: str) -> float:
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _address(value: str, wanted: str) -> bool:
-    try:
-        return ipaddress.ip_address(value) in ipaddress.ip_network(wanted, strict=False)
-    except ValueError:
-        return False
-
-
 def _arn(value: str, wanted: str) -> bool:
     """Each of the six parts by itself: a wildcard does not reach beyond its colon, but in the last part."""
     parts, patterns = value.split(":", 5), wanted.split(":", 5)
@@ -239,25 +199,9 @@ def _like(value: str, wanted: str) -> bool:
 _TESTS: dict[str, Callable[[str, str], bool]] = {
     "StringEquals": _equals,
     "StringNotEquals": _equals,
-    "StringEqualsIgnoreCase": _equals_ignoring_case,
-    "StringNotEqualsIgnoreCase": _equals_ignoring_case,
     "StringLike": _like,
     "StringNotLike": _like,
-    "NumericEquals": _number(lambda a, b: a == b),
-    "NumericNotEquals": _number(lambda a, b: a == b),
-    "NumericLessThan": _number(lambda a, b: a < b),
-    "NumericLessThanEquals": _number(lambda a, b: a <= b),
-    "NumericGreaterThan": _number(lambda a, b: a > b),
-    "NumericGreaterThanEquals": _number(lambda a, b: a >= b),
-    "DateEquals": _date(lambda a, b: a == b),
-    "DateNotEquals": _date(lambda a, b: a == b),
-    "DateLessThan": _date(lambda a, b: a < b),
-    "DateLessThanEquals": _date(lambda a, b: a <= b),
-    "DateGreaterThan": _date(lambda a, b: a > b),
-    "DateGreaterThanEquals": _date(lambda a, b: a >= b),
     "Bool": _equals_ignoring_case,
-    "IpAddress": _address,
-    "NotIpAddress": _address,
     "ArnEquals": _arn,
     "ArnNotEquals": _arn,
     "ArnLike": _arn,

@@ -82,18 +82,6 @@ def test_a_statement_matches_actions_in_any_case_and_resources_as_written(
     assert allowed(statement) is expected
 
 
-def test_what_nothing_allows_is_refused_and_says_so() -> None:
-    decision = decide(CALLER, Policies(), "ec2:DeleteVolume", VOLUME, Keys({}))
-    assert decision.reason == "because no identity-based policy allows the ec2:DeleteVolume action"
-
-
-def test_an_explicit_deny_wins() -> None:
-    policies = Policies(identity=(parse(document(allow("*"), deny())),))
-    decision = decide(CALLER, policies, "ec2:DeleteVolume", VOLUME, Keys({}))
-    assert not decision.allowed
-    assert decision.reason == "with an explicit deny in an identity-based policy"
-
-
 def test_a_deny_whose_condition_does_not_hold_denies_nothing() -> None:
     insecure = deny("*", Condition={"Bool": {"aws:SecureTransport": "false"}})
     assert allowed(allow(), insecure, aws__SecureTransport=["true"])
@@ -112,7 +100,6 @@ TAG = "aws:ResourceTag/peaker:owner"
         ("StringEquals", ["dev", "prod"], ["prod"], True),
         ("StringEquals", "prod", ["Prod"], False),
         ("StringEquals", "prod", None, False),
-        ("StringEqualsIgnoreCase", "prod", ["Prod"], True),
         ("StringEqualsIfExists", "prod", None, True),
         ("StringEqualsIfExists", "prod", ["dev"], False),
         ("StringNotEquals", "prod", ["dev"], True),
@@ -123,12 +110,7 @@ TAG = "aws:ResourceTag/peaker:owner"
         ("Null", "true", None, True),
         ("Null", "true", ["x"], False),
         ("Null", "false", None, False),
-        ("NumericLessThan", "10", ["9.5"], True),
-        ("NumericLessThan", "10", ["much"], False),
-        ("DateGreaterThan", "2026-01-01T00:00:00Z", ["2026-06-01T00:00:00Z"], True),
         ("Bool", "true", ["true"], True),
-        ("IpAddress", "10.0.0.0/8", ["10.77.0.1"], True),
-        ("NotIpAddress", "10.0.0.0/8", ["10.77.0.1"], False),
         (
             "ArnLike",
             "arn:aws:events:*:123456789012:rule/*",
@@ -187,7 +169,7 @@ def test_a_variable_takes_its_value_from_the_request_and_never_widens() -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        allow(Condition={"StringMatches": {TAG: "x"}}),
+        allow(Condition={"NumericLessThan": {TAG: "1"}}),
         allow(Condition={"ForSomeValues:StringEquals": {TAG: "x"}}),
         {"Effect": "Allow", "Action": "*", "Resource": "*", "Conditions": {}},
         {"Effect": "allow", "Action": "*", "Resource": "*"},

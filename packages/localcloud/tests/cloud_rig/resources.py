@@ -15,7 +15,7 @@ from unittest.mock import patch
 from cloud_rig.clocks import ALL_BUT_STOPPED, at_scale
 from localcloud.extensions.ec2 import capacity_reservations, ebs, ebs_actions, ebs_records, instances, state
 from localcloud.extensions.elbv2.lateness import PROMPT, BalancerLateness
-from localcloud.extensions.ssm import command_actions, commands
+from localcloud.extensions.ssm import commands
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
@@ -26,7 +26,7 @@ SUBNET_B = "subnet-0a77000000000001b"
 # Where EC2 and SSM show late, and pass through states in between, by real seconds.
 BY_REAL_SECONDS = (
     *(capacity_reservations, ebs, ebs_actions, ebs_records, instances, state),
-    *(command_actions, commands),
+    commands,
 )
 
 

@@ -190,16 +190,15 @@ def test_embedded_metrics_are_cloudwatchs_on_the_cloud_clock(aws: Control, funct
     before = aws.cloud.clock.now()
     aws.invoke(function, {"action": "metric"})
     now = aws.cloud.clock.now()
-    points = aws.cloudwatch.get_metric_statistics(
-        Namespace="Peaker",
-        MetricName="Lag",
-        Dimensions=[{"Name": "Cluster", "Value": "orders"}],
-        StartTime=before - timedelta(hours=1),
-        EndTime=now + timedelta(minutes=1),
-        Period=86_400,
-        Statistics=["Average", "SampleCount"],
-    )["Datapoints"]
-    assert [(point["Average"], point["SampleCount"]) for point in points] == [(2.0, 2.0)]
+    lag = {"Namespace": "Peaker", "MetricName": "Lag", "Dimensions": [{"Name": "Cluster", "Value": "orders"}]}
+    asked = [
+        {"Id": stat.lower(), "MetricStat": {"Metric": lag, "Period": 86_400, "Stat": stat}}
+        for stat in ("Average", "SampleCount")
+    ]
+    found = aws.cloudwatch.get_metric_data(
+        MetricDataQueries=asked, StartTime=before - timedelta(hours=1), EndTime=now + timedelta(minutes=1)
+    )["MetricDataResults"]
+    assert [one["Values"] for one in found] == [[2.0], [2.0]]
 
 
 def test_a_metric_in_a_log_line_that_cloudwatch_does_not_take_fails_no_function(

@@ -31,19 +31,6 @@ def test_targets_of_one_group_are_alike() -> None:
     }
 
 
-def test_a_newcomer_in_the_warming_group_only_gets_the_share_over_the_members() -> None:
-    serving = group(900, a="healthy", b="healthy")
-    warming = group(100, a="healthy", b="healthy", n="healthy")
-    found = route([serving, warming])
-    assert [target.instance_id for target in found.targets] == ["a", "b", "n"]
-    assert shares(found) == pytest.approx({"a": 0.4833, "b": 0.4833, "n": 0.0333}, abs=0.002)
-
-
-def test_the_full_share_puts_the_newcomer_level_with_the_others() -> None:
-    found = route([group(1, a="healthy", b="healthy"), group(999, a="healthy", b="healthy", n="healthy")])
-    assert shares(found) == pytest.approx({"a": 1 / 3, "b": 1 / 3, "n": 1 / 3}, abs=0.002)
-
-
 def test_the_smallest_share_is_not_nothing() -> None:
     found = route([group(999, a="healthy"), group(1, a="healthy", n="healthy")])
     assert {t.instance_id: t.weight for t in found.targets} == {"a": 256, "n": 1}
@@ -61,12 +48,6 @@ def test_a_group_fails_open_alone() -> None:
     assert {t.instance_id: t.up for t in found.targets} == {"a": True, "b": False, "n": True}
 
 
-@pytest.mark.parametrize("leftover", [{}, {"n": "leaving"}, {"n": "stopped"}])
-def test_the_share_of_a_group_that_nobody_takes_is_refused(leftover: dict[str, Standing]) -> None:
-    found = route([group(3, a="healthy"), group(1, **leftover)])
-    assert shares(found) == pytest.approx({"a": 0.75, "-": 0.25}, abs=0.002)
-
-
 def test_without_any_taker_there_is_nothing_to_weigh() -> None:
     assert route([group(1)]) == Routing((), 0)
     assert route([group(1), group(0, a="healthy")]).refused_weight == 0
@@ -76,19 +57,3 @@ def test_a_target_that_leaves_one_group_lives_on_in_the_other() -> None:
     found = route([group(1, a="healthy", b="leaving"), group(1, a="healthy", b="healthy")])
     assert shares(found) == pytest.approx({"a": 0.75, "b": 0.25}, abs=0.003)
     assert not any(target.draining for target in found.targets)
-
-
-def test_a_target_that_leaves_both_groups_drains() -> None:
-    found = route([group(1, a="healthy", b="leaving"), group(1, a="healthy", b="leaving")])
-    assert {t.instance_id: (t.draining, t.weight) for t in found.targets} == {
-        "a": (False, 100),
-        "b": (True, 0),
-    }
-
-
-def test_a_group_of_weight_0_gets_nothing() -> None:
-    found = route([group(1, a="healthy"), group(0, a="healthy", n="healthy")])
-    assert {t.instance_id: (t.weight, t.draining) for t in found.targets} == {
-        "a": (100, False),
-        "n": (0, False),
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -86,10 +87,10 @@ def run(aws: ResourceCloud, instance_id: str, *lines: str) -> str:
     )["Command"]["CommandId"]
 
     def ended() -> dict[str, Any] | None:
-        found = aws.ssm.list_command_invocations(CommandId=command_id)["CommandInvocations"]
-        if not found or found[0]["Status"] in ("Pending", "InProgress"):
-            return None
-        return dict(aws.ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id))
+        with contextlib.suppress(aws.ssm.exceptions.InvocationDoesNotExist):
+            found = aws.ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id)
+            return dict(found) if found["Status"] not in ("Pending", "InProgress") else None
+        return None
 
     answer = eventually(ended, seconds=120)
     assert answer["Status"] == "Success", answer["StandardErrorContent"]

@@ -81,23 +81,6 @@ def test_dry_runs_change_nothing(aws: ResourceCloud) -> None:
     assert aws.attachment_state(volume_id) == "attached"
 
 
-def test_describe_volumes_in_pages(aws: ResourceCloud) -> None:
-    ids = {aws.available_volume() for _ in range(7)}
-    paginator = aws.ec2.get_paginator("describe_volumes")
-    pages = list(paginator.paginate(PaginationConfig={"PageSize": 5}))
-    assert [len(page["Volumes"]) for page in pages] == [5, 2]
-    assert {v["VolumeId"] for page in pages for v in page["Volumes"]} == ids
-
-
-def test_a_deleted_volume_is_gone(aws: ResourceCloud) -> None:
-    volume_id = aws.available_volume()
-    aws.ec2.delete_volume(VolumeId=volume_id)
-    assert volume_id not in aws.plane.volumes.volumes
-    with pytest.raises(ClientError) as error:
-        aws.ec2.delete_volume(VolumeId=volume_id)
-    assert code_of(error) == "InvalidVolume.NotFound"
-
-
 # -- attachments ---------------------------------------------------------------------------------------------
 
 
@@ -218,34 +201,6 @@ def test_a_snapshot_is_not_found_for_its_tags_just_after_the_call(slow_aws: Reso
     assert slow_aws.snapshot(snapshot_id)["Tags"] == name
 
 
-def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    data = aws.attached_volume(instance_id, "/dev/sdf", TagSpecifications=[
-        {"ResourceType": "volume", "Tags": [tag("peaker:volume", "data")]}
-    ])  # fmt: skip
-    log = aws.attached_volume(instance_id, "/dev/sdg")
-    aws.plane.volumes.write(data, {0: b"rows", 9: b"more rows"})
-    aws.plane.volumes.write(log, {3: b"binlog"})
-    with aws.stopped_clock():
-        answer = aws.ec2.create_snapshots(
-            InstanceSpecification={"InstanceId": instance_id, "ExcludeBootVolume": True},
-            CopyTagsFromSource="volume",
-            TagSpecifications=[{"ResourceType": "snapshot", "Tags": [tag("peaker:run-id", "run-1")]}],
-        )["Snapshots"]
-    aws.plane.volumes.write(data, {0: b"later rows"})
-    by_volume = {snapshot["VolumeId"]: snapshot for snapshot in answer}
-    assert set(by_volume) == {data, log}
-    assert {snapshot["State"] for snapshot in answer} == {"pending"}
-    assert len({snapshot["StartTime"] for snapshot in answer}) == 1
-    snapshot_id = by_volume[data]["SnapshotId"]
-    eventually(lambda: aws.snapshot(snapshot_id).get("State") == "completed")
-    described = aws.snapshot(snapshot_id)
-    assert described["Progress"] == "100%"
-    assert described["FullSnapshotSizeInBytes"] == 2 * BLOCK
-    tags = {entry["Key"]: entry["Value"] for entry in described["Tags"]}
-    assert tags == {"peaker:volume": "data", "peaker:run-id": "run-1"}
-
-
 @pytest.fixture
 def pending_aws(tmp_path: Path) -> Iterator[ResourceCloud]:
     """As `aws`, with snapshots that stay pending for as long as anybody looks."""
@@ -321,23 +276,6 @@ def test_a_volume_is_not_made_from_a_pending_snapshot(pending_aws: ResourceCloud
     assert code_of(error) == "IncorrectState"
 
 
-def test_snapshots_are_found_by_status_volume_and_tag(aws: ResourceCloud) -> None:
-    first, second = aws.available_volume(), aws.available_volume()
-    snapshot_id = aws.completed_snapshot(first)
-    other = aws.completed_snapshot(second)
-    aws.ec2.create_tags(Resources=[snapshot_id], Tags=[tag("peaker:run-id", "run-1")])
-    images = aws.ec2.describe_images(Owners=["self"])["Images"]
-    behind_images = {disk["Ebs"]["SnapshotId"] for one in images for disk in one["BlockDeviceMappings"]}
-    for name, value, expected in (
-        ("volume-id", first, {snapshot_id}),
-        ("tag:peaker:run-id", "run-1", {snapshot_id}),
-        ("status", "completed", {snapshot_id, other}),
-        ("status", "pending", set()),
-    ):
-        found = aws.ec2.describe_snapshots(Filters=[{"Name": name, "Values": [value]}])["Snapshots"]
-        assert {snapshot["SnapshotId"] for snapshot in found} - behind_images == expected, name
-
-
 def test_deleting_a_snapshot_leaves_its_volumes_whole(aws: ResourceCloud) -> None:
     source = aws.available_volume()
     aws.plane.volumes.write(source, {2: b"rows"})
@@ -403,14 +341,6 @@ def test_blocks_of_a_snapshot_are_listed_in_pages(aws: ResourceCloud) -> None:
         assert len(page["Blocks"]) == 100
         request["NextToken"] = page["NextToken"]
     assert [block["BlockIndex"] for block in listed] == indices
-
-
-def test_listing_can_start_at_a_block(aws: ResourceCloud) -> None:
-    volume_id = aws.available_volume()
-    aws.plane.volumes.write(volume_id, {1: b"a", 5: b"b", 9: b"c"})
-    snapshot_id = aws.completed_snapshot(volume_id)
-    page = aws.ebs.list_snapshot_blocks(SnapshotId=snapshot_id, StartingBlockIndex=5)
-    assert [block["BlockIndex"] for block in page["Blocks"]] == [5, 9]
 
 
 def test_block_api_refusals(slow_aws: ResourceCloud) -> None:

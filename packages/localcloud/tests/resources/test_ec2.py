@@ -8,9 +8,8 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import ClientError
 
-from cloud_rig.resources import IMAGE, SUBNET_B, ResourceCloud, eventually
+from cloud_rig.resources import IMAGE, ResourceCloud, eventually
 from localcloud.extensions.ec2 import instances
-from localcloud.extensions.ec2.network import SECURITY_GROUP_ID, SUBNETS, VPC_ID
 from localcloud.extensions.ec2.state import ec2_state
 
 
@@ -23,33 +22,6 @@ def describe_by_id(aws: ResourceCloud, instance_id: str) -> dict[str, Any]:
     return dict(answer["Reservations"][0]["Instances"][0])
 
 
-def test_the_network_and_the_images_of_the_local_environment_are_there(aws: ResourceCloud) -> None:
-    subnets = aws.ec2.describe_subnets(SubnetIds=list(SUBNETS))["Subnets"]
-    assert {(s["SubnetId"], s["AvailabilityZone"], s["CidrBlock"], s["VpcId"]) for s in subnets} == {
-        ("subnet-0a77000000000001a", "us-east-1a", "10.77.1.0/24", VPC_ID),
-        ("subnet-0a77000000000001b", "us-east-1b", "10.77.2.0/24", VPC_ID),
-    }
-    groups = aws.ec2.describe_security_groups(GroupIds=[SECURITY_GROUP_ID])["SecurityGroups"]
-    assert groups[0]["VpcId"] == VPC_ID
-    images = aws.ec2.describe_images(ImageIds=[IMAGE, "ami-0a770000000001011"])["Images"]
-    assert {image["RootDeviceName"] for image in images} == {"/dev/xvda"}
-
-
-def test_an_instance_is_pending_and_then_running_on_a_host_with_its_address(aws: ResourceCloud) -> None:
-    with aws.held("launch"):
-        answer = aws.ec2.run_instances(
-            ImageId=IMAGE, InstanceType="r6i.large", MinCount=1, MaxCount=1, SubnetId=SUBNET_B
-        )["Instances"][0]
-    assert answer["State"]["Name"] == "pending"
-    eventually(lambda: aws.instance_state(answer["InstanceId"]) == "running")
-    described = describe_by_id(aws, answer["InstanceId"])
-    spec = aws.plane.hosts.hosts[answer["InstanceId"]].spec
-    assert spec.private_ip == described["PrivateIpAddress"]
-    assert spec.private_ip.startswith("10.77.2.")
-    assert spec.image_id == IMAGE
-    assert described["Placement"]["AvailabilityZone"] == "us-east-1b"
-
-
 def test_describe_does_not_find_an_instance_just_after_the_call(slow_aws: ResourceCloud) -> None:
     with slow_aws.stopped_clock():
         instance_id = slow_aws.launch()
@@ -59,20 +31,6 @@ def test_describe_does_not_find_an_instance_just_after_the_call(slow_aws: Resour
     assert code_of(error) == "InvalidInstanceID.NotFound"
     eventually(lambda: slow_aws.instance(instance_id))
     assert describe_by_id(slow_aws, instance_id)["InstanceId"] == instance_id
-
-
-def test_tags_on_create_reach_the_instance_and_its_volumes(aws: ResourceCloud) -> None:
-    tags = [{"Key": "peaker:run-id", "Value": "run-1"}]
-    instance_id = aws.launched(
-        TagSpecifications=[
-            {"ResourceType": "instance", "Tags": tags},
-            {"ResourceType": "volume", "Tags": tags},
-        ],
-        BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 2}}],
-    )
-    assert describe_by_id(aws, instance_id)["Tags"] == tags
-    tagged = aws.ec2.describe_volumes(Filters=[{"Name": "tag:peaker:run-id", "Values": ["run-1"]}])
-    assert len(tagged["Volumes"]) == 2
 
 
 def test_a_block_device_mapping_keeps_all_that_was_asked_for(aws: ResourceCloud) -> None:
@@ -216,21 +174,6 @@ def test_a_host_that_does_not_start_ends_terminated_with_the_reason(aws: Resourc
     assert aws.instance(instance_id)["StateReason"]["Code"] == "Server.InternalError"
 
 
-def test_stop_and_start_keep_address_and_volumes(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    volume_id = aws.attached_volume(instance_id)
-    address = aws.instance(instance_id)["PrivateIpAddress"]
-    aws.ec2.stop_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "stopped")
-    assert not aws.plane.hosts.is_up(instance_id)
-    assert aws.volume(volume_id)["State"] == "in-use"
-    aws.ec2.start_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "running")
-    assert aws.plane.hosts.is_up(instance_id)
-    assert aws.plane.hosts.hosts[instance_id].plugged == {volume_id: "/dev/sdf"}
-    assert aws.instance(instance_id)["PrivateIpAddress"] == address
-
-
 def test_describe_shows_a_stop_and_a_start_a_moment_late(slow_aws: ResourceCloud) -> None:
     aws = slow_aws
     instance_id = aws.launched()
@@ -298,48 +241,6 @@ def test_an_instance_in_the_wrong_state_is_refused_and_no_other_is_touched(aws: 
     assert code_of(error) == "InvalidInstanceID.NotFound"
 
 
-def test_a_stopped_instance_keeps_its_volumes_warm(aws: ResourceCloud) -> None:
-    donor = aws.launched()
-    source = aws.attached_volume(donor)
-    aws.plane.volumes.write(source, {0: b"a", 1: b"b", 2: b"c"})
-    instance_id = aws.launched()
-    copy = aws.attached_volume(instance_id, SnapshotId=aws.completed_snapshot(source))
-    aws.plane.volumes.warm(copy, [0, 1])
-    before = aws.plane.volumes.stat(copy)
-    aws.ec2.stop_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "stopped")
-    assert aws.attachment_state(copy) == "attached"
-    aws.ec2.start_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "running")
-    assert aws.plane.volumes.stat(copy) == before
-    assert before.blocks_cold == 1
-
-
-def test_the_agent_is_offline_while_its_instance_is_stopped(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    aws.ec2.stop_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "stopped")
-    assert aws.agent(instance_id) == "ConnectionLost"
-    aws.ec2.start_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.agent(instance_id) == "Online")
-
-
-def test_starting_a_terminated_instance_is_an_incorrect_state(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    aws.ec2.terminate_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "terminated")
-    with pytest.raises(ClientError) as error:
-        aws.ec2.start_instances(InstanceIds=[instance_id])
-    assert code_of(error) == "IncorrectInstanceState"
-
-
-def test_terminating_twice_succeeds(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    for _ in range(2):
-        aws.ec2.terminate_instances(InstanceIds=[instance_id])
-    eventually(lambda: aws.instance_state(instance_id) == "terminated")
-
-
 def test_a_terminated_instance_is_forgotten_after_an_hour_of_cloud_time(aws: ResourceCloud) -> None:
     instance_id = aws.launched()
     aws.ec2.terminate_instances(InstanceIds=[instance_id])
@@ -360,9 +261,3 @@ def test_instance_status_follows_the_host(aws: ResourceCloud) -> None:
     aws.plane.hosts.crash(instance_id)
     assert status(instance_id) == "impaired"
     assert aws.instance_state(instance_id) == "running"
-
-
-def test_instance_types_tell_their_ebs_limits(aws: ResourceCloud) -> None:
-    answer = aws.ec2.describe_instance_types(InstanceTypes=["r6i.2xlarge"])["InstanceTypes"][0]
-    limits = answer["EbsInfo"]["EbsOptimizedInfo"]
-    assert (limits["BaselineThroughputInMBps"], limits["BaselineIops"]) == (312.5, 12000)

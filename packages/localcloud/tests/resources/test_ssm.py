@@ -6,13 +6,11 @@ import json
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from cloud_rig.control import OPEN_QUEUE
 from cloud_rig.resources import IMAGE, ResourceCloud, eventually
 from localcloud.dataplane import RunResult
 from localcloud.simulated.hosts import After
@@ -77,14 +75,6 @@ def result(aws: ResourceCloud, command_id: str, instance_id: str, **changes: Any
 # -- scripts that run ----------------------------------------------------------------------------------------
 
 
-def test_a_script_runs_in_its_working_directory(aws: ResourceCloud, tmp_path: Path) -> None:
-    aws.plane.hosts.responder = run_here
-    instance_id = aws.launched()
-    name = document(aws, step("pwd", workingDirectory="{{ Where }}"), Where={"type": "String"})
-    ended = result(aws, send(aws, instance_id, name, parameters={"Where": str(tmp_path)}), instance_id)
-    assert ended["StandardOutputContent"] == f"{tmp_path}\n"
-
-
 def test_a_yaml_document_is_run_too(aws: ResourceCloud) -> None:
     aws.plane.hosts.responder = run_here
     content = """
@@ -108,55 +98,6 @@ mainSteps:
 
 
 # -- steps ---------------------------------------------------------------------------------------------------
-
-
-def by_script(answers: Mapping[str, RunResult]) -> Any:
-    return lambda instance_id, argv, environment: answers.get(argv[-1], RunResult(0, f"{argv[-1]}\n", ""))
-
-
-def test_steps_run_in_order_and_on_after_a_failure(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = by_script({"two": RunResult(1, "", "")})
-    instance_id = aws.launched()
-    name = document(aws, step("one", "first"), step("two", "second"), step("three", "third"))
-    command_id = send(aws, instance_id, name)
-    assert result(aws, command_id, instance_id, PluginName="third")["Status"] == "Success"
-    assert result(aws, command_id, instance_id, PluginName="second")["Status"] == "Failed"
-    eventually(lambda: aws.ssm.list_commands(CommandId=command_id)["Commands"][0]["Status"] == "Failed")
-    with pytest.raises(ClientError) as error:
-        aws.ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id)
-    assert code_of(error) == "InvalidPluginName"
-
-
-def test_on_failure_exit_leaves_the_rest_but_runs_the_final_step(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = by_script({"one": RunResult(1, "", "")})
-    instance_id = aws.launched()
-    name = document(
-        aws,
-        step("one", "first", onFailure="exit"),
-        step("two", "second"),
-        step("three", "third", finallyStep="true"),
-    )
-    command_id = send(aws, instance_id, name)
-    assert result(aws, command_id, instance_id, PluginName="third")["Status"] == "Success"
-    eventually(lambda: aws.ssm.list_commands(CommandId=command_id)["Commands"][0]["Status"] == "Failed")
-    ran = [argv[-1] for argv in aws.plane.hosts.hosts[instance_id].commands]
-    assert ran == ["one", "three"]
-
-
-def test_a_step_for_another_platform_is_skipped(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    windows = {
-        "name": "windows",
-        "action": "aws:runPowerShellScript",
-        "precondition": {"StringEquals": ["platformType", "Windows"]},
-        "inputs": {"runCommand": ["Get-Date"]},
-    }
-    name = document(aws, windows, step("date", "linux"))
-    command_id = send(aws, instance_id, name)
-    skipped = result(aws, command_id, instance_id, PluginName="windows")
-    assert "unsatisfied preconditions" in skipped["StandardOutputContent"]
-    assert result(aws, command_id, instance_id, PluginName="linux")["Status"] == "Success"
-    assert len(aws.plane.hosts.hosts[instance_id].commands) == 1
 
 
 # -- time ----------------------------------------------------------------------------------------------------
@@ -213,17 +154,6 @@ def test_a_command_whose_host_is_rebooted_stays_in_progress(aws: ResourceCloud) 
     assert look(aws, command_id, instance_id)["Status"] == "InProgress"
 
 
-def test_whole_output_goes_to_s3_when_asked(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = lambda *_: RunResult(0, "o" * 30_000, "")
-    aws.s3.create_bucket(Bucket="outputs")
-    instance_id = aws.launched()
-    name = document(aws, step("talk"))
-    command_id = send(aws, instance_id, name, OutputS3BucketName="outputs", OutputS3KeyPrefix="runs")
-    assert result(aws, command_id, instance_id)["Status"] == "Success"
-    key = f"runs/{command_id}/{instance_id}/awsrunShellScript/run/stdout"
-    assert len(aws.s3.get_object(Bucket="outputs", Key=key)["Body"].read()) == 30_000
-
-
 # -- refusals ------------------------------------------------------------------------------------------------
 
 
@@ -252,39 +182,7 @@ def test_a_delivery_timeout_out_of_range_is_refused(aws: ResourceCloud) -> None:
     assert code_of(error) == "ValidationException"
 
 
-def test_a_document_of_a_hash_that_does_not_match_is_refused(aws: ResourceCloud) -> None:
-    instance_id = aws.launched()
-    with pytest.raises(ClientError) as error:
-        send(aws, instance_id, document(aws, step("true")), DocumentHash="0" * 64)
-    assert code_of(error) == "InvalidDocument"
-
-
 # -- looking -------------------------------------------------------------------------------------------------
-
-
-def test_targets_by_tag_reach_the_instances_with_it(aws: ResourceCloud) -> None:
-    tags = [{"ResourceType": "instance", "Tags": [{"Key": "peaker:cluster", "Value": "orders"}]}]
-    tagged = aws.launched(TagSpecifications=tags)
-    aws.launched()
-    answer = aws.ssm.send_command(
-        Targets=[{"Key": "tag:peaker:cluster", "Values": ["orders"]}],
-        DocumentName=document(aws, step("true")),
-    )
-    command_id = answer["Command"]["CommandId"]
-    assert result(aws, command_id, tagged)["Status"] == "Success"
-    listed = aws.ssm.list_command_invocations(CommandId=command_id)["CommandInvocations"]
-    assert [invocation["InstanceId"] for invocation in listed] == [tagged]
-
-
-def test_commands_are_listed_by_instance(aws: ResourceCloud) -> None:
-    name = document(aws, step("true"))
-    first, second = aws.launched(), aws.launched()
-    command_id = send(aws, first, name)
-    send(aws, second, name)
-    assert result(aws, command_id, first)
-    listed = aws.ssm.list_commands(InstanceId=first)["Commands"]
-    assert [command["CommandId"] for command in listed] == [command_id]
-    assert (listed[0]["TargetCount"], listed[0]["CompletedCount"]) == (1, 1)
 
 
 def test_an_agent_is_online_a_while_after_the_launch_and_lost_with_its_host(slow_aws: ResourceCloud) -> None:
@@ -317,19 +215,3 @@ def test_an_agent_that_is_too_old_sets_no_variable_for_a_parameter(aws: Resource
     ended = result(aws, send(aws, instance_id, name, parameters={"RunId": "run-2"}), instance_id)
     assert ended["Status"] == "Failed"
     assert "SSM_RunId: parameter not set" in ended["StandardErrorContent"]
-
-
-def test_the_end_of_a_command_is_an_event(aws: ResourceCloud) -> None:
-    open_to_events = {"Policy": json.dumps(OPEN_QUEUE)}
-    queue_url = aws.sqs.create_queue(QueueName="commands", Attributes=open_to_events)["QueueUrl"]
-    attributes = aws.sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])["Attributes"]
-    pattern = {"source": ["aws.ssm"], "detail": {"status": ["Success"], "instance-id": [{"exists": True}]}}
-    aws.events.put_rule(Name="commands", EventPattern=json.dumps(pattern))
-    aws.events.put_targets(Rule="commands", Targets=[{"Id": "queue", "Arn": attributes["QueueArn"]}])
-    instance_id = aws.launched()
-    command_id = send(aws, instance_id, document(aws, step("true")))
-    messages = eventually(lambda: aws.sqs.receive_message(QueueUrl=queue_url).get("Messages"))
-    event = json.loads(messages[0]["Body"])
-    assert event["detail-type"] == "EC2 Command Invocation Status-change Notification"
-    assert event["detail"]["command-id"] == command_id
-    assert event["detail"]["instance-id"] == instance_id

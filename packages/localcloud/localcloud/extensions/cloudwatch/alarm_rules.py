@@ -86,27 +86,21 @@ def window_of(store: MetricStore, rule: AlarmRule, now: float) -> tuple[list[flo
 
 def rule_of(alarm: Any) -> AlarmRule:
     """Understand moto's record of an alarm. Raises ValueError when the local cloud cannot evaluate it."""
-    if alarm.rule is not None:
-        raise ValueError("composite alarms are not evaluated")
+    if alarm.rule is not None or alarm.metric_data_queries or not alarm.statistic:
+        raise ValueError("alarms on a statistic of one metric alone are evaluated")
     if alarm.comparison_operator not in COMPARISONS:
         raise ValueError(f"comparison operator {alarm.comparison_operator} is not evaluated")
     periods = int(alarm.evaluation_periods)
-    shared = (
+    return AlarmRule(
+        metric_key(alarm.namespace, alarm.metric_name, dimension_pairs(alarm.dimensions)),
+        alarm.statistic,
+        int(alarm.period),
         periods,
         int(alarm.datapoints_to_alarm or periods),
         float(alarm.threshold),
         alarm.comparison_operator,
+        alarm.treat_missing_data or "missing",
     )
-    missing = alarm.treat_missing_data or "missing"
-    if alarm.metric_data_queries:
-        stats = [query.metric_stat for query in alarm.metric_data_queries if query.metric_stat is not None]
-        if len(alarm.metric_data_queries) != 1 or len(stats) != 1:
-            raise ValueError("alarms on metric math are not evaluated")
-        metric = stats[0].metric
-        key = metric_key(metric.namespace, metric.metric_name, dimension_pairs(metric.dimensions))
-        return AlarmRule(key, stats[0].stat, int(stats[0].period), *shared, missing)
-    key = metric_key(alarm.namespace, alarm.metric_name, dimension_pairs(alarm.dimensions))
-    return AlarmRule(key, alarm.statistic or alarm.extended_statistic, int(alarm.period), *shared, missing)
 
 
 def dimension_pairs(dimensions: Any) -> dict[str, str]:

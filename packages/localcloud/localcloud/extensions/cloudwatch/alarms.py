@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from localcloud.extensions.cloudwatch.alarm_rules import (
@@ -107,39 +106,18 @@ def _state_block(value: str, reason: str, reason_data: str | None, at: float) ->
 
 
 def _metrics_block(alarm: Any) -> list[dict[str, Any]]:
-    if alarm.metric_data_queries:
-        return [
-            {
-                "id": query.id,
-                "returnData": query.return_data is not False,
-                **({"expression": query.expression} if query.expression else {}),
-                **({"metricStat": _metric_stat(query.metric_stat)} if query.metric_stat else {}),
-            }
-            for query in alarm.metric_data_queries
-        ]
     metric = {
         "namespace": alarm.namespace,
         "name": alarm.metric_name,
         "dimensions": dimension_pairs(alarm.dimensions),
     }
-    stat = alarm.statistic or alarm.extended_statistic
     return [
         {
             "id": "m1",
-            "metricStat": {"metric": metric, "period": alarm.period, "stat": stat},
+            "metricStat": {"metric": metric, "period": alarm.period, "stat": alarm.statistic},
             "returnData": True,
         }
     ]
-
-
-def _metric_stat(stat: Any) -> dict[str, Any]:
-    metric = stat.metric
-    block = {
-        "namespace": metric.namespace,
-        "name": metric.metric_name,
-        "dimensions": dimension_pairs(metric.dimensions),
-    }
-    return {"metric": block, "period": stat.period, "stat": stat.stat}
 
 
 def _actions(alarm: Any) -> list[str]:
@@ -157,17 +135,6 @@ def _act(cloud: OpenCloud, alarm: Any, detail: dict[str, Any], old_state: str) -
         if service == "sns":
             message = json.dumps(_sns_message(cloud, alarm, detail, old_state))
             deliver(cloud, Delivery(alarm.alarm_arn, arn, message, service="cloudwatch.amazonaws.com"))
-        elif service == "lambda":
-            event = {
-                "source": "aws.cloudwatch",
-                "alarmArn": alarm.alarm_arn,
-                "accountId": cloud.settings.account_id,
-                "time": detail["state"]["timestamp"],
-                "region": cloud.settings.region,
-                "alarmData": detail,
-            }
-            service = "lambda.alarms.cloudwatch.amazonaws.com"
-            deliver(cloud, Delivery(alarm.alarm_arn, arn, json.dumps(event), service=service))
         else:
             log.error("alarm %s: the local cloud has no action %s", alarm.name, arn)
 
@@ -213,13 +180,12 @@ def install(cloud: OpenCloud) -> None:
         known = self.alarms.get(name)
         alarm = original_put(self, name, *rest, **named)
         alarm.state_value = "INSUFFICIENT_DATA"
-        if known is not None:  # an update keeps the state and the history
+        if known is not None:  # an update keeps the state
             for attribute in (
                 "state_value",
                 "state_reason",
                 "state_reason_data",
                 "state_updated_timestamp",
-                "history",
             ):
                 setattr(alarm, attribute, getattr(known, attribute))
         return alarm
@@ -234,16 +200,8 @@ def install(cloud: OpenCloud) -> None:
         cloud.put_event("aws.cloudwatch", "CloudWatch Alarm State Change", detail, [self.alarm_arn])
         _act(cloud, self, detail, old_state)
 
-    def describe_alarm_history(self: Any) -> Any:
-        wanted = self._get_param("AlarmName")
-        items = [
-            item for alarm in _alarms(cloud) if wanted in (None, alarm.name) for item in _history_items(alarm)
-        ]
-        items.sort(key=lambda item: item["Timestamp"], reverse=True)
-        return ActionResult({"AlarmHistoryItems": items[: int(self._get_param("MaxRecords") or 100)]})
-
     def describe_alarms(self: Any) -> Any:
-        """Every filter that is given holds; without AlarmTypes only metric alarms (cloudwatch:DescribeAlarms)."""
+        """Every filter that is given holds."""
         prefix, names = self._get_param("AlarmNamePrefix"), self._get_param("AlarmNames", [])
         state, action = self._get_param("StateValue"), self._get_param("ActionPrefix")
         found = [
@@ -254,38 +212,9 @@ def install(cloud: OpenCloud) -> None:
             and state in (None, alarm.state_value)
             and (not action or any(one.startswith(action) for one in alarm.alarm_actions))
         ]
-        composite = (
-            [one for one in found if one.rule is not None]
-            if "CompositeAlarm" in self._get_param("AlarmTypes", [])
-            else []
-        )
-        metric = [one for one in found if one.rule is None]
-        return ActionResult({"MetricAlarms": metric, "CompositeAlarms": composite})
+        return ActionResult({"MetricAlarms": found})
 
     cloud.add_action(CloudWatchResponse, "describe_alarms", describe_alarms)
     cloud.patch(CloudWatchBackend, "put_metric_alarm", put_metric_alarm)
     cloud.patch(Alarm, "update_state", update_state)
-    cloud.add_action(CloudWatchResponse, "describe_alarm_history", describe_alarm_history)
     cloud.when_ready(lambda: cloud.background("alarms", evaluator.run))
-
-
-def _history_items(alarm: Any) -> list[dict[str, Any]]:
-    """StateUpdate items: each of moto's history entries is the state that the next one replaced."""
-    states = [
-        *((value, reason, at) for _, reason, _, value, at in alarm.history),
-        (alarm.state_value, alarm.state_reason, alarm.state_updated_timestamp),
-    ]
-    items = []
-    for (old, _, _), (new, reason, at) in pairwise(states):
-        data = {"oldState": {"stateValue": old}, "newState": {"stateValue": new, "stateReason": reason}}
-        items.append(
-            {
-                "AlarmName": alarm.name,
-                "AlarmType": "MetricAlarm",
-                "Timestamp": at,
-                "HistoryItemType": "StateUpdate",
-                "HistorySummary": f"Alarm updated from {old} to {new}",
-                "HistoryData": json.dumps(data),
-            }
-        )
-    return items

@@ -80,6 +80,7 @@ ACTIONS = {
     "states": ("states:StartExecution", "statemachine"),
     "lambda": ("lambda:InvokeFunction", "function"),
     "sqs": ("sqs:SendMessage", "queue"),
+    "sns": ("sns:Publish", "topic"),
 }
 
 
@@ -95,6 +96,7 @@ class Delivery:
     target_arn: str
     payload: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    service: str = EVENTBRIDGE
     event: str = ""
 
     @property
@@ -181,14 +183,16 @@ def _authorize(cloud: OpenCloud, delivery: Delivery, arn: str, role: str | None)
         raise InvalidTarget(f"RoleArn is required for target {arn}.")
     needs = [Need(ACTIONS[service][0], arn, ACTIONS[service][1])]
     account = cloud.access.account
+    if service == "sns":
+        needs += key_of_message(account.key_of_topic(arn), "sns", account)
     if service == "sqs":
         needs += key_of_message(account.key_of_queue(arn), "sqs", account)
     try:
         for need in needs:
             if role is not None:
-                cloud.access.check_role(role, SESSION_NAME, EVENTBRIDGE, need)
+                cloud.access.check_role(role, SESSION_NAME, delivery.service, need)
             else:
-                cloud.access.check_service(EVENTBRIDGE, delivery.source_arn, need)
+                cloud.access.check_service(delivery.service, delivery.source_arn, need)
     except (Refused, CannotAssume) as error:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": str(error)}}, "Deliver") from error
 
@@ -201,6 +205,8 @@ def _send(cloud: OpenCloud, delivery: Delivery) -> None:
         cloud.client("stepfunctions").start_execution(stateMachineArn=arn, input=payload)
     elif service == "lambda":
         cloud.client("lambda").invoke(FunctionName=arn, InvocationType="Event", Payload=payload.encode())
+    elif service == "sns":
+        cloud.client("sns").publish(TopicArn=arn, Message=payload)
     else:
         url = cloud.client("sqs").get_queue_url(QueueName=resource)["QueueUrl"]
         cloud.client("sqs").send_message(QueueUrl=url, MessageBody=payload)

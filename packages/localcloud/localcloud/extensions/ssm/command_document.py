@@ -16,6 +16,7 @@ REFERENCE = re.compile(r"\{\{\s*([A-Za-z0-9_.:-]+)\s*\}\}")
 DEFAULT_TIMEOUT_SECONDS = 3600
 LONGEST_TIMEOUT_SECONDS = 172_800
 SHELL = "aws:runShellScript"
+KNOWN_INPUTS = frozenset({"runCommand", "timeoutSeconds"})
 # Systems Manager guide, troubleshooting parameters: an agent before this one knows no interpolationType.
 FIRST_AGENT_WITH_VARIABLES = (3, 3, 2746, 0)
 
@@ -24,7 +25,6 @@ AWS_RUN_SHELL_SCRIPT: Mapping[str, Any] = {
     "description": "Run a shell script or specify the commands to run.",
     "parameters": {
         "commands": {"type": "StringList", "minItems": 1},
-        "workingDirectory": {"type": "String", "default": "", "maxChars": 4096},
         "executionTimeout": {"type": "String", "default": "3600", "allowedPattern": "[0-9]{1,6}"},
     },
     "mainSteps": [
@@ -33,7 +33,6 @@ AWS_RUN_SHELL_SCRIPT: Mapping[str, Any] = {
             "name": "runShellScript",
             "inputs": {
                 "runCommand": "{{ commands }}",
-                "workingDirectory": "{{ workingDirectory }}",
                 "timeoutSeconds": "{{ executionTimeout }}",
             },
         }
@@ -54,73 +53,48 @@ class Script:
     """One shell script to run on a host as root."""
 
     text: str
-    working_directory: str
     timeout_seconds: float
 
     def argv(self) -> list[str]:
-        """The interpreter of the first line (or sh), in the working directory."""
+        """The interpreter of the first line, or sh."""
         first = self.text.split("\n", 1)[0]
         interpreter = first[2:].split() if first.startswith("#!") else ["/bin/sh"]
-        argv = [*interpreter, "-c", self.text]
-        if self.working_directory:
-            argv = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', self.working_directory, *argv]
-        return argv
-
-
-@dataclass(frozen=True)
-class Step:
-    """One of a document's mainSteps."""
-
-    name: str
-    action: str
-    inputs: Mapping[str, Any]
-    precondition: Sequence[str] | None = None
-    exits_on_failure: bool = False
-    exits_on_success: bool = False
-    is_finally: bool = False
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Step:
-        inputs = dict(raw.get("inputs") or {})
-        merged = {
-            **inputs,
-            **{key: raw[key] for key in ("onFailure", "onSuccess", "finallyStep") if key in raw},
-        }
-        precondition = raw.get("precondition")
-        if precondition is not None and set(precondition) != {"StringEquals"}:
-            raise InvalidDocument(f"Step {raw.get('name')}: precondition knows StringEquals only.")
-        return cls(
-            name=str(raw.get("name", "")),
-            action=str(raw.get("action", "")),
-            inputs=inputs,
-            precondition=list(precondition["StringEquals"]) if precondition else None,
-            exits_on_failure=str(merged.get("onFailure", "")) in ("exit", "successAndExit"),
-            exits_on_success=str(merged.get("onSuccess", "")) == "exit",
-            is_finally=str(merged.get("finallyStep", "")).lower() == "true",
-        )
+        return [*interpreter, "-c", self.text]
 
 
 @dataclass(frozen=True)
 class CommandDocument:
-    """A Command document: its parameters as written, and its steps in order."""
+    """A Command document: its parameters as written, and its one step."""
 
     name: str
     version: str
     parameters: Mapping[str, Mapping[str, Any]]
-    steps: Sequence[Step]
+    step_name: str
+    inputs: Mapping[str, Any]
+    precondition: Sequence[str] | None
 
     @classmethod
     def parse(cls, name: str, version: str, content: Mapping[str, Any]) -> CommandDocument:
         """Read a document's content. Raises InvalidDocument when this is not one that can be run."""
         if str(content.get("schemaVersion")) != "2.2":
             raise InvalidDocument(f"{name}: the local cloud runs documents of schema 2.2.")
-        steps = [Step.parse(raw) for raw in content.get("mainSteps") or []]
-        if not steps:
-            raise InvalidDocument(f"{name}: has no mainSteps.")
-        for step in steps:
-            if step.action != SHELL and step.precondition is None:
-                raise InvalidDocument(f"{name}: the local cloud runs {SHELL}, not {step.action}.")
-        return cls(name, version, dict(content.get("parameters") or {}), steps)
+        steps = content.get("mainSteps") or []
+        if len(steps) != 1 or steps[0].get("action") != SHELL:
+            raise InvalidDocument(f"{name}: the local cloud runs documents of one step, {SHELL}.")
+        precondition = steps[0].get("precondition")
+        if precondition is not None and set(precondition) != {"StringEquals"}:
+            raise InvalidDocument(f"{name}: precondition knows StringEquals only.")
+        inputs = dict(steps[0].get("inputs") or {})
+        if unknown := sorted(set(inputs) - KNOWN_INPUTS):
+            raise InvalidDocument(f"{name}: the local cloud has no input {unknown[0]}.")
+        return cls(
+            name,
+            version,
+            dict(content.get("parameters") or {}),
+            str(steps[0].get("name", "")),
+            inputs,
+            list(precondition["StringEquals"]) if precondition else None,
+        )
 
     def bind(self, given: Mapping[str, Sequence[str] | str]) -> BoundDocument:
         """Check the values and fill in the defaults. Raises InvalidParameters."""
@@ -155,31 +129,25 @@ class BoundDocument:
             if value and self._is_variable(name)
         }
 
-    def applies(self, step: Step) -> bool:
+    def applies(self) -> bool:
         """True when the step's precondition holds on Linux."""
-        if step.precondition is None:
-            return True
-        sides = ["Linux" if side == "platformType" else self._fill(str(side)) for side in step.precondition]
-        return len(set(sides)) == 1
+        precondition = self.document.precondition or ()
+        return len({"Linux" if side == "platformType" else str(side) for side in precondition}) <= 1
 
-    def script(self, step: Step) -> Script:
+    def script(self) -> Script:
         """The step's script. Raises InvalidDocument for inputs that make no sense."""
-        lines = step.inputs.get("runCommand", [])
+        lines = self.document.inputs.get("runCommand", [])
         whole = REFERENCE.fullmatch(lines.strip()) if isinstance(lines, str) else None
         if whole and isinstance(self.values.get(whole[1]), list):
             lines = self.values[whole[1]]
         if isinstance(lines, str):
             lines = [lines]
-        text = "\n".join(self._fill(str(line), pasting_only=True) for line in lines)
-        directory = self._fill(str(step.inputs.get("workingDirectory") or ""))
-        return Script(text, directory, self._timeout(step))
+        return Script("\n".join(self._fill(str(line), pasting_only=True) for line in lines), self._timeout())
 
-    def _timeout(self, step: Step) -> float:
-        raw = self._fill(str(step.inputs.get("timeoutSeconds") or DEFAULT_TIMEOUT_SECONDS))
+    def _timeout(self) -> float:
+        raw = self._fill(str(self.document.inputs.get("timeoutSeconds") or DEFAULT_TIMEOUT_SECONDS))
         if not raw.isdigit() or not 1 <= int(raw) <= LONGEST_TIMEOUT_SECONDS:
-            raise InvalidDocument(
-                f"Step {step.name}: timeoutSeconds is {raw!r}, not 1..{LONGEST_TIMEOUT_SECONDS}."
-            )
+            raise InvalidDocument(f"timeoutSeconds is {raw!r}, not 1..{LONGEST_TIMEOUT_SECONDS}.")
         return float(raw)
 
     def _fill(self, text: str, pasting_only: bool = False) -> str:

@@ -1,26 +1,29 @@
-"""A command, its invocation on each host, and the run of each of its document's steps."""
+"""A command: a document's one step on one host."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from localcloud.dataplane import RunningCommand
-from localcloud.extensions.ssm.command_document import (
-    BoundDocument,
-    Step,
-)
+from localcloud.extensions.ssm.command_document import BoundDocument
 
 NOT_STARTED = -1
 
 
 @dataclass
-class StepRun:
-    """How one step goes on one host."""
+class Command:
+    """One SendCommand, and how it goes on its host."""
 
-    step: Step
+    command_id: str
+    document: BoundDocument
+    request: Mapping[str, Any]
+    requested_at: datetime
+    delivery_seconds: int
+    instance_id: str
+    visible_at: float
     status: str = "Pending"
     details: str = "Pending"
     response_code: int = NOT_STARTED
@@ -28,28 +31,5 @@ class StepRun:
     stderr: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
-
-
-@dataclass
-class Invocation:
-    """A command on one host."""
-
-    instance_id: str
-    steps: list[StepRun]
-    visible_at: float
-    status: str = "Pending"
-    details: str = "Pending"
     cancelled: bool = False
     running: RunningCommand | None = None
-
-
-@dataclass
-class Command:
-    """One SendCommand."""
-
-    command_id: str
-    document: BoundDocument
-    request: Mapping[str, Any]
-    requested_at: datetime
-    delivery_seconds: int
-    invocations: list[Invocation] = field(default_factory=list)
