@@ -130,7 +130,6 @@ NAMED = (
         (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
         after="images",
     ),
-    Part("page-load", (pytest("tests/page_load"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(*FAULTS),)),
     Part("installation", (pytest("tests/installation"),)),

@@ -54,12 +54,6 @@ class TestServiceMeasurement:
 FIRST = Look("boot", 1000.0, 100.0, 50_000)
 
 
-def test_the_rate_is_over_the_whole_time_since_the_last_look() -> None:
-    kept, rate = reads_since(FIRST, replace(FIRST, at_seconds=1060.0, statements=56_000))
-    assert rate == 100.0
-    assert (kept.at_seconds, kept.reads_per_second) == (1060.0, 100.0)
-
-
 def test_a_look_right_after_another_tells_the_same_and_moves_nothing() -> None:
     last = replace(FIRST, reads_per_second=100.0)
     assert reads_since(last, replace(FIRST, at_seconds=1004.0, statements=50_001)) == (last, 100.0)

@@ -121,21 +121,6 @@ def test_a_copy_that_waits_for_its_pages_alone_is_not_held_to_what_a_serving_ser
     assert copy.capacities == (200, 2000), "and is put back before it serves"
 
 
-def test_a_server_that_may_read_more_keeps_its_limits(host: Host, programs: ScriptedProcesses) -> None:
-    copy = Copy(
-        host,
-        programs,
-        NOT_STARTED,
-        FIRST_END,
-        SECOND_END,
-        innodb_io_capacity=30_000,
-        innodb_io_capacity_max=60_000,
-    )
-    copy.load()
-    assert copy.capacity_of_loads == [30_000, 30_000]
-    assert copy.capacities == (30_000, 60_000)
-
-
 def test_the_list_is_found_whatever_the_image_calls_its_own(host: Host, programs: ScriptedProcesses) -> None:
     copy = Copy(host, programs, NOT_STARTED, innodb_buffer_pool_filename="of the image")
     copy.begin()

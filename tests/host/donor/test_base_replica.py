@@ -243,11 +243,6 @@ class TestRefusals:
         assert "SET gtid_next" in step["remedy"]
         assert base.files() == set()
 
-    def test_all_that_is_wrong_is_told_at_once(self, base: Base) -> None:
-        base.programs.on("server_id", answer=json_row(server_id=0))
-        base.programs.on("gtid_mode", answer=json_row(mode="OFF"))
-        assert set(base.refused()) == {"gtid", "server_id", "health account"}
-
     def test_a_root_that_needs_a_password_names_the_option(self, base: Base) -> None:
         base.programs.on("CURRENT_USER", answer=CommandFailed("ERROR 1045 (28000): Access denied for 'root'"))
         steps = base.refused()
@@ -352,15 +347,6 @@ class TestACheckThatMakesNothing:
         assert set(states(result).values()) == {"already there"}
         assert result["changed"] is False
         assert (result["server_id"], result["source_host"]) == (7, "10.77.1.10")
-
-    def test_a_server_that_could_be_no_donor_is_told_with_its_numbers(self, base: Base) -> None:
-        base.prepare(account_here=True)
-        base.programs.on("gtid_mode", answer=json_row(mode="OFF"))
-        with pytest.raises(BaseNotPrepared) as error:
-            self.check(base)
-        found = states(error.value.numbers)
-        assert {name for name, state in found.items() if state == "refused"} == {"gtid"}
-        assert error.value.numbers["server_id"] == 7
 
     def test_settings_that_changed_since_are_told(self, base: Base) -> None:
         base.prepare(account_here=True)

@@ -99,10 +99,6 @@ class TestAFullServer:
         assert statuses([CROWDED, CROWDED])[0] == [503, 503], "nothing was ever seen of it"
         assert statuses([GOOD, BROKEN, CROWDED, BROKEN], bad=2)[0] == [200, 200, 200, 503]
 
-    def test_one_that_the_floor_keeps_goes_on(self) -> None:
-        codes, state = statuses([GOOD, LATE, LATE, CROWDED], bad=2, floor=KEEP)
-        assert (codes, state.answer(False, 3)[1]["kept_by_floor"]) == ([200] * 4, True)
-
 
 class TestFloor:
     """Lag alone is forgiven while the floor asks for it; nothing else ever is."""

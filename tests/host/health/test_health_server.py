@@ -20,7 +20,7 @@ from host_bench import Host, answering, json_row, status
 from peaker_host.health import server
 from peaker_host.health.policy import read_health
 from peaker_host.health.responder import set_maintenance
-from peaker_host.health.server import HealthServer, LastAnswer, listen, listening_addresses
+from peaker_host.health.server import HealthServer, LastAnswer, listen, listening_addresses, primary_address
 
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 # A load balancer waits six seconds (NLB, HTTP health checks), and a client that is starved by others may need longer.
@@ -166,6 +166,12 @@ class TestAddresses:
     def test_without_a_default_route_all_of_them(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(server, "primary_address", lambda: None)
         assert listening_addresses(host.settings) == ["0.0.0.0"]
+
+    def test_the_address_is_one_of_this_machine(self) -> None:
+        address = primary_address()
+        if address is not None:
+            for listener in listen([address], 0):
+                listener.close()
 
 
 # It looks twenty times a second instead of once: three good looks in a row come before its first good answer.

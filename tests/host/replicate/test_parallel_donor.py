@@ -4,85 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from host_bench import image_root
+from mysql_server import Server, wait_until
 
 from localcloud.hosts.images import MYSQL_IMAGE_ID
 
-OWNER = 27306
 WORKERS = ("--replica-parallel-workers=8", "--replica-preserve-commit-order=OFF")
 COPY = ("--skip-replica-start=ON", "--relay-log-recovery=ON", "--read-only=ON", "--super-read-only=ON")
 JOIN_AND_CATCH_UP = """
-import json, sys
-from peaker_host.machine.settings import Machine
+import json
 from peaker_host.replicate.replication import start_replication, wait_for_catch_up
-machine = Machine(admin_defaults_file="/srv/copy.cnf", datadir="/srv/copy", state_dir="/srv/state")
 joined = start_replication(machine, "127.0.0.1", print)
 print(json.dumps({"joined": joined, "caught_up": wait_for_catch_up(machine, 5, 3, 240, print)}))
 """
-
-
-class Server:
-    """A server of the image's, in its root; its port is of the loopback alone."""
-
-    def __init__(self, root: Path, name: str, number: int, *options: str) -> None:
-        self.root, self.name = root, name
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self._argv = [
-            *(
-                "chroot",
-                str(root),
-                "/usr/sbin/mysqld",
-                "--no-defaults",
-                "--user=mysql",
-                f"--datadir=/srv/{name}",
-            ),
-            *(
-                "--innodb-buffer-pool-size=32M",
-                "--mysqlx=OFF",
-                "--gtid-mode=ON",
-                "--enforce-gtid-consistency=ON",
-            ),
-            *(f"--server-id={number}", f"--socket=/srv/{name}.sock", "--bind-address=127.0.0.1"),
-            *(f"--port={self.port}", f"--pid-file=/srv/{name}.pid", f"--log-error=/srv/{name}.err", *options),
-        ]
-        (root / "srv" / f"{name}.cnf").write_text(f"[client]\nuser=root\nsocket=/srv/{name}.sock\n")
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def initialise(self) -> None:
-        (self.root / "srv" / self.name).mkdir()
-        shutil.chown(self.root / "srv" / self.name, OWNER, OWNER)
-        subprocess.run([*self._argv, "--initialize-insecure"], check=True, capture_output=True)
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self._argv)
-        wait_until(lambda: self.sql("SELECT 1", check=False) == "1", 120)
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(60)
-
-    def sql(self, text: str, check: bool = True) -> str:
-        argv = ["chroot", str(self.root), "mysql", f"--defaults-file=/srv/{self.name}.cnf", "-NB"]
-        said = subprocess.run(argv, input=text, capture_output=True, text=True, check=check)
-        return said.stdout.strip()
-
-
-def wait_until(holds: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -109,7 +49,6 @@ def load(source: Server) -> Iterator[None]:
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
     with image_root(MYSQL_IMAGE_ID, tmp_path) as root:
-        shutil.chown(root / "srv", OWNER, OWNER)
         yield root
 
 
@@ -143,14 +82,8 @@ def test_the_copy_of_a_donor_that_commits_out_of_order_catches_up(root: Path) ->
             subprocess.run(["cp", "-a", str(root / "srv/donor"), str(root / "srv/copy")], check=True)
         (root / "srv/copy/auto.cnf").unlink()
         copy.start()
-        joined = subprocess.run(
-            ["chroot", str(root), "env", "PYTHONPATH=/opt/tried", "python3", "-c", JOIN_AND_CATCH_UP],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert joined.returncode == 0, joined.stderr[-2000:] + copy.sql("SHOW REPLICA STATUS\\G")
-        assert json.loads(joined.stdout.splitlines()[-1])["caught_up"]["gtid_behind_at_start"] is not None
+        joined = json.loads(copy.python(JOIN_AND_CATCH_UP))
+        assert joined["caught_up"]["gtid_behind_at_start"] is not None
         counts = " UNION ALL ".join(f"SELECT COUNT(*) FROM orders.t{number}" for number in range(8))
         assert copy.sql(counts) == source.sql(counts)
     finally:
