@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)
 # What another test runs, or only an account.
 ELSEWHERE = {
     "scripts/setup deploy": "tests/installation/test_setup.py",
-    "npx cdk bootstrap -c env=prod": "tests/installation/test_cdk_command.py",
+    "npx cdk bootstrap -c env=prod": "tests/installation/test_setup.py",
     "aws ec2 ": "tests/host/machine/test_image_recipe.py tries the script; an instance that runs it needs AWS",
 }
 ASK = ("scale-out", "scale-in", "abort", "pause")

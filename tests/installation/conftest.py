@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,30 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.installation.wheelhouse import REPOSITORY, fill
+from tests.installation.copies import REPOSITORY
 
 NOBODY = 65534
 # Where jsii keeps the CDK's JavaScript, under a home; to unpack it takes longer than to synthesize.
 UNPACKED_CDK = Path(".cache/aws/jsii/package-cache")
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _FOLDERS_OF_EVERYBODY = "/usr/local/bin:/usr/bin:/bin"
-_TOOLS = [
-    "sh",
-    "bash",
-    "env",
-    "cat",
-    "dirname",
-    "rm",
-    "mkdir",
-    "ls",
-    "id",
-    "uname",
-    "sed",
-    "grep",
-    "node",
-    "npm",
-    "npx",
-]
+_TOOLS = ("sh", "bash", "env", "cat", "dirname", "rm", "mkdir", "ls", "id", "uname", "sed", "grep")
+_NODE = ("node", "npm", "npx")
 # Settings that say how to reach the package registries from here; everything else of the shell is left behind.
 _REGISTRY_SETTINGS = ("SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "no_proxy")
 
@@ -111,19 +94,12 @@ def link_tools(tools: Path) -> None:
     tools.mkdir()
     same_python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for name, program in (
-        *((tool, tool) for tool in _TOOLS),
+        *((tool, tool) for tool in (*_TOOLS, *_NODE)),
         ("python3", same_python),
     ):
         found = shutil.which(program, path=_FOLDERS_OF_EVERYBODY)
         assert found, f"{program} is needed in {_FOLDERS_OF_EVERYBODY}"
         (tools / name).symlink_to(found)
-
-
-@pytest.fixture(scope="session")
-def wheelhouse() -> Iterator[Path]:
-    """Wheels of what the wheel of Peaker requires; read by everybody."""
-    with folder_for_everybody("wheelhouse") as folder:
-        yield fill(folder, *PROJECT["dependencies"])
 
 
 def copy_checkout(destination: Path) -> Path:

@@ -1,19 +1,48 @@
-"""`scripts/setup` as a person without root, apt-get or GNU tools in what git hands out; then synth and `cdk`."""
+"""`scripts/setup` as a person without root, apt-get or GNU tools in what git hands out; then the `npx cdk` lines of the
+README: each selects all stacks, or one cluster's."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from environments import reference
 from tests.installation.conftest import UNPACKED_CDK, Person, copy_checkout
-from tests.installation.wheelhouse import REPOSITORY, give_byte_code
+from tests.installation.copies import REPOSITORY, give_byte_code
 
 pytestmark = pytest.mark.timeout(900)
+# With CI it tells on standard output what is no error.
+OF_CDK = {"AWS_EC2_METADATA_DISABLED": "true", "CI": ""}
+CLUSTER = "Peaker-prod/orders"
+STACKS = ["Peaker-prod/State", "Peaker-prod/ControlPlane", "Peaker-prod/Observability", CLUSTER]
+# Each flag that is not as the CDK recommends it, and why.
+DEPARTURES = {
+    "@aws-cdk/aws-elasticloadbalancingv2:networkLoadBalancerWithSecurityGroupByDefault": (
+        False,
+        "An empty security group would admit no reader; the replicas' own groups say who may connect.",
+    ),
+    "@aws-cdk/core:defaultCrossStackReferences": (
+        "strong",
+        "No stack takes anything from another by reference; one that did would keep it from being deleted.",
+    ),
+    "@aws-cdk/core:enableAdditionalMetadataCollection": (False, "Nobody's use is measured."),
+    "@aws-cdk/core:target-partitions": (["aws"], "Peaker is deployed to the partition aws."),
+}
+
+
+def documented(command: str, selects: str = "**") -> list[str]:
+    """The arguments of the README's line for this command and these stacks; `bootstrap` selects none."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    lines = [shlex.split(one) for one in re.findall(rf"^npx cdk ({command} [^#\n]*)", readme, re.MULTILINE)]
+    [line] = [one for one in lines if command == "bootstrap" or selects in one]
+    return line
 
 
 @pytest.fixture(scope="module")
@@ -104,20 +133,74 @@ def test_a_second_set_up_has_nothing_to_do(person: Person, deployable: Path) -> 
     assert (run.returncode, run.stdout, run.stderr) == (0, "\x1b[1msetup: ready\x1b[0m\n", "")
 
 
-def test_then_the_templates_are_written_and_the_commands_are_there(person: Person, deployable: Path) -> None:
-    synth = person.run("scripts/synth", "dev", cwd=deployable)
-    assert (synth.returncode, synth.stdout) == (0, f"{deployable}/cdk.out/dev\n"), synth.stderr
-    assert len(list((deployable / "cdk.out" / "dev").glob("assembly-Peaker-dev/*.template.json"))) == 4
-    # What was written, not app.py again: test_cdk_command.py has that.
-    stacks = person.run("npx", "cdk", "ls", "--app", "cdk.out/dev", "**", cwd=deployable)
-    assert [line.split()[0] for line in stacks.stdout.splitlines()] == [
-        "Peaker-dev/State",
-        "Peaker-dev/ControlPlane",
-        "Peaker-dev/Observability",
-        "Peaker-dev/orders",
-    ], stacks.stderr
-    version = person.run(".venv/bin/peaker", "--version", cwd=deployable)
+@dataclass(frozen=True)
+class Templates:
+    """What the pinned CDK command wrote from app.py, and how it ended."""
+
+    person: Person
+    checkout: Path
+    ended: subprocess.CompletedProcess[str]
+
+    def cdk(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command over what was written, without credentials."""
+        line = ("npx", "cdk", *arguments, "--app", "cdk.out/prod")
+        return self.person.run(*line, cwd=self.checkout, variables=OF_CDK)
+
+
+@pytest.fixture(scope="module")
+def templates(person: Person, deployable: Path) -> Templates:
+    line = "npx cdk synth -c env=prod -c bundle=sources -q --output cdk.out/prod"
+    return Templates(person, deployable, person.run(*line.split(), cwd=deployable, variables=OF_CDK))
+
+
+def test_then_the_templates_are_written_without_a_warning_and_the_command_is_there(
+    templates: Templates,
+) -> None:
+    run = templates.ended
+    assert (run.returncode, run.stderr.strip(), run.stdout.splitlines()) == (
+        0,
+        "",
+        [
+            f"Successfully synthesized to {templates.checkout}/cdk.out/prod",
+            "Supply a stack id () to display its template.",
+        ],
+    )
+    stacks = templates.cdk("ls", "**")
+    assert [line.split()[0] for line in stacks.stdout.splitlines()] == STACKS, stacks.stderr
+    version = templates.person.run(".venv/bin/peaker", "--version", cwd=templates.checkout)
     assert version.stdout.startswith("peaker "), version.stderr
+
+
+def test_every_feature_flag_is_decided_and_a_departure_has_its_reason(templates: Templates) -> None:
+    artifacts = json.loads(
+        (templates.checkout / "cdk.out" / "prod" / "manifest.json").read_text(encoding="utf-8")
+    )["artifacts"]
+    [report] = [one for one in artifacts.values() if one["type"] == "cdk:feature-flag-report"]
+    flags = report["properties"]["flags"]
+    assert [name for name, flag in flags.items() if "userValue" not in flag] == []
+    departures = {
+        name: f["userValue"] for name, f in flags.items() if f["userValue"] != f["recommendedValue"]
+    }
+    assert departures == {name: value for name, (value, _) in DEPARTURES.items()}
+
+
+@pytest.mark.parametrize(("selects", "stacks"), [("**", len(STACKS)), (CLUSTER, 1)])
+def test_the_documented_line_comes_with_its_stacks_as_far_as_the_credentials(
+    templates: Templates, selects: str, stacks: int
+) -> None:
+    removes = documented("destroy", selects)
+    # A line of `deploy` selects with the same words.
+    assert removes[1:] == documented("deploy", selects)[1:]
+    run = templates.cdk(*removes, "--force")
+    assert run.returncode == 1
+    assert "No stack" not in run.stdout + run.stderr
+    assert "Need to perform AWS calls for account 222222222222" in run.stderr
+    assert f"destroying... [1/{stacks}]" in run.stdout
+
+
+def test_bootstrap_takes_account_and_region_from_the_environments_file(templates: Templates) -> None:
+    run = templates.cdk(*documented("bootstrap"))
+    assert "Bootstrapping environment aws://222222222222/us-east-1..." in run.stdout
 
 
 def test_the_set_up_for_developers_asks_for_no_root(person: Person, deployable: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,45 +14,43 @@ import pytest
 
 from localcloud.server import LocalCloud
 from tests.installation.conftest import Person, copy_checkout
-from tests.installation.wheelhouse import REPOSITORY
+from tests.installation.copies import REPOSITORY, copy_installed
 
 TRACE = REPOSITORY / "data" / "traces" / "nab_elb_requests.csv"
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def wheel(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that nothing of an earlier build gets in."""
     source = copy_checkout(tmp_path_factory.mktemp("source"))
     output = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
+    options = [
         "-q",
         "--no-deps",
         "--no-index",
+        "--no-build-isolation",
         "--disable-pip-version-check",
+        "--wheel-dir",
     ]
-    subprocess.run(
-        [*command, "--find-links", str(wheelhouse), "--wheel-dir", str(output), str(source)], check=True
-    )
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(output), str(source)], check=True)
     [built] = output.glob("peaker-*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
-def peaker(person: Person, wheel: Path, wheelhouse: Path) -> str:
-    """The installed command."""
+def peaker(person: Person, wheel: Path) -> str:
+    """The installed command, beside what the wheel requires."""
     shared = person.folder / wheel.name
     shared.write_bytes(wheel.read_bytes())
     made = person.run("python3", "-m", "venv", "environment")
     assert made.returncode == 0, made.stderr
+    [packages] = (person.folder / "environment" / "lib").glob("python*/site-packages")
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    copy_installed(packages, *project["dependencies"])
+    person.give(packages)
     pip = str(person.folder / "environment" / "bin" / "pip")
-    installed = person.run(
-        pip, "install", "-q", "--no-index", "--no-compile", "--find-links", str(wheelhouse), str(shared)
-    )
+    installed = person.run(pip, "install", "-q", "--no-index", "--no-compile", str(shared))
     assert installed.returncode == 0, installed.stderr
     return str(person.folder / "environment" / "bin" / "peaker")
 

@@ -149,20 +149,12 @@ class DeployedProduct:
 
     def start(self, workflow: str, **given: Any) -> str:
         """Start an execution of the cluster, as the console does; its ARN."""
-        return self._execute(workflow, {"cluster": CLUSTER, **given})
-
-    def roll_back(self, stopped_arn: str) -> str:
-        """Start roll_back for a stopped execution by hand, as docs/runbooks/abort-run.md has it; its ARN."""
-        stopped = self.cloud.client("stepfunctions").describe_execution(executionArn=stopped_arn)
-        told = ("name", "stateMachineArn", "startDate", "status", "input")
-        return self._execute("roll_back", {key: stopped[key] for key in told})
-
-    def _execute(self, workflow: str, given: Mapping[str, Any]) -> str:
-        stepfunctions = self.cloud.client("stepfunctions")
+        stepfunctions, order = self.cloud.client("stepfunctions"), {"cluster": CLUSTER, **given}
         machines = stepfunctions.list_state_machines()["stateMachines"]
         arn = next(one["stateMachineArn"] for one in machines if one["name"] == f"peaker-local-{workflow}")
-        started = stepfunctions.start_execution(stateMachineArn=arn, input=json.dumps(given, default=str))
-        return str(started["executionArn"])
+        return str(
+            stepfunctions.start_execution(stateMachineArn=arn, input=json.dumps(order))["executionArn"]
+        )
 
     def status_of(self, execution_arn: str) -> str:
         answer = self.cloud.client("stepfunctions").describe_execution(executionArn=execution_arn)

@@ -18,7 +18,7 @@ SERVER = "packages/localcloud/tests/server/test_server.py"
 RUN_BY: dict[str, str] = {
     r"scripts/setup (deploy|local)$": SETUP,
     r"scripts/synth (prod|local)$": "tests/infrastructure/test_synth.py",
-    r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
+    r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_setup.py",
     r"peaker init --env prod": "tests/deployed/test_init.py",
     r"peaker watch orders": WATCH,
     r"peaker rehearse orders": "tests/cli/test_rehearse.py",

@@ -133,10 +133,11 @@ def test_an_empty_row_in_the_hour_that_a_spring_clock_skips_is_left_out() -> Non
     assert (second - first, value) == (1800.0, 2.0)
 
 
-def test_a_year_of_minutes_is_read_in_seconds() -> None:
-    text = "time,value\n" + "\n".join(f"{START + 60 * i},{i % 999}" for i in range(525_600))
+def test_two_months_of_minutes_are_read_in_seconds() -> None:
+    """By a reading in squares it would take minutes."""
+    text = "time,value\n" + "\n".join(f"{START + 60 * i},{i % 999}" for i in range(86_400))
     begun = time.process_time()
-    assert len(parse_load("load", text.encode(), Choices()).values) == 525_600
+    assert len(parse_load("load", text.encode(), Choices()).values) == 86_400
     assert time.process_time() - begun < 20
 
 

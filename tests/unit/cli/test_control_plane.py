@@ -174,7 +174,7 @@ def test_a_look_tells_what_was_entered_since_the_last_one(executions: Executions
     assert history.states[0][0] == BEGAN + timedelta(seconds=1)
 
 
-@pytest.mark.parametrize("entered", [99, 100, 101, 999, 1000, 1001, 2500])
+@pytest.mark.parametrize("entered", [99, 100, 1001])
 def test_none_is_lost_between_pages(executions: Executions, entered: int) -> None:
     history = ExecutionHistory(RUN)
     executions.enters(RUN, "AcquireLease")

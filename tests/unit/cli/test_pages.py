@@ -1,4 +1,4 @@
-"""The pages of status, plan, receipt and month: what they say, whatever they say it of, and on every screen."""
+"""The pages of status, plan, receipt and month: what they say, whatever they say it of."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from peaker_cli.status.page import render_page as status_page
 from peaker_cli.status.week import PUBLISHED, Week
 
 from peaker_contract.metrics import Metric
-from tests.support.browser import CHROMIUM, Browser, open_browser
 from tests.support.simulated_month import simulated
 from tests.unit.cli.test_receipt import receipt
 from tests.unit.cli.test_status_document import NOON, gathered
 
 ROOT = Path(__file__).resolve().parents[3]
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 REFUSED = Unknown("AccessDenied: arn:aws:iam::111111111111:user/someone may not call ec2:DescribeInstances")
 LONG = "a-cluster-with-the-longest-name-that-anybody-gave-to-one"
 
@@ -226,41 +224,3 @@ def test_letters_stand_out_from_what_is_behind_them(scheme: str, colours: dict[s
     for text, ground in [*pairs, ("on", "good"), ("on", "warn"), ("on", "bad"), ("on", "soft")]:
         low, high = sorted((luminance(colours[text]), luminance(colours[ground])))
         assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, text, ground)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None or not AXE.exists():
-        pytest.skip("needs Chromium, and axe-core by npm ci; the tests above look at structure and contrast")
-    with open_browser() as found:
-        yield found
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("name", list(pages()))
-def test_a_browser_shows_it_whole_and_axe_finds_nothing_serious(
-    browser: Browser, tmp_path: Path, name: str, width: int
-) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(pages()[name], encoding="utf-8")
-    for scheme in ("light", "dark"):
-        browser.show(page, width, scheme)
-        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
-        assert browser.requests == []
-        assert serious(browser) == []
-
-
-def test_axe_is_heard(browser: Browser, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("<!DOCTYPE html><p style='color:#aaa;background:#fff'>pale</p><img src='data:,'>")
-    browser.show(page, 390)
-    assert {"color-contrast", "image-alt"} <= set(serious(browser))
-
-
-def serious(browser: Browser) -> list[str]:
-    browser.run(AXE.read_text(encoding="utf-8") + ";0")
-    found = browser.run(
-        "axe.run().then(one => one.violations.filter(each => ['serious', 'critical'].includes(each.impact))"
-        ".map(each => each.id))"
-    )
-    return list(found)

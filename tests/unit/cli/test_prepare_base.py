@@ -94,10 +94,6 @@ class TestTheQuestion:
         assert "AdminDefaultsFile" not in given, "the document's default stands: an empty value is no value"
         assert json.loads(given["Health"])["lag_seconds"] == 5
 
-    def test_an_account_here_and_another_login_are_the_owner_s_word(self) -> None:
-        given = base_parameters(orders(), "/root/dba.cnf", account_here=True)
-        assert (given["AdminDefaultsFile"], given["HealthAccount"]) == ("/root/dba.cnf", "here")
-
 
 class TestTheAgent:
     @pytest.mark.parametrize(
