@@ -181,6 +181,16 @@ def test_a_set_that_is_gone_and_still_listed_is_not_made_again() -> None:
     assert (ports.storage.snapshots, len(ports.done("storage.create_snapshots"))) == ({}, 1)
 
 
+def test_a_set_that_somebody_deleted_is_given_up() -> None:
+    ports = world()
+    looked(ports)
+    ports.clock.advance(minutes=15)
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.delete_snapshot(snapshot_id)
+    assert "is not there any more" in looked(ports)
+    assert (ports.ledger.receipt(FIRST) or {})["outcome"] == "rolled_back"
+
+
 def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() -> None:
     ports = world()
     looked(ports)

@@ -101,3 +101,22 @@ def test_empty_targeted_places_are_room_for_a_cluster_that_names_a_group(
     ports.account_quotas.values |= {VCPUS: 8.0, GP3: 50.0}
     ports.compute.reservations = [CapacityReservation("r6i.large", 2, is_targeted)]
     assert check(planned(ports, 2)).numbers["fit"] == fit
+
+
+def test_a_budget_that_holds_two_of_thirty_costs_no_more_calls_than_one_that_holds_all_that_is_missing() -> (
+    None
+):
+    """However many counts are weighed: in memory."""
+    hourly = planned(with_cluster(calm_ports(orders()))).price.hourly
+    assert hourly is not None
+    limits = orders().limits.model_dump() | {"max_hourly_cost_usd": 2.5 * hourly}
+
+    def calls(required: float) -> list[str]:
+        ports = with_cluster(calm_ports(orders(max_replicas=40, limits=limits)))
+        ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = required
+        ports.each.heard.clear()
+        assert planned(ports, trigger=Trigger(kind="schedule")).count == 2
+        return sorted(name for name, _ in ports.each.heard)
+
+    assert calls(31) == calls(3)
+    assert 5 < len(calls(31)) <= 40

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from peaker.domain.planning.lead_time import predict_lead_time
+from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.runs.run import PlanStep, RecordStep, StepInput
+from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
@@ -20,6 +21,7 @@ from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_his
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run import kept_snapshots
 from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import LeaseLost, Throttled, UndoInProgress
 from peaker_contract.names import OWNER_TAG
@@ -99,6 +101,18 @@ def test_a_late_call_of_a_fenced_run_deletes_no_set(
     with pytest.raises(LeaseLost):
         record_receipt(ports, RecordStep(**given.model_dump(), outcome="succeeded"))
     assert len(ports.storage.snapshots) == 4
+
+
+def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: CalmPorts) -> None:
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+    failure = Failure(failed_step="StartPrewarm", error="HostCommandFailed", cause="no")
+    given = leased(ports, "UndoScaleOut", run_id=SECOND).model_dump()
+    for _ in range(2):
+        with suppress(UndoInProgress):
+            undo_run(ports, FailedStep(**given, failure=failure))
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [FIRST]
+    assert len(ports.storage.snapshots) == 2
 
 
 def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports: CalmPorts) -> None:

@@ -30,6 +30,8 @@ from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 from peaker_contract.errors import AwsCallRejected, LeaseHeld, RetirementRefused
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
+from sim.workflows.functions import Killed
+from sim.workflows.interferences import DiesBefore
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import (
     BASE,
@@ -236,6 +238,12 @@ class TestLedgerAndCloud:
         assert NEW in serving.endpoint.health(orders())
         assert "endpoint" not in look(serving).text
 
+    def test_a_second_instance_of_a_run_goes_and_its_replica_stays(self, serving: CalmPorts) -> None:
+        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
+        swept(serving)
+        assert serving.done("compute.terminate") == [DOUBLE]
+        assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+
     def test_a_replica_that_serves_and_is_needed_is_not_cleared(self, serving: CalmPorts) -> None:
         """Its row says building, of a run that has ended; the load needs it (I3, I8)."""
         row = serving.ledger.replicas("orders")[NEW]
@@ -247,16 +255,6 @@ class TestLedgerAndCloud:
         assert "exceeds" in said
         assert serving.done("compute.terminate") == []
         assert NEW in serving.endpoint.health(orders())
-
-    @pytest.mark.parametrize(("base", "noted"), [(TargetState.UNHEALTHY, False), (TargetState.HEALTHY, True)])
-    def test_an_unhealthy_replica_is_doubted_only_while_another_is_healthy(
-        self, serving: CalmPorts, base: TargetState, noted: bool
-    ) -> None:
-        """Where none is healthy the cause is none of theirs."""
-        serving.endpoint.set(NEW, TargetState.UNHEALTHY)
-        serving.endpoint.set(BASE, base)
-        look(serving)
-        assert (serving.ledger.replicas("orders")[NEW].unhealthy_since is not None) is noted
 
     def test_a_replica_whose_volumes_are_back_is_not_retired(self, serving: CalmPorts) -> None:
         """They came back between the look that found them missing and its step."""
@@ -302,4 +300,14 @@ class TestTheLease:
         )  # fmt: skip
         with pytest.raises(LeaseHeld, match="ended meanwhile as succeeded"):
             acquire_lease(ports, fence)
+        assert ports.lease.current("orders", ports.clock.now()) is None
+
+    def test_a_look_that_was_killed_keeps_nobody_waiting_at_the_next_look(self, ports: CalmPorts) -> None:
+        built(ports)
+        ended(ports)
+        ports.clock.advance(EVENT_GRACE)
+        ports.meets(DiesBefore(at="lease.release"))
+        with pytest.raises(Killed):
+            look(ports)
+        ports.clock.advance(LOOK)
         assert ports.lease.current("orders", ports.clock.now()) is None
