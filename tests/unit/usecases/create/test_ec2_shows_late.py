@@ -13,7 +13,7 @@ from peaker.usecases.run.run_memory import intend
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
 from sim.calm import CalmPorts
-from sim.workflows.interferences import Followed, Raises
+from sim.workflows.interferences import Followed
 from tests.support.builders import RUN_ID, leased
 
 
@@ -47,15 +47,6 @@ def test_a_snapshot_that_is_not_found_for_its_name_is_named_by_a_later_try(
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
     assert len(ports.done("storage.create_snapshots")) == 1
     assert snapshot_names(ports) == {"data", "log"}
-
-
-def test_a_call_that_was_refused_is_made_again_without_a_wait(ports: CalmPorts) -> None:
-    intended_long_ago(ports)
-    ports.meets(Raises(at="storage.create_snapshots", error=errors.Throttled("RequestLimitExceeded")))
-    with pytest.raises(errors.Throttled):
-        create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    create_snapshots(ports, leased(ports, "CreateSnapshots"))
-    assert len(ports.done("storage.create_snapshots")) == 1
 
 
 def test_a_set_that_is_recorded_in_part_is_not_made_again(ports: CalmPorts) -> None:

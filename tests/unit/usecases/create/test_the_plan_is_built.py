@@ -187,12 +187,6 @@ class TestWhatProtectsIsTodays:
         with pytest.raises(errors.DonorLagging, match="gate 1 s"):
             run(ports, prepare_donor, "PrepareDonor")
 
-    def test_the_proof_is_held_against_todays_gate(self, ports: CalmPorts) -> None:
-        deploy(ports, gates={**GATES, "storage_await_ratio": 1.25})
-        answers(launched(ports), "verify_storage", verdict="warm", volumes=[])
-        run(ports, verify_storage, "VerifyStorage")
-        assert sent(ports)["AwaitRatioLimit"] == "1.25"
-
     @pytest.mark.parametrize(("minutes", "fails"), [(15, True), (60, False)])
     def test_the_deadline_is_todays(self, ports: CalmPorts, minutes: int, fails: bool) -> None:
         given, now = leased(launched(ports), "StartPrewarm"), ports.clock.now()

@@ -9,12 +9,9 @@ import pytest
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import ResourceKind, RunReplica
 from peaker.domain.runs.past_runs import PastSteps
-from peaker.domain.runs.run import SelectStep, StepInput
+from peaker.domain.runs.run import StepInput
 from peaker.usecases.join.ramp_traffic import ramp_traffic
-from peaker.usecases.leave.drain_replica import drain_replica
-from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs
-from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.tear_down import TearDown, remove_targets
 
 from peaker_contract import errors
@@ -22,7 +19,7 @@ from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
-from tests.support.peak import answers, clients, step, with_peak
+from tests.support.peak import answers
 
 NEW = "i-000000000000c0002"
 FOLLOW_SECONDS = 90
@@ -64,28 +61,6 @@ def test_the_lead_time_knows_how_long_a_ramp_by_name_takes() -> None:
     ):
         settings = orders(read_endpoint=endpoint, ramp=ramp)
         assert lead_time_inputs(settings, None, PastSteps()).ramp_seconds == seconds
-
-
-def draining(**changes: object) -> tuple[CalmPorts, StepInput]:
-    """A peak replica that has just left the endpoint, and the step that waits for its clients."""
-    ports = with_peak(calm_ports(orders(read_endpoint=BY_NAME, **changes)))
-    select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
-    given = step(ports, "DrainReplica")
-    now = ports.clock.now()
-    ports.ledger.start_step(given.holder, "DrainReplica", now, lease_end(now))
-    return ports, given
-
-
-def test_a_replica_without_connections_is_idle_only_once_clients_have_followed() -> None:
-    ports, given = draining()
-    clients(ports, 0)
-    with pytest.raises(errors.ReplicaDraining):
-        drain_replica(ports, given)
-    ports.clock.advance(seconds=FOLLOW_SECONDS - 1)
-    with pytest.raises(errors.ReplicaDraining, match=r"0 connections.*TTL.*: 89 of 90 s"):
-        drain_replica(ports, given)
-    ports.clock.advance(seconds=31)
-    assert drain_replica(ports, given).numbers["waited_seconds"] == FOLLOW_SECONDS + 30
 
 
 def test_an_undo_keeps_the_instance_until_clients_have_followed() -> None:

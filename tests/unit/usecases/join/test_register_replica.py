@@ -90,11 +90,6 @@ def exchange_a_volume(ports: CalmPorts) -> None:
     ports.storage.add(replace(taken, volume_id="vol-cold"))
 
 
-def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: CalmPorts) -> None:
-    exchange_a_volume(ports)
-    refused(ports, "vol-cold is at /dev/sdf, where vol-data-0002 was proven")
-
-
 def test_a_host_that_does_not_speak_of_a_volume_is_no_proof(ports: CalmPorts) -> None:
     answers(ports, "check_mounts", mounts=mounted()[:1])
     refused(ports, "volume log: its host does not say where it is mounted")

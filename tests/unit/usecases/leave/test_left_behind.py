@@ -6,7 +6,6 @@ import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, SelectStep
-from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.check_shortage import check_shortage
@@ -78,17 +77,6 @@ def test_it_is_not_coming_and_suppresses_no_scale_out(ports: CalmPorts) -> None:
 
 def selected(ports: CalmPorts, name: str | None = PEAK) -> SelectStep:
     return SelectStep(**step(ports, "SelectIdleReplicas").model_dump(), replica=name)
-
-
-@pytest.mark.parametrize("state", [ReplicaState.BUILDING, ReplicaState.DRAINING])
-def test_scale_in_takes_it_by_name_and_only_so(ports: CalmPorts, state: ReplicaState) -> None:
-    left_behind(ports, state)
-    with pytest.raises(errors.NoIdleReplica, match=f"the ledger says {state.value}"):
-        select_idle_replicas(ports, selected(ports, None))
-    found = select_idle_replicas(ports, selected(ports))
-    assert found.replicas == (PEAK,)
-    assert found.members[0]["out_of_service"] is (state is ReplicaState.BUILDING)
-    guard_retirement(ports, step(ports, "GuardRetirement"))
 
 
 def test_one_left_in_the_making_is_retired_at_any_load(ports: CalmPorts) -> None:

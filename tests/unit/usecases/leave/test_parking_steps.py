@@ -19,7 +19,6 @@ from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.leave import park_replica as parking
 from peaker.usecases.leave.confirm_idle import confirm_idle
 from peaker.usecases.leave.deregister_replica import deregister_replica
-from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.park_replica import Parked, choose_disposal, park_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
@@ -153,18 +152,6 @@ def test_any_activity_in_the_window_brings_it_back(ports: CalmPorts) -> None:
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
     assert restore_replica(ports, failed(ports)).standing == "in_service"
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
-
-
-def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
-    limits = {"drain": {"limit_seconds": 0, "allow_forced": True}, "retirement": ALWAYS}
-    ports = with_peak(calm_ports(orders(**limits)))
-    select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
-    deregister_replica(ports, step(ports, "DeregisterReplica"))
-    clients(ports, 3, 7)
-    given = recorded(ports, "DrainReplica")
-    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
-    ports.ledger.finish_step(given.holder, "DrainReplica", NOON, drain_replica(ports, given).numbers)
-    assert "3 connections are to be cut" in confirm_idle(ports, recorded(ports, "ConfirmIdle")).text
 
 
 # -- parking ----------------------------------------------------------------------------------------------------

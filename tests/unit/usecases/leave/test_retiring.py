@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,15 +9,13 @@ import pytest
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceState
-from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep
+from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep
 from peaker.usecases.leave import retire_replica as retiring
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
-from peaker.usecases.plan.check_shortage import check_shortage
-from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
@@ -94,35 +91,6 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     )
     selected(by_hand)
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
-
-
-def test_one_that_is_registered_again_counts_as_coming_for_as_long_as_a_registration_takes(
-    ports: CalmPorts,
-) -> None:
-    """So that no needless replica is begun, and one that never gets healthy is missing again and pages."""
-    settings = ports.clusters.settings("orders")
-    row = ports.ledger.replicas("orders")[PEAK]
-    ports.ledger.set_replica(step(ports, "UndoRemoval").holder, replace(row, changed_at=ports.clock.now()))
-    ports.endpoint.set(PEAK, TargetState.INITIAL)
-    fleet = gather_fleet(ports, settings)
-    assert [one.instance_id for one in fleet.coming] == [PEAK]
-    assert not is_short(ports)
-    ports.endpoint.set(PEAK, TargetState.UNHEALTHY)
-    assert is_short(ports)
-    ports.endpoint.set(PEAK, TargetState.INITIAL)
-    ports.clock.advance(minutes=10)
-    assert is_short(ports)
-
-
-def is_short(ports: CalmPorts) -> bool:
-    """A base replica serves and two are needed: whether one would be built."""
-    asked = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_out", "step": "CheckShortage"}
-    ports.readings.metrics |= {("orders", "RequiredReplicas"): 2}
-    try:
-        check_shortage(ports, PlanStep(**asked, trigger={"kind": "schedule"}))
-    except errors.NoShortage:
-        return False
-    return True
 
 
 def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: CalmPorts) -> None:

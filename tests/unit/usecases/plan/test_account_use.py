@@ -52,14 +52,6 @@ def test_an_automatic_start_takes_as_many_as_fit(ports: CalmPorts) -> None:
     assert (plan.count, plan.refusals, check(plan).verdict) == (2, (), "warn")
 
 
-def test_an_automatic_start_takes_no_more_than_are_built_side_by_side() -> None:
-    ports = with_replicas(calm_ports(orders(max_replicas=90)))
-    ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 80.0
-    plan = planned(ports, trigger=Trigger(kind="alarm"))
-    assert (plan.count, plan.refusals) == (40, ())
-    assert [one.code for one in planned(ports, count=41).refusals] == ["batch"]
-
-
 @pytest.mark.parametrize(
     "error", [Throttled("slow down"), AwsCallRejected("ec2:DescribeInstances: UnauthorizedOperation")]
 )

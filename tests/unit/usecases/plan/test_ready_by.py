@@ -89,12 +89,6 @@ def test_a_deadline_in_the_past_is_wrong(ports: CalmPorts) -> None:
         validate_request(ports, request(cluster="orders", ready_by="2026-11-21T12:00:00Z"))
 
 
-@pytest.mark.parametrize("wrong", ["tomorrow", "2026-11-21T14:00:00"])
-def test_a_deadline_is_a_time_with_its_zone(ports: CalmPorts, wrong: Any) -> None:
-    with pytest.raises(InvalidRequest, match=r"ready_by: given .*a time with its zone"):
-        validate_request(ports, request(cluster="orders", ready_by=wrong))
-
-
 def test_only_a_scale_out_has_a_deadline(ports: CalmPorts) -> None:
     asked = request(cluster="orders", ready_by="2026-11-21T14:00:00Z", operation="scale_in")
     with pytest.raises(InvalidRequest, match=r"ready_by: .*only scale_out"):

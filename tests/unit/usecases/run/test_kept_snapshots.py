@@ -23,7 +23,7 @@ from peaker.usecases.run import kept_snapshots
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.undo.undo_run import undo_run
 
-from peaker_contract.errors import LeaseLost, Throttled, UndoInProgress
+from peaker_contract.errors import LeaseLost, UndoInProgress
 from peaker_contract.names import OWNER_TAG
 from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import leased, orders, with_cluster
@@ -154,15 +154,6 @@ def test_the_first_set_is_a_full_copy_and_the_next_one_an_increment(ports: CalmP
     recorded(ports, FIRST)
     snapshotted(ports, SECOND)
     assert numbers(ports, SECOND)["full_copy"] is False
-
-
-def test_snapshots_that_cannot_be_listed_cost_the_run_nothing(
-    ports: CalmPorts,
-) -> None:
-    snapshotted(ports, FIRST)
-    refusal = Throttled("ec2:DescribeSnapshots: RequestLimitExceeded")
-    ports.refuses("storage.snapshots_of_volumes", refusal)
-    assert numbers(ports, FIRST)["full_copy"] is None
 
 
 def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: CalmPorts) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
@@ -11,7 +9,6 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import FailedStep, RecordStep
 from peaker.domain.service.ramp import Ramp
-from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
@@ -82,41 +79,6 @@ def stays(ports: CalmPorts) -> None:
     ) == ([], [])
     assert ports.endpoint.health(orders())[NEW].state in {TargetState.INITIAL, TargetState.HEALTHY}
     assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
-
-
-def test_the_undo_of_a_run_takes_the_snapshots_that_it_kept_for_later_runs(ports: CalmPorts) -> None:
-    holder = leased(ports, "RecordReceipt").holder
-    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.SNAPSHOT)
-    made = {row.name: str(row.resource_id) for row in rows}
-    donor = ports.ledger.run(RUN_ID).required(Donor, "ChooseDonor")
-    ports.ledger.keep_snapshots(holder, SnapshotSet("orders", RUN_ID, BASE, NOON, made, dict(donor.volumes)))
-    for _ in range(6):
-        with suppress(errors.UndoInProgress):
-            undone(ports)
-        ports.clock.advance(minutes=6)
-    assert ports.storage.snapshots_of_run(RUN_ID) == []
-    assert ports.ledger.snapshot_sets("orders") == []
-
-
-@pytest.mark.parametrize(
-    ("state", "stays"),
-    [(ReplicaState.DRAINING, True), (ReplicaState.PARKED, True), (ReplicaState.BUILDING, False)],
-)
-def test_one_that_has_served_stays_whatever_became_of_it_since(
-    ports: CalmPorts, state: ReplicaState, stays: bool
-) -> None:
-    """Of a batch one member resists its undo for hours; meanwhile the one that served is parked by its own rule."""
-    holder = leased(ports, "RampTraffic").holder
-    ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, state, NOON))
-    if not stays:
-        taken_away(ports)
-        return
-    assert undone(ports).outcome == "rolled_forward"
-    assert (
-        ports.done("compute.terminate"),
-        ports.done("storage.delete_snapshot", "storage.delete_volume"),
-    ) == ([], [])
-    assert ports.ledger.replicas("orders")[NEW].state is state
 
 
 def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(ports: CalmPorts) -> None:

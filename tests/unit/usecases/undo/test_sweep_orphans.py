@@ -37,9 +37,7 @@ from tests.support.builders import (
     BASE,
     EXECUTION,
     RUN_ID,
-    data_volumes_of,
     instance,
-    leased,
     orders,
     run_with_a_registered_replica,
     with_cluster,
@@ -269,18 +267,6 @@ class TestLedgerAndCloud:
         serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token="of the console"))
         assert "recorded no launch of it (I1)" in look(serving).text
         assert serving.done("compute.terminate") == []
-
-    def test_a_volume_that_shows_after_its_runs_undo_goes(self, ports: CalmPorts) -> None:
-        recorded(ports, built(ports), "undo_incomplete", ReplicaState.BUILDING)
-        swept(ports)
-        holder = leased(ports, "CreateVolumes", run_id="another")
-        release_lease(ports, holder)
-        late = replace(data_volumes_of(NEW, TAGS)[0], state="available", instance_id=None)
-        ports.storage.add(late)
-        ports.clock.advance(SETTLED_AFTER)
-        ports.world.table.plant({"pk": "run#another", "sk": "run", "outcome": "refused"})
-        swept(ports)
-        assert ports.storage.volumes_of_run(RUN_ID) == []
 
     def test_a_new_row_is_given_time(self, ports: CalmPorts) -> None:
         recorded(ports, built(ports), "succeeded", ReplicaState.IN_SERVICE)

@@ -161,9 +161,6 @@ class TestServeWhen:
         assert progress.state == "done"
         assert "the rest of the snapshot follows behind the database" in progress.text
 
-    def test_the_pause_follows_the_hot_set(self) -> None:
-        assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
-
     @pytest.mark.parametrize(("prewarm", "scope"), [(HOT, "hot"), ({"serve_when": "all"}, "used")])
     def test_the_proof_is_about_the_blocks_that_had_to_be_warm(
         self, prewarm: dict[str, Any], scope: str
@@ -199,14 +196,6 @@ class TestProof:
         assert (iops["delivered"], iops["promised"]) == (3580.0, 3600)
         assert (iops["promised_by"], iops["verdict"]) == ("instance baseline", "delivered")
         assert (amount["promised"], amount["verdict"]) == (77.49, "below")
-
-    def test_it_does_not_depend_on_knowing_the_baseline(self) -> None:
-        ports = world()
-        refusal = errors.AwsCallRejected("ec2:DescribeInstanceTypes: UnauthorizedOperation")
-        ports.refuses("compute.ebs_promise", refusal)
-        numbers = self.verified(ports)
-        assert "UnauthorizedOperation" in numbers["instance_baseline_unknown"]
-        assert numbers["against_plan"][0]["promised_by"] == "volumes"
 
 
 LARGE_VOLUMES = [{"name": "data", "blocks_used": 300_000}, {"name": "log", "blocks_used": 9_000}]
