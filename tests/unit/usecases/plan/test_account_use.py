@@ -45,6 +45,14 @@ def check(plan: ScaleOutPlan, name: str = "vCPUs") -> Check:
     return next(one for one in plan.checks if one.name == name)
 
 
+def test_an_automatic_start_takes_no_more_than_are_built_side_by_side() -> None:
+    ports = with_replicas(calm_ports(orders(max_replicas=90)))
+    ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 80.0
+    plan = planned(ports, trigger=Trigger(kind="alarm"))
+    assert (plan.count, plan.refusals) == (40, ())
+    assert [one.code for one in planned(ports, count=41).refusals] == ["batch"]
+
+
 def test_an_automatic_start_takes_as_many_as_fit(ports: CalmPorts) -> None:
     ports.account_quotas.values[VCPUS] = 8.0
     ports.readings.metrics["orders", Metric.REQUIRED_REPLICAS] = 5.0
