@@ -7,12 +7,14 @@ import os
 import re
 import tempfile
 import time
+from functools import partial
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.machine.errors import (
     CommandFailed,
     DatabaseUnreachable,
     InvalidHostSettings,
+    ToolMissing,
     UnclearAnswer,
     parsed_json,
     understood,
@@ -59,18 +61,28 @@ class MysqlClient:
 
     def _lines(self, statement: str, timeout_seconds: float) -> List[str]:
         try:
-            output = self._processes.run(
-                self._argv,
-                input_text=statement + ";\n",
-                timeout_seconds=timeout_seconds,
-                # What lies in the home directory of the agent's user (.my.cnf) would win over our own file.
-                environment={"HOME": _NO_HOME},
-            ).stdout
+            output = self._said(statement, timeout_seconds)
         except CommandFailed as error:
             # Not `from error`, whose text would come with it.
             raise DatabaseUnreachable(without_passwords(str(error), statement)) from None
         # Not splitlines: a value may hold one of the other characters that end lines for Python.
         return output[:-1].split("\n") if output.endswith("\n") else output.split("\n") if output else []
+
+    def _said(self, statement: str, timeout_seconds: float) -> str:
+        ask = partial(
+            self._processes.run,
+            input_text=statement + ";\n",
+            timeout_seconds=timeout_seconds,
+            # What lies in the home directory of the agent's user (.my.cnf) would win over our own file.
+            environment={"HOME": _NO_HOME},
+        )
+        try:
+            return ask(self._argv).stdout
+        except ToolMissing:
+            # MariaDB 11's packages have the old name in a package of its own.
+            with contextlib.suppress(ToolMissing):
+                return ask(["mariadb", *self._argv[1:]]).stdout
+            raise
 
     def wait_until_up(self, timeout_seconds: float) -> bool:
         deadline = time.monotonic() + timeout_seconds

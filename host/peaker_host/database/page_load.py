@@ -66,7 +66,9 @@ class TemporaryVariables:
         }
         if ours:
             client.execute(*_assignments(ours))
-        os.unlink(self.path)
+        # Another command may have restored them at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
         return True
 
     def _read(self, note: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:

@@ -330,7 +330,6 @@ class _Preparation:
 
     def _start_responder(self) -> str:
         install_health_service(self._machine)
-        self._machine.systemctl("enable", UNIT)
         return f"{UNIT} started on port {self._machine.health_port}"
 
     def _await_good(self) -> str:

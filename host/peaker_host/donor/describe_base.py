@@ -6,7 +6,6 @@ The module comes there by itself, with those that it imports, and changes nothin
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
@@ -29,8 +28,6 @@ def describe_base(machine: Machine, sleep: Callable[[float], None] = time.sleep)
 
     What cannot be read is None, and `unknown` says why.
     """
-    if not shutil.which(machine.mysql_client):
-        machine = replace(machine, mysql_client="mariadb")
     client = admin_client(machine)
     unknown: Dict[str, str] = {}
 

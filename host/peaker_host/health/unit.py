@@ -15,7 +15,7 @@ from typing import List, Optional
 
 from peaker_host.database.mysql_client import MysqlClient, sql_text
 from peaker_host.machine.errors import DatabaseUnreachable, SuperReadOnlyNotRestored
-from peaker_host.machine.files import read_json, read_text, write_atomically
+from peaker_host.machine.files import read_json, write_atomically
 from peaker_host.machine.settings import Machine, Settings, package_command
 
 UNIT = "peaker-health.service"
@@ -39,17 +39,16 @@ MemoryMax=256M
 
 
 def install_health_service(machine: Machine) -> None:
-    """Write the unit and (re)start it. Doing it again changes nothing but the responder's start time."""
-    path = os.path.join(machine.unit_dir, UNIT)
-    text = unit_text(machine)
-    unchanged = read_text(path) == text
-    if not unchanged:
-        write_atomically(path, text)
-        machine.processes.run(["systemctl", "daemon-reload"])
-        machine.systemctl("enable", UNIT)
+    """Write the unit and (re)start it. Doing it again changes nothing but the responder's start time.
+
+    Whatever the file says already: a command that was killed behind it has told systemd nothing.
+    """
+    write_atomically(os.path.join(machine.unit_dir, UNIT), unit_text(machine))
+    machine.processes.run(["systemctl", "daemon-reload"])
+    machine.systemctl("enable", UNIT)
     # What systemd has given up it does not start before it is told so.
     machine.systemctl("reset-failed", UNIT)
-    machine.processes.run(["systemctl", "start" if unchanged else "restart", UNIT])
+    machine.processes.run(["systemctl", "restart", UNIT])
 
 
 def unit_text(settings: Settings) -> str:

@@ -33,7 +33,7 @@ from peaker_host.machine.errors import (
     IdentityNotTaken,
     TornSnapshot,
 )
-from peaker_host.machine.files import read_json, read_text, write_atomically, write_json
+from peaker_host.machine.files import read_json, write_atomically, write_json
 from peaker_host.machine.manifest import Manifest, Member, is_proven, load_manifest, present_manifest
 from peaker_host.machine.settings import Machine, Settings
 from peaker_host.replicate.identity import (
@@ -88,7 +88,7 @@ def start_database(
     _start_only_on_volumes(machine, manifest)
     if not marker.get("taken"):
         marker = _take_identity_once(machine, marker_path, marker, server_id, say)
-    log_path, log_offset = machine.error_log, _size(machine.error_log)
+    log_offset = _size(machine.error_log)
     with contextlib.suppress(CommandFailed):
         # What comes next says why it did not come up.
         machine.systemctl("start", machine.mysql_service, timeout_seconds)
@@ -101,7 +101,7 @@ def start_database(
     except IdentityNotTaken:
         machine.systemctl("stop", machine.mysql_service, timeout_seconds=120)
         raise
-    _refuse_torn(machine, client, log_path, log_offset)
+    _refuse_torn(machine, client, log_offset)
     say("the database answers")
     # The hot pages come while replication starts and the replica catches up: their blocks are read by now.
     begin_buffer_pool_load(client)
@@ -129,7 +129,7 @@ def _await_answer(machine: Machine, client: MysqlClient, deadline: float, log_of
         state = machine.processes.run(["systemctl", "is-active", unit], check=False).stdout.strip()
         if state in ("failed", "inactive") or time.monotonic() >= deadline:
             shown = f"{unit} does not answer, its unit is {state or 'in an unknown state'}"
-            raise DatabaseStartFailed(f"{shown}: {_explain(machine, log_offset)}")
+            raise DatabaseStartFailed(f"{shown}: {_server_said(machine, log_offset).strip()[-1500:]}")
 
 
 def stop_database(machine: Machine, timeout_seconds: float, say: Callable[[str], None]) -> Dict[str, Any]:
@@ -184,24 +184,24 @@ def _take_identity_once(
 def _start_only_on_volumes(machine: Machine, manifest: Manifest) -> None:
     """Lets systemd start the server only where its volumes are mounted.
 
-    systemd would end a recovery that outlasts the unit's TimeoutStartSec, again and again; start_database bounds it.
+    systemd would end a recovery that outlasts the unit's TimeoutStartSec, again and again, and kill a shutdown that
+    outlasts its TimeoutStopSec; start_database and stop_database bound them.
     """
     unit = machine.mysql_service.rsplit(".service", 1)[0]
     path = os.path.join(machine.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
     lines = [f"ConditionPathIsMountPoint={point}" for point in manifest.mount_points]
-    text = (
-        "\n".join(["# Written by Peaker.", "[Unit]", *lines, "[Service]", "TimeoutStartSec=infinity"]) + "\n"
-    )
-    if read_text(path) != text:
-        write_atomically(path, text)
-        machine.processes.run(["systemctl", "daemon-reload"])
+    limits = [f"Timeout{verb}Sec=infinity" for verb in ("Start", "Stop")]
+    write_atomically(path, "\n".join(["# Written by Peaker.", "[Unit]", *lines, "[Service]", *limits, ""]))
+    # Also where the file said so: a command that was killed behind it has not told systemd.
+    machine.processes.run(["systemctl", "daemon-reload"])
 
 
-def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset: int) -> None:
+def _refuse_torn(machine: Machine, client: MysqlClient, offset: int) -> None:
     """Refuses volumes of different instants, which InnoDB names in its error log alone."""
-    if _TORN_TEXT in _tail(log_path, offset):
-        raise TornSnapshot(f"{log_path} holds {_TORN_CODE}: the volumes are not of one instant")
-    if settings.engine != "mysql":
+    torn = TornSnapshot(f"the error log holds {_TORN_CODE}: the volumes are not of one instant")
+    if _TORN_TEXT in _server_said(machine, offset):
+        raise torn
+    if machine.engine != "mysql":
         return
     seen = client.json(
         {
@@ -211,17 +211,13 @@ def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset:
         }
     )
     if int(seen["torn"]):
-        raise TornSnapshot(f"the error log holds {_TORN_CODE}: the volumes are not of one instant")
+        raise torn
 
 
-def _explain(machine: Machine, offset: int) -> str:
-    tail = _tail(machine.error_log, offset)
-    if not tail:
-        unit = machine.mysql_service
-        tail = machine.processes.run(
-            ["systemctl", "status", "--no-pager", "-n", "20", unit], check=False
-        ).stdout
-    return tail.strip()[-1500:]
+def _server_said(machine: Machine, offset: int) -> str:
+    """The error log from `offset` on; where there is none, as of Debian's MariaDB, the journal since the start."""
+    argv = ["systemctl", "status", "--no-pager", "--full", "--lines=1000", machine.mysql_service]
+    return _tail(machine.error_log, offset) or machine.processes.run(argv, check=False).stdout
 
 
 def _size(path: str) -> int:

@@ -169,9 +169,11 @@ def join_statements(
 
 
 def _mariadb_options(credentials: Credentials, donor: Dict[str, str]) -> str:
-    encryption, options = credentials.encryption, []
+    encryption = credentials.encryption
+    # Said where they are off too: MariaDB 11.4 and later turn both on.
+    options = [f"MASTER_SSL = {int(encryption.encrypted)}"]
+    options += [f"MASTER_SSL_VERIFY_SERVER_CERT = {int(encryption.verified)}"]
     if encryption.encrypted:
-        options += ["MASTER_SSL = 1", f"MASTER_SSL_VERIFY_SERVER_CERT = {int(encryption.verified)}"]
         names = {option: option.replace("-", "_").upper() for option in encryption.files}
         options += [f"MASTER_{names[option]} = {sql_text(path)}" for option, path in encryption.files.items()]
     for shown, option in (

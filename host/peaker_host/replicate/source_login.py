@@ -135,8 +135,9 @@ class Encryption:
         """Lines of a client's option file that make its connection like the channel's."""
         files = [option_line(option, path) for option, path in self.files.items()]
         if engine == "mariadb":
-            verify = ["ssl-verify-server-cert"] if self.verified else []
-            return ["ssl", *verify, *files] if self.encrypted else []
+            # Either is on from 11.4 on where nothing is said.
+            verify = f"{'' if self.verified else 'skip-'}ssl-verify-server-cert"
+            return ["ssl", verify, *files] if self.encrypted else ["skip-ssl"]
         key = ["get-server-public-key"] if self.gets_public_key else []
         key += [option_line("server-public-key-path", self.public_key_path)] if self.public_key_path else []
         return [f"ssl-mode={self._mode()}", *(files if self.encrypted else []), *key]

@@ -304,6 +304,18 @@ def test_a_server_that_is_down_keeps_the_note(host: Host, programs: ScriptedProc
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
 
 
+def test_the_same_command_sent_twice_restores_once_and_fails_neither_time(
+    host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two commands that load the pool see its end in the same moment; each restores what the note of both says."""
+    donor = Donor(host, programs)
+    killed_while_it_dumped(donor)
+    note, execute = Path(host.settings.state_dir) / "donor-settings.json", donor.client.execute
+    monkeypatch.setattr(donor.client, "execute", lambda *given: (execute(*given), note.unlink()))
+    assert page_load.restore_dump_settings(donor.client, host.settings)
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
+
+
 def test_a_dump_that_runs_is_not_disturbed(host: Host, programs: ScriptedProcesses) -> None:
     donor = Donor(host, programs)
     killed_while_it_dumped(donor)

@@ -6,10 +6,13 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from host_bench import ScriptedProcesses, json_row, status, table, variables
 from peaker_cli.init.host import program
+from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor.describe_base import describe_base
-from peaker_host.machine.settings import Machine, Settings
+from peaker_host.machine.errors import ToolMissing
+from peaker_host.machine.settings import Machine, Processes, Settings
 
 # Run Command takes 64 KB, of which the document itself has some.
 LARGEST_SCRIPT_BYTES = 60_000
@@ -41,7 +44,22 @@ def test_a_server_says_its_engine_port_retention_and_reads(
     counts = iter((100, 1100))
     programs.on("COUNT_STAR", answer=lambda _: json_row(statements=next(counts), errors=0, picoseconds=0))
     waits: list[float] = []
-    found = describe_base(Machine.of(Settings(mysql_client="sh"), programs), waits.append)
+    found = describe_base(Machine.of(Settings(), programs), waits.append)
     assert (found["engine"], found["port"], found["reads_per_second"]) == ("mariadb", 3307, 100.0)
     assert found["binlog_expire_seconds"] is None, "no login at the source is known here"
     assert waits == [10.0]
+
+
+def test_a_mariadb_11_has_its_client_under_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old name is in a package of its own (mariadb-client-compat): found out after the prewarm."""
+    client = tmp_path / "mariadb"
+    client.write_text("#!/bin/sh\nexec /bin/cat\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    machine = Machine.of(Settings(), Processes())
+    assert admin_client(machine).rows("name") == []
+    client.unlink()
+    with pytest.raises(ToolMissing, match="mysql is not installed"):
+        admin_client(machine).rows("name")

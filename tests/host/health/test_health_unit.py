@@ -38,16 +38,17 @@ print(next(line for line in open("/proc/self/status") if line.startswith("CapEff
 """
 
 
-def test_the_service_is_installed_once_and_started_again(host: Host, programs: ScriptedProcesses) -> None:
+def test_a_service_whose_file_a_killed_command_left_is_told_to_systemd(
+    host: Host, programs: ScriptedProcesses
+) -> None:
     """Also one of an older release that systemd has given up: it would refuse the start."""
-    programs.on("systemctl")
-    install_health_service(host.machine(programs))
+    programs.on("systemctl").on("daemon-reload", answer=CommandFailed("killed"))
+    with pytest.raises(CommandFailed):
+        install_health_service(host.machine(programs))
+    programs.on("daemon-reload").calls.clear()
     install_health_service(host.machine(programs))
     calls = [argv[1:] for argv, _ in programs.calls]
-    assert calls == [
-        *(["daemon-reload"], ["enable", UNIT], ["reset-failed", UNIT], ["restart", UNIT]),
-        *(["reset-failed", UNIT], ["start", UNIT]),
-    ]
+    assert calls == [["daemon-reload"], ["enable", UNIT], ["reset-failed", UNIT], ["restart", UNIT]]
     unit = (host.root / "units" / UNIT).read_text()
     assert "health --port 9200" in unit
 

@@ -223,7 +223,21 @@ class TestStartDatabase:
         drop_in = Path(host.settings.unit_dir) / "mysql.service.d" / "peaker-volumes.conf"
         written = drop_in.read_text().splitlines()
         assert f"ConditionPathIsMountPoint={host.settings.datadir}" in written
-        assert written[-2:] == ["[Service]", "TimeoutStartSec=infinity"], "the wait is start_database's own"
+        assert written[-3:] == ["[Service]", "TimeoutStartSec=infinity", "TimeoutStopSec=infinity"], (
+            "the waits are those of start_database and stop_database: MariaDB's unit gives a shutdown 900 s"
+        )
+
+    @pytest.mark.real
+    def test_where_the_server_may_start_is_told_to_systemd_after_a_command_that_was_killed(
+        self, host: Host, ready: ScriptedProcesses
+    ) -> None:
+        """The first had written it, so that the second took it for told: the server started under its old limits."""
+        ready.on("daemon-reload", answer=CommandFailed("killed"))
+        assert not self.start(host, ready)["ok"]
+        ready.on("daemon-reload").calls.clear()
+        assert self.start(host, ready)["ok"]
+        verbs = [argv[1] for argv, _ in ready.calls if argv[0] == "systemctl"]
+        assert verbs.index("daemon-reload") < verbs.index("start")
 
     @pytest.mark.real
     def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
@@ -252,6 +266,16 @@ class TestStartDatabase:
 
         assert self.start(host, ready)["ok"], "an old line says nothing about this start"
         ready.on("systemctl start mysql", answer=start)
+        assert self.start(host, ready)["error"] == "TornSnapshot"
+
+    @pytest.mark.real
+    def test_the_same_in_the_journal_of_a_mariadb_that_writes_no_log_file(
+        self, host: Host, ready: ScriptedProcesses
+    ) -> None:
+        """As Debian and Ubuntu configure it; performance_schema has no error log there."""
+        host.configure(engine="mariadb", error_log="/var/log/mysql/nowhere.log")
+        line = "mariadbd[7]: [ERROR] InnoDB: Page [page id: space=0] log sequence number 9 is in the future!"
+        ready.on("systemctl status", answer=line)
         assert self.start(host, ready)["error"] == "TornSnapshot"
 
     @pytest.mark.real

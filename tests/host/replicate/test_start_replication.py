@@ -288,6 +288,22 @@ class TestStartReplication:
             found = join(host, programs)
             assert found["source_checked"] is (begins is not None), "unknown is not checked"
 
+    @pytest.mark.parametrize(
+        ("encryption", "lines"),
+        [
+            (Encryption(), ["skip-ssl"]),
+            (Encryption(encrypted=True), ["ssl", "skip-ssl-verify-server-cert"]),
+            (Encryption(encrypted=True, verified=True), ["ssl", "ssl-verify-server-cert"]),
+        ],
+    )
+    def test_mariadb_11_4_is_told_also_what_is_off(self, encryption: Encryption, lines: list[str]) -> None:
+        """MDEV-31857: its client and its channel encrypt and verify by default, so that a 10.11 without TLS was not
+        asked for its position (SSL is required, but the server does not support it), nor followed."""
+        assert encryption.client_lines("mariadb") == lines
+        *_, change, _ = join_statements("mariadb", "db", Credentials("r", "p", 3306, "db", encryption))
+        assert f"MASTER_SSL = {int(encryption.encrypted)}," in f"{change},"
+        assert f"MASTER_SSL_VERIFY_SERVER_CERT = {int(encryption.verified)}," in f"{change},"
+
     def test_a_mariadb_copy_of_a_source_starts_at_the_end_of_its_binary_log(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
