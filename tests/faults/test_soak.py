@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import audit, soak
-from bench.faults.soak import Event, plan, run, run_seed, shortened
+from bench.faults import audit
+from bench.faults.soak import Event, run, run_seed
 
 
 @pytest.mark.parametrize("seed", [3, 11, 24])
@@ -26,22 +26,6 @@ def test_a_kept_snapshot_that_somebody_deletes_as_a_run_ends_is_forgotten_within
         Event(10799, "delete_snapshot", "orders", 307),
     )
     assert run(700017, events).findings == ()
-
-
-def test_a_seed_is_always_the_same_plan() -> None:
-    assert plan(7) == plan(7) != plan(8)
-
-
-def test_a_plan_that_fails_is_shortened_to_what_the_failure_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_of_two(seed: int, events: tuple[Event, ...]) -> soak.Outcome:
-        broken = {"stop", "late"} <= {one.what for one in events}
-        return soak.Outcome(seed, events, (audit.Finding("orphan", "x"),) if broken else (), 0.0)
-
-    monkeypatch.setattr(soak, "run", run_of_two)
-    events = tuple(
-        Event(at, what, "orders", 0) for at, what in enumerate(("deploy", "stop", "crash", "late"))
-    )
-    assert [one.what for one in shortened(run_of_two(1, events)).events] == ["stop", "late"]
 
 
 def test_the_audit_finds_what_nobody_takes_away(monkeypatch: pytest.MonkeyPatch) -> None:
