@@ -32,18 +32,12 @@ def quiet(product: DeployedProduct) -> Iterator[DeployedProduct]:
         eventually(product.lease_is_free)
     check(product)
     yield product
-    resume(product)
+    product.starts_by_itself_again()
 
 
 def fast(product: DeployedProduct) -> AbstractContextManager[None]:
     """No schedule is on: nothing but a run is at work."""
     return at_scale(product.cloud.clock, 10 * FAST)
-
-
-def resume(product: DeployedProduct) -> None:
-    events = product.cloud.client("events")
-    for rule in events.list_rules()["Rules"]:
-        events.enable_rule(Name=rule["Name"])
 
 
 def check(product: DeployedProduct) -> None:
@@ -80,7 +74,7 @@ def told(
     No alarm is on but that one: those of schedules that do not run come again. EC2 shows some things late.
     """
     if rules_on:
-        resume(product)
+        product.starts_by_itself_again()
     for _ in range(10):
         still(product)
         if alarm is not None:
@@ -143,7 +137,7 @@ def a_stranger(product: DeployedProduct) -> Iterator[str]:
 
 
 def test_paused(quiet: DeployedProduct) -> None:
-    resume(quiet)
+    quiet.starts_by_itself_again()
     assert quiet.peaker("pause", "orders", "--yes").status == 0
     said = r"^PAUSED: disabled by hand: .*scheduled-check"
     told(quiet, said, "peaker resume orders", 1, rules_on=False)

@@ -20,8 +20,7 @@ def nothing_runs(product: DeployedProduct) -> Iterator[None]:
     product.cloud.clock.set(scale=FAST)
     eventually(product.lease_is_free)
     yield
-    for rule in product.cloud.client("events").list_rules()["Rules"]:
-        product.cloud.client("events").enable_rule(Name=rule["Name"])
+    product.starts_by_itself_again()
 
 
 def test_a_verb_shows_what_it_would_do_and_does_nothing_where_nobody_can_be_asked(

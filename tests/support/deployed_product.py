@@ -127,6 +127,11 @@ class DeployedProduct:
             if "ScheduleExpression" in rule or "CloudWatch Alarm" in rule.get("EventPattern", ""):
                 events.disable_rule(Name=rule["Name"])
 
+    def starts_by_itself_again(self) -> None:
+        events = self.cloud.client("events")
+        for rule in events.list_rules()["Rules"]:
+            events.enable_rule(Name=rule["Name"])
+
     @contextmanager
     def other_settings(self, **changes: Any) -> Iterator[None]:
         """Meanwhile the deployed settings of the cluster say something else."""

@@ -168,12 +168,6 @@ class TestTheLoadMetric:
         assert (line.verdict.value, "Europe/Berlin" in line.remedy) == ("warn", True)
         assert "time zone" not in self.looked(**facts | {"loads": [100.0] * len(loads)})
 
-    def test_one_without_a_point_is_refused_and_what_there_is_named(self) -> None:
-        other = self.looked(history=[], similar=[{"Cluster": "ordres"}])["load metric"]
-        assert (other.verdict.value, "Cluster=ordres" in other.detail) == ("refuse", True)
-        assert "dimensions" in other.remedy
-        assert self.looked(history=[], similar=[])["load metric"].verdict.value == "refuse"
-
     @pytest.mark.parametrize(("minutes", "verdict"), [(89, "pass"), (91, "refuse")])
     def test_it_is_stale_after_three_periods(self, minutes: float, verdict: str) -> None:
         recent = [NOON - timedelta(minutes=minutes)]
@@ -232,11 +226,6 @@ class TestWhatIsDeployed:
         for check in ("workflows", "alarms", "rules and schedules"):
             assert found[check].verdict.value == "refuse"
             assert "cdk deploy" in found[check].remedy
-
-    def test_a_paused_schedule_is_a_warning(self) -> None:
-        off = "peaker-local-orders-replica-check"
-        line = self.changed(rules=lambda rules: {**rules, off: False})["rules and schedules"]
-        assert (line.verdict.value, f"enable-rule --name {off}" in line.remedy) == ("warn", True)
 
     @pytest.mark.parametrize(
         "change",

@@ -13,7 +13,7 @@ from peaker_cli.storage import knee
 from peaker_cli.storage.knee import plot_knee
 from typer.testing import CliRunner
 
-from tests.support.sysstat_json import lacking_row, of_12_2_0, row
+from tests.support.sysstat_json import of_12_2_0, row
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
 QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"
@@ -85,17 +85,6 @@ def test_iostat_halves_sectors_that_are_called_kib_and_says_so() -> None:
     assert "came in sectors" in result.stderr
     right = run(app, ["iostat", "-", "--json", "--keep-first"], input=of_12_2_0([row()]))
     assert (json.loads(result.stdout), right.stderr) == (json.loads(right.stdout), "")
-
-
-def test_iostat_judges_the_device_that_is_whole_beside_one_that_lacks_columns() -> None:
-    """The kernel counts no queue for some disks (sysstat#396)."""
-    document = of_12_2_0([row(), lacking_row("nvme2n1")])
-    result = run(app, ["iostat", "-", "--json", "--device", "nvme1n1", "--keep-first"], input=document)
-    assert result.exit_code == 0, result.stderr
-    assert [one["device"] for one in json.loads(result.stdout)["devices"]] == ["nvme1n1"]
-    assert "the row of nvme2n1 has no queue (aqu-sz)" in result.stderr
-    alone = run(app, ["iostat", "-"], input=of_12_2_0([lacking_row("nvme2n1")]))
-    assert (alone.exit_code, alone.stdout) == (1, "")
 
 
 def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> None:
