@@ -25,6 +25,7 @@ from tests.support.peak import answers
 from tests.unit.usecases.create.test_building import plan_step
 
 LIMITS = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
+ALL = {"serve_when": "all"}
 HOT = {"serve_when": "hot", "background_rate_mib_per_s": 24}
 
 
@@ -114,16 +115,29 @@ class TestBlockList:
 
 
 class TestUntilTheDatabaseMayStart:
-    def test_where_nothing_is_known_to_be_hot_it_waits_for_everything(self) -> None:
-        asked = reported(world(), "database", hot_warm_seconds=None, eta_seconds=2000)
-        assert (asked.state, asked.pause_seconds) == ("running", 500)
-        assert reported(world(), "database", state="done").state == "done"
-
-    def test_what_is_hot_stays_hot_when_the_engine_dies(self) -> None:
-        assert reported(world(), "database", state="dead", hot_warm_seconds=12.5).state == "hot"
-
-    def test_an_engine_that_dies_behind_the_database_is_started_again(self) -> None:
-        assert reported(world(), "serving", state="dead", hot_warm_seconds=12.5).state == "dead"
+    @pytest.mark.parametrize(
+        ("prewarm", "until", "numbers", "state"),
+        [
+            (ALL, "database", {"hot_warm_seconds": 12.5, "eta_seconds": 9000}, "hot"),
+            (ALL, "serving", {"hot_warm_seconds": 12.5, "eta_seconds": 9000}, "running"),
+            (HOT, "serving", {"hot_warm_seconds": 12.5, "eta_seconds": 9000}, "hot"),
+            (HOT, "serving", {"hot_warm_seconds": None, "eta_seconds": 9000}, "running"),
+            # Another look would come no sooner than they are warm; a replica that serves on them waits for all.
+            (ALL, "database", {"hot_eta_seconds": 20.0, "eta_seconds": 9000}, "hot"),
+            (ALL, "database", {"hot_eta_seconds": 20.1, "eta_seconds": 9000}, "running"),
+            (HOT, "serving", {"hot_eta_seconds": 1.0, "eta_seconds": 9000}, "running"),
+            (ALL, "database", {"hot_warm_seconds": None, "eta_seconds": 9000}, "running"),
+            (ALL, "database", {"state": "done"}, "done"),
+            (ALL, "serving", {"used_warm_seconds": 300.0, "eta_seconds": 0}, "done"),
+            (ALL, "database", {"state": "dead", "hot_warm_seconds": 12.5}, "hot"),
+            (ALL, "serving", {"state": "dead", "hot_warm_seconds": 12.5}, "dead"),
+            (ALL, "database", {"state": "dead", "hot_eta_seconds": 1.0}, "dead"),
+        ],
+    )
+    def test_what_is_warm_is_held_against_what_comes_next(
+        self, prewarm: dict[str, Any], until: Any, numbers: dict[str, Any], state: str
+    ) -> None:
+        assert reported(world(prewarm=prewarm), until, **numbers).state == state
 
     def test_an_engine_that_was_started_four_times_and_died_is_given_up(self) -> None:
         ports = world()
@@ -141,27 +155,7 @@ class TestUntilTheDatabaseMayStart:
 
 
 class TestServeWhen:
-    @pytest.mark.parametrize(
-        ("hot_eta_seconds", "state"), [(20.0, "hot"), (20.1, "running"), (None, "running")]
-    )
-    def test_a_database_starts_while_the_last_hot_blocks_are_read(
-        self, hot_eta_seconds: float | None, state: str
-    ) -> None:
-        """Another look would come no sooner than they are warm."""
-        progress = reported(world(), "database", hot_eta_seconds=hot_eta_seconds, eta_seconds=9000)
-        assert progress.state == state
-        assert ("; the hot set will be warm in 20 s, the rest follows" in progress.text) is (state == "hot")
-
-    def test_an_engine_that_died_with_little_left_is_started_again_before_a_database_is(self) -> None:
-        progress = reported(world(), "database", state="dead", hot_eta_seconds=1.0, eta_seconds=9000)
-        assert progress.state == "dead"
-
-    def test_all_that_is_used_is_enough_while_the_remainder_follows(self) -> None:
-        progress = reported(world(), used_warm_seconds=300.0, eta_seconds=0, elapsed_seconds=301)
-        assert progress.state == "done"
-        assert "the rest of the snapshot follows behind the database" in progress.text
-
-    @pytest.mark.parametrize(("prewarm", "scope"), [(HOT, "hot"), ({"serve_when": "all"}, "used")])
+    @pytest.mark.parametrize(("prewarm", "scope"), [(HOT, "hot"), (ALL, "used")])
     def test_the_proof_is_about_the_blocks_that_had_to_be_warm(
         self, prewarm: dict[str, Any], scope: str
     ) -> None:
