@@ -19,7 +19,6 @@ import pytest
 from peaker_cli.app import app
 from typer.testing import CliRunner
 
-OF_EACH_ANSWER = ("falling", "flat", "bursty", "short", "a_day_too_short")
 PRICE = 0.5
 DAY = 86_400
 START = 1_767_225_600  # 2026-01-01T00:00:00Z

@@ -20,14 +20,6 @@ from ssm_documents.schema import document_paths, load_document
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = document_paths()
-# Functions name their parameters in the use case, where sim/ssm.py holds them against the document.
-PARAMETERS_FOR_PEOPLE = {
-    "set_maintenance": {"RunId", "Maintenance"},
-    "prepare_base": {
-        *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health"),
-        *("AdminDefaultsFile", "HealthAccount", "Mode"),
-    },
-}
 VALUES = {
     "FencingToken": "prod/orders:12.0",
     "NotAfter": "1795931900",
@@ -68,15 +60,6 @@ VALUES = {
 
 def shell_of(document: dict[str, Any]) -> str:
     return "\n".join(document["mainSteps"][0]["inputs"]["runCommand"]) + "\n"
-
-
-def test_documents_for_people_have_the_agreed_parameters() -> None:
-    found = {
-        path.stem: set(load_document(path)["parameters"])
-        for path in PATHS
-        if path.stem in PARAMETERS_FOR_PEOPLE
-    }
-    assert found == PARAMETERS_FOR_PEOPLE
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -159,12 +142,6 @@ def test_a_presigned_address_is_in_no_list_of_processes(name: str, tmp_path: Pat
     arguments, environment = called_by(ROOT / "ssm_documents" / f"{name}.yaml", tmp_path)
     assert not any("X-Amz-Signature" in argument for argument in arguments)
     assert VALUES["BlockListUrl"] in environment.values()
-
-
-def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEAKER_BLOCK_LIST_URL", VALUES["BlockListUrl"])
-    parsed = cli.parser().parse_args(["start_prewarm", "--run-id", "r"])
-    assert parsed.block_list_url == VALUES["BlockListUrl"]
 
 
 FENCED = sorted(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, Forecaster, Standing
+from peaker.domain.forecasting import LEVELS, Standing
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from tests.unit.domain.forecasting.loads import START, daily, forecast_demand, series
+from tests.unit.domain.forecasting.loads import daily, forecast_demand, series
 
 HOUR = 3600.0
 STEP = 900
@@ -37,15 +37,6 @@ def test_the_forecast_reaches_a_day_ahead_and_quantiles_rise() -> None:
     assert (np.diff(forecast.quantiles, axis=1) >= -1e-9).all()
     assert forecast.standing is Standing.NORMAL
     assert not forecast.stale
-
-
-def test_p95_covers_about_95_percent_of_what_comes() -> None:
-    values = daily(45, noise=0.15)
-    inside = []
-    origins = list(range(30 * DAY, 44 * DAY, 24))
-    for origin, (forecast,) in rolling_forecasts(series(values), origins, [HOUR], 16):
-        inside += (values[origin + 1 : origin + 17] <= forecast.quantile(0.95)).tolist()
-    assert 0.91 <= np.mean(inside) <= 0.99
 
 
 def test_the_highest_load_of_a_window_and_a_level_between_two() -> None:
@@ -84,18 +75,6 @@ def test_beyond_its_end_a_forecast_says_nothing() -> None:
         forecast.highest(0.95, 29 * HOUR, 30 * HOUR)
 
 
-def test_growth_without_an_end_stays_covered_and_trusted() -> None:
-    """A clear rhythm that grows by a fifth a week: last week is always too little."""
-    values = daily(45) * 1.2 ** (np.arange(45 * DAY) / (7 * DAY))
-    inside = []
-    for origin, (forecast,) in rolling_forecasts(
-        series(values), list(range(36 * DAY, 42 * DAY, 12)), [HOUR], DAY
-    ):
-        inside += (values[origin + 1 : origin + 1 + DAY] <= forecast.quantile(0.95)).tolist()
-        assert forecast.standing is Standing.NORMAL
-    assert np.mean(inside) >= 0.9
-
-
 def test_no_band_reaches_above_all_that_was_seen_where_nothing_grows() -> None:
     values = daily(42, noise=0.2)
     forecast = forecast_demand(series(values), HOUR)
@@ -114,13 +93,6 @@ def test_a_wild_point_is_not_the_load_of_now() -> None:
 def test_a_level_that_was_not_issued_is_refused() -> None:
     with pytest.raises(ValueError, match=r"outside 0\.5 to 0\.99"):
         forecast_demand(series(daily(15)), HOUR).quantile(0.999)
-
-
-def test_one_fit_forecasts_for_every_lead_time_as_its_own_fit_would() -> None:
-    forecaster = Forecaster(series(daily(28)))
-    for lead in (HOUR, 3 * HOUR):
-        own = forecast_demand(series(daily(28)), lead)
-        assert np.array_equal(forecaster.at_the_end(lead).quantiles, own.quantiles)  # type: ignore[arg-type]
 
 
 # --- how much history --------------------------------------------------------------------------------------
@@ -158,12 +130,6 @@ def test_a_tenth_of_the_points_missing_costs_little() -> None:
     holes[np.random.default_rng(2).random(len(holes)) < 0.1] = np.nan
     holes[28 * DAY :] = values[28 * DAY :]
     assert mean_error(holes, 28 * DAY - 1) < mean_error(values, 28 * DAY - 1) + 0.02
-
-
-def test_a_gap_of_a_day_a_week_ago_is_stepped_over() -> None:
-    values = daily(29)
-    values[21 * DAY : 22 * DAY] = np.nan
-    assert mean_error(values, 28 * DAY - 1) < 0.12
 
 
 @pytest.mark.parametrize(
@@ -260,14 +226,6 @@ def test_the_future_does_not_change_a_past_forecast() -> None:
     theirs = list(rolling_forecasts(series(other), origins, [HOUR], DAY))
     for (_, (one,)), (_, (two,)) in zip(ours, theirs, strict=True):
         assert np.array_equal(one.quantiles, two.quantiles)  # type: ignore[arg-type]
-
-
-def test_the_rolling_forecast_at_its_fit_is_the_forecast_of_the_function() -> None:
-    values = daily(20)
-    ((_, (rolled,)),) = rolling_forecasts(series(values), [len(values) - 1], [HOUR], DAY)
-    direct = forecast_demand(series(values), HOUR)
-    assert rolled.quantiles == pytest.approx(direct.quantiles)
-    assert rolled.issued_at_seconds == direct.issued_at_seconds == START + len(values) * STEP
 
 
 @settings(max_examples=8)

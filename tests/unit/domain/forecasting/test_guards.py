@@ -49,15 +49,6 @@ def test_an_hour_after_a_level_shift_p95_says_most_of_the_loads_of_the_new_level
     assert np.mean(under) >= 0.9
 
 
-def test_the_room_above_a_new_level_is_that_of_the_noise() -> None:
-    def most(noise: float) -> float:
-        known = series(shifted_load(noise, seed=1)[: DAYS * DAY])
-        return float(forecast_demand(known, HOUR).quantile(0.95)[: DAY // 4].mean())
-
-    assert 180 < most(0.01) < 190
-    assert most(0.01) < most(0.08) < 1.4 * 180
-
-
 def test_a_level_shift_is_seen_where_no_load_has_another_one_right_before_it() -> None:
     """An hourly metric of which every second point is missing."""
     values = 100 * np.exp(np.random.default_rng(1).normal(0, 0.03, DAYS * 24))
@@ -83,13 +74,7 @@ def test_a_load_that_stays_away_is_not_waited_for() -> None:
     assert forecast.quantile(0.9).mean() < 0.5 * usual.mean()
 
 
-def test_the_median_says_nothing_of_a_return_before_it_is_there() -> None:
-    coming_back = out_for_a_day(left=0.02, back_to=0.4, hours_back=3)
-    usual = daily(DAYS + 1)[DAYS * DAY :]
-    assert forecast_demand(coming_back, HOUR).quantile(0.5).mean() < usual.mean()
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_bands_of_what_cannot_be_forecast_are_those_of_the_last_week(seed: int) -> None:
     """Pulses that come when they like and stand at 100: of the loads ahead, the week's p95 says most."""
     random = np.random.default_rng(seed)

@@ -93,7 +93,7 @@ def test_a_forecast_across_a_change(change: float, near: list[int], later: list[
 
 
 @pytest.mark.parametrize("change", [SPRING, AUTUMN])
-@pytest.mark.parametrize("hours_after", [-30, -1, 0.5, 1, 12, 24 * 6])
+@pytest.mark.parametrize("hours_after", [-1, 0.5, 12])
 def test_a_load_by_the_local_hour_is_forecast_by_the_local_hour(change: float, hours_after: float) -> None:
     whole = by_local_hour(change, 30, 8, "Europe/Berlin")
     known = whole.until(change + hours_after * HOUR)
@@ -104,16 +104,8 @@ def test_a_load_by_the_local_hour_is_forecast_by_the_local_hour(change: float, h
     assert forecast.age_seconds == 0
 
 
-def test_a_late_metric_is_no_later_for_a_clock_change() -> None:
-    known = by_local_hour(SPRING, 30, 0.0625, "Europe/Berlin")
-    known.values[-1] = np.nan
-    forecast = forecast_demand(known, HOUR, zone=BERLIN)
-    assert (forecast.age_seconds, forecast.stale) == (STEP, False)
-
-
-@pytest.mark.parametrize("change", [SPRING, AUTUMN])
-def test_a_replay_issues_what_a_check_would_have_issued(change: float) -> None:
-    series = by_local_hour(change, 28, 1, "Europe/Berlin")
+def test_a_replay_issues_what_a_check_would_have_issued() -> None:
+    series = by_local_hour(AUTUMN, 28, 1, "Europe/Berlin")
     for origin in (28 * DAY - 1, 28 * DAY, 28 * DAY + 1, len(series.values) - 1):
         ((_, (rolled,)),) = rolling_forecasts(series, [origin], [HOUR], DAY, 7 * 86_400, BERLIN)
         until = LoadSeries(series.start_seconds, STEP, series.values[: origin + 1])

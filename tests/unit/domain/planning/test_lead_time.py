@@ -29,10 +29,6 @@ def hydration_of(volume: VolumeToHydrate, **other: object) -> Component:
     return predict_lead_time(LeadTimeInputs((volume,), **other)).component("hydration")  # type: ignore[arg-type]
 
 
-def test_the_articles_arithmetic_200_gb_at_50_mb_per_s_takes_4000_seconds() -> None:
-    assert hydration_of(VolumeToHydrate("data", 200e9, 50e6)).p50_seconds == 4000.0
-
-
 @pytest.mark.parametrize(
     ("gib", "rate", "minutes"),
     [(100, 100, 17), (100, 300, 5.7), (500, 100, 85), (500, 300, 28), (1024, 100, 175), (1024, 300, 58)],
@@ -40,11 +36,6 @@ def test_the_articles_arithmetic_200_gb_at_50_mb_per_s_takes_4000_seconds() -> N
 def test_aws_arithmetic_data_over_rate(gib: float, rate: float, minutes: float) -> None:
     part = predict_lead_time(inputs(gib, rate)).component("hydration")
     assert part.p50_seconds / 60 == pytest.approx(minutes, abs=0.6)
-
-
-def test_no_rate_brings_more_than_the_volume_gives() -> None:
-    slow = VolumeToHydrate("data", 1024 * GIB, 125 * MIB)
-    assert hydration_of(slow, paid_mib_per_s=300.0).p50_seconds == 1024 * 1024 / 125
 
 
 def test_reads_cannot_be_faster_than_the_instance() -> None:
@@ -78,17 +69,6 @@ def test_the_slowest_volume_decides_the_hydration() -> None:
     )
     lead = predict_lead_time(LeadTimeInputs(volumes=volumes))
     assert lead.component("hydration").p50_seconds == 3072.0
-
-
-def test_snapshot_and_instance_start_run_side_by_side() -> None:
-    slow_snapshot = predict_lead_time(inputs(instance_start_seconds=10.0, snapshot_overhead_seconds=600.0))
-    both_slow = predict_lead_time(inputs(instance_start_seconds=600.0, snapshot_overhead_seconds=600.0))
-    assert slow_snapshot.p50_seconds == both_slow.p50_seconds
-
-
-def test_more_data_means_more_backlog_to_catch_up() -> None:
-    small, large = predict_lead_time(inputs(10)), predict_lead_time(inputs(1000))
-    assert large.component("catch_up").p50_seconds > small.component("catch_up").p50_seconds
 
 
 def test_p90_is_above_the_median_and_the_reason_names_the_longest_part() -> None:
@@ -141,19 +121,7 @@ def test_a_catch_up_that_may_take_twice_as_long_shows_in_the_p90_though_not_in_t
     assert part.p90_seconds == pytest.approx(2 * whole - rest)
 
 
-def test_nothing_is_read_beside_a_database_that_waits_for_everything() -> None:
-    lead = predict_lead_time(overlapping(1.0))
-    behind = 1755 + 45 + 3600 + 30
-    assert lead.component("catch_up").p50_seconds == pytest.approx(behind / 2 - 120), "the proof is beside it"
-    later = predict_lead_time(overlapping(0.1))
-    assert later.p50_seconds < 0.7 * lead.p50_seconds
-
-
 # --- learning ----------------------------------------------------------------------------------------------
-
-
-def test_no_past_runs_leave_the_prediction() -> None:
-    assert predict_lead_time(inputs(), PastSteps()) == predict_lead_time(inputs())
 
 
 def test_a_part_is_the_median_of_the_last_ten_runs_and_the_slowest_but_one_of_them() -> None:
@@ -183,12 +151,6 @@ def test_parts_are_slow_independently_of_each_other() -> None:
     assert lead.p90_seconds - lead.p50_seconds < 0.7 * sum(spreads)
 
 
-def test_hydration_is_learned_as_a_rate_so_it_grows_with_the_data() -> None:
-    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20)
-    now = predict_lead_time(inputs(200), past).component("hydration")
-    assert now.p50_seconds == pytest.approx(2000.0, rel=0.1)
-
-
 def at_rate(paid: float) -> LeadTimeInputs:
     return inputs(100, paid_mib_per_s=paid)
 
@@ -202,23 +164,11 @@ def test_a_prewarm_teaches_its_own_initialization_rate_alone() -> None:
     assert predict_lead_time(at_rate(100.0), past).component("hydration").runs == 0
 
 
-def test_a_prewarm_whose_rate_nobody_knows_counts_as_it_was() -> None:
-    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20, hydrated_rates=[None] * 20)
-    assert predict_lead_time(at_rate(200.0), past).component("hydration").runs == 10
-
-
 def test_a_full_copy_takes_its_bytes_over_the_rate_and_changes_take_theirs() -> None:
     full = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB)).component("snapshot")
     changes = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
     assert full.p50_seconds == pytest.approx(60 + 1024)
     assert changes.p50_seconds == pytest.approx(60 + 10.24)
-
-
-def test_full_copies_and_increments_are_learned_apart() -> None:
-    past = PastSteps(full_copies=[1200.0] * 20, increments=[70.0] * 20)
-    full = predict_lead_time(inputs(), past).component("snapshot")
-    increment = predict_lead_time(inputs(snapshot_most_bytes=100.0 * GIB), past).component("snapshot")
-    assert (full.p50_seconds, increment.p50_seconds, increment.p90_seconds) == (1200.0, 70.0, 70.0)
 
 
 def test_the_volumes_of_a_set_are_copied_side_by_side() -> None:
@@ -233,23 +183,6 @@ def test_an_increment_that_nobody_has_measured_may_copy_everything() -> None:
     ).component("snapshot")
     assert part.p50_seconds == pytest.approx(60 + 10.24)
     assert part.p90_seconds == pytest.approx(60 + 1024)
-
-
-def test_the_catch_up_is_learned_as_a_speed_so_a_smaller_backlog_takes_less() -> None:
-    """An hour of catching up from three hours behind; now it is an hour and a half behind."""
-    past = PastSteps({"WaitForCatchUp": [3600.0] * 20}, apply_speeds=[4.0] * 20)
-    part = predict_lead_time(overlapping(1.0), past).component("catch_up")
-    assert part.p50_seconds == pytest.approx((1755 + 45 + 3600 + 30) / 3 - 120, rel=0.1)
-
-
-def test_slow_replicas_show_in_the_p90_of_the_catch_up() -> None:
-    even = PastSteps(apply_speeds=[4.0] * 10)
-    uneven = PastSteps(apply_speeds=[*[4.0] * 8, 2.0, 2.0])
-    first, second = (
-        predict_lead_time(overlapping(1.0), past).component("catch_up") for past in (even, uneven)
-    )
-    assert second.p50_seconds == first.p50_seconds
-    assert second.p90_seconds > first.p90_seconds
 
 
 def test_replicas_that_had_caught_up_before_they_were_waited_for_will_again() -> None:
@@ -278,14 +211,6 @@ def test_returns_are_learned_from_returns() -> None:
     assert predict_lead_time(inputs(), past).component("recovery").p50_seconds == pytest.approx(204, rel=0.05)
 
 
-def test_before_the_first_return_builds_teach_what_a_return_does_like_them() -> None:
-    """Its database was shut down, so there is nothing to recover."""
-    past = PastSteps({"StartDatabase": [200.0] * 20, "LoadBufferPool": [90.0] * 20})
-    lead = predict_return(inputs(), 0.0, past)
-    assert lead.component("buffer_pool").p50_seconds == pytest.approx(90, rel=0.05)
-    assert lead.component("recovery").p50_seconds == 30.0
-
-
 def test_returns_replay_as_fast_as_returns_did() -> None:
     """Nothing is read beside their appliers."""
     past = PastSteps(apply_speeds=[2.0] * 20, return_speeds=[5.0] * 20)
@@ -295,13 +220,6 @@ def test_returns_replay_as_fast_as_returns_did() -> None:
 
 
 # --- parts ---------------------------------------------------------------------------------------------------
-
-
-def test_steps_of_one_part_are_added_run_by_run() -> None:
-    past = PastSteps(
-        {"CreateVolumes": [10.0] * 20, "AttachVolumes": [20.0] * 20, "AssembleStorage": [30.0] * 20}
-    )
-    assert predict_lead_time(inputs(), past).component("storage").p50_seconds == pytest.approx(60.0, rel=0.05)
 
 
 @given(st.lists(st.floats(0.0, 1e5), max_size=30), st.floats(0.1, 5000.0))

@@ -62,12 +62,6 @@ def method(found: Way) -> Method:
     return found.method
 
 
-def test_there_are_three_at_most_a_return_and_a_build_at_each_rate() -> None:
-    stands = fleet_with(DONOR, parked(PEAK, 2))
-    assert options(way(fleet=stands)) == [("return", None), ("build", None), ("build", 200)]
-    assert options(way(rate=None)) == [("build", None)]
-
-
 def test_each_has_its_lead_time_and_its_dollars_until_it_serves() -> None:
     """A tebibyte at $0.00360 a GiB for the rate, and the hours of instance and volume."""
     found = taken(way())
@@ -75,11 +69,6 @@ def test_each_has_its_lead_time_and_its_dollars_until_it_serves() -> None:
     assert (found.p50_seconds, found.p90_seconds) == (round(lead.p50_seconds, 1), round(lead.p90_seconds, 1))
     hourly = 0.126 + 1024 * 0.08 / 730
     assert found.usd == pytest.approx(1024 * 200 * 0.000012 + hourly * lead.p50_seconds / 3600, abs=5e-3)
-
-
-def test_without_a_deadline_the_settings_rate_is_paid() -> None:
-    assert (taken(way()).rate_mib_per_s, way().rate_mib_per_s) == (200, 200)
-    assert taken(way(rate=None)).rate_mib_per_s is None
 
 
 def test_without_a_deadline_a_parked_replica_returns_where_that_is_quicker_than_a_build() -> None:
@@ -103,13 +92,6 @@ def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
     assert way(fleet=stands, past=quicker).returns == PEAK
 
 
-def test_with_time_enough_nothing_is_paid_for_a_rate() -> None:
-    found = way(hours=24)
-    assert taken(found).rate_mib_per_s is None
-    assert choice(found).in_time is True
-    assert "the cheapest of those that are ready in time" in choice(found).reason
-
-
 def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
     """The default may take half as long again; AWS promises a paid rate within 10 %."""
     slow = LeadTimeInputs((VolumeToHydrate("data", TIB, 200 * MIB),))
@@ -118,18 +100,6 @@ def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
     )
     assert paid < default
     assert taken(way(hours=(paid * (1 + MARGIN) + 60) / 3600, inputs=slow)).rate_mib_per_s == 200
-
-
-def test_a_parked_replica_that_is_back_in_time_is_the_cheapest() -> None:
-    found = way(hours=24, fleet=fleet_with(DONOR, parked(PEAK, 12)))
-    assert found.returns == PEAK
-
-
-def test_where_nothing_is_in_time_the_quickest_is_taken() -> None:
-    found = way(hours=0.1)
-    assert choice(found).in_time is False
-    assert taken(found).p90_seconds == min(one.p90_seconds for one in choice(found).options)
-    assert "none is ready in time" in choice(found).reason
 
 
 def test_the_margin_counts() -> None:

@@ -17,11 +17,10 @@ from peaker.domain.planning.lead_time import (
 from peaker.domain.planning.parking_figures import parking_figures
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.prices.price_table import US_EAST_1
-from peaker.domain.replicas.inventory import TargetHealth, TargetState, Volume
+from peaker.domain.replicas.inventory import Volume
 from peaker.domain.replicas.parked import returnable, why_expired, why_not_returned
-from peaker.domain.runs.past_runs import PastSteps, measured_return_speed
+from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.service.parking import decide_disposal, parked_until, why_not_worth_parking
-from peaker.usecases.forecast.forecast_load import return_lead_time
 
 from peaker_contract.catalogue import parts_of
 from peaker_contract.names import OWNER_TAG
@@ -61,15 +60,6 @@ def test_the_figures_of_a_tebibyte_by_hand() -> None:
     assert found.return_seconds == pytest.approx(predict_return(big_inputs(), 0).p50_seconds, abs=0.1)
 
 
-def test_a_return_takes_what_the_build_takes_without_the_volumes() -> None:
-    back = predict_return(big_inputs(), 3600)
-    assert {part.name for part in back.components} == {
-        "trigger", "instance", "recovery", "buffer_pool", "registration", "ramp", "catch_up",
-    }  # fmt: skip
-    assert back.component("catch_up").p50_seconds == pytest.approx(3600 / 3)
-    assert back.p50_seconds + 3000 < predict_lead_time(big_inputs()).p50_seconds
-
-
 def test_whatever_a_return_passes_is_in_its_prediction() -> None:
     """A part that is left out makes the alarm late by it, and a return look quicker than a build by it."""
     inputs = replace(big_inputs(), ramp_seconds=22 * 60.0)
@@ -79,14 +69,6 @@ def test_whatever_a_return_passes_is_in_its_prediction() -> None:
     without = replace(inputs, ramp_seconds=0.0)
     assert back.p50_seconds - predict_return(without, 3600).p50_seconds == 22 * 60.0
     assert build.p50_seconds - predict_lead_time(without).p50_seconds == 22 * 60.0
-
-
-def test_the_speed_of_replay_is_measured_on_returns() -> None:
-    past = PastSteps(return_speeds=[8.0, 10.0, 30.0])
-    assert measured_return_speed(past, 4.0) == 10.0
-    assert measured_return_speed(PastSteps(), 4.0) == 4.0
-    fast = predict_return(big_inputs(), 3600, past).component("catch_up")
-    assert fast.p50_seconds == pytest.approx(3600 / 9)
 
 
 DISPOSALS = {
@@ -191,28 +173,3 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     assert "of parked volumes" in refused.refusal_text
     back = plan_scale_out(plan_facts(fleet, tight), [RETURNS])
     assert (back.refusals, back.returns, back.price.once) == ((), PEAK, 0.0)
-
-
-def test_a_return_needs_no_donor() -> None:
-    sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
-    fleet = fleet_with(sick, parked(PEAK, 2))
-    facts = plan_facts(fleet, orders())
-    assert plan_scale_out(facts, [RETURNS]).refusals == ()
-    assert [one.code for one in plan_scale_out(facts, [Way()]).refusals] == ["no_donor"]
-
-
-def test_the_alarm_counts_on_returns_only_where_they_make_up_for_the_whole_shortage() -> None:
-    fleet = fleet_with(
-        replica(BASE), parked(PEAK, 9), parked(OTHER, 2), parked("i-00000000000000e01", 1, spent="gone")
-    )
-
-    def lead(shortage: int) -> float | None:
-        found = return_lead_time("local", fleet, shortage, big_inputs(), PastSteps(), NOON)
-        return None if found is None else found.p90_seconds
-
-    assert lead(0) is None
-    assert lead(1) == predict_return(big_inputs(), 2 * 3600).p90_seconds
-    # The second one is further behind, and the slowest counts; a third would have to be built.
-    assert lead(2) == predict_return(big_inputs(), 9 * 3600).p90_seconds
-    assert lead(3) is None
-    assert return_lead_time("local", None, 1, big_inputs(), PastSteps(), NOON) is None

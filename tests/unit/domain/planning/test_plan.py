@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from peaker.domain.document.plan import LeadTimeEstimate, ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out, spread_zones
-from peaker.domain.prices.price_table import US_EAST_1, usd
-from peaker.domain.reading import Known, Unknown
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.ledger import LeaseRow
@@ -92,17 +91,3 @@ def test_zones_with_fewer_replicas_come_first() -> None:
         ("us-east-1b", "us-east-1a"),
         "fewest replicas first: us-east-1b 0, us-east-1a 2",
     )
-
-
-def test_prices_are_those_of_the_table_and_unknown_is_not_zero() -> None:
-    assert US_EAST_1.instance_hour("r7g.4xlarge") == Known(0.8568)
-    assert isinstance(US_EAST_1.instance_hour("z1d.large"), Unknown)
-    # 1 TiB of gp3 at 16,000 IOPS and 1,000 MiB/s is about 0.25 USD per hour; 300 MiB/s over 1 TiB cost 3.69 once.
-    assert usd(US_EAST_1.volume_hour("gp3", 1024, 16_000, 1000), 4) == pytest.approx(0.25, abs=0.005)
-    assert usd(US_EAST_1.initialization(1024, 300), 4) == pytest.approx(3.69, abs=0.01)
-    assert US_EAST_1.initialization(1024, None) == Known(0.0)
-
-
-def test_the_plan_survives_the_ledger() -> None:
-    found = plan(fleet_with(replica(BASE)))
-    assert ScaleOutPlan.model_validate_json(found.model_dump_json()) == found

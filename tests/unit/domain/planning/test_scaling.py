@@ -21,7 +21,6 @@ from peaker.domain.planning.scaling import Action, Outcome, ScalingDecision, dec
 from peaker.domain.planning.scaling_policy import (
     Capacity,
     ScalingPolicy,
-    horizon_needed_seconds,
     measured_capacity,
     minimum_lifetime_minutes,
     replicas_for,
@@ -111,11 +110,6 @@ def test_the_reactive_rule_knows_the_calendar_and_holds_without_a_load() -> None
 # --- scale-out ---------------------------------------------------------------------------------------------
 
 
-def test_enough_replicas_for_the_forecast_is_a_hold() -> None:
-    decision = check(known_now(), forecast())
-    assert (decision.action, decision.outcome, decision.required) == (Action.NONE, Outcome.HOLD, 2)
-
-
 def test_a_peak_at_the_lead_time_starts_a_replica_now() -> None:
     decision = check(known_now(), forecast([150.0, 150.0, 250.0, 150.0]))
     assert (decision.action, decision.outcome, decision.shortage) == (Action.SCALE_OUT, Outcome.ACT, 1)
@@ -123,20 +117,10 @@ def test_a_peak_at_the_lead_time_starts_a_replica_now() -> None:
     assert decision.numbers["forecast_upper"] == 250.0
 
 
-def test_a_peak_beyond_the_lead_time_can_wait() -> None:
-    assert check(known_now(), forecast([150.0, 150.0, 150.0, 150.0, 250.0])).action is Action.NONE
-
-
 def test_the_reactive_floor_holds_when_the_forecast_is_too_low() -> None:
     decision = check(known_now(load=350.0), forecast(100.0))
     assert decision.shortage == 2
     assert "load of 350 now" in decision.reason
-
-
-def test_replicas_being_built_count_as_coming() -> None:
-    rising = forecast([150.0, 150.0, 250.0])
-    assert check(known_now(building=1), rising).shortage == 0
-    assert check(known_now(), rising).shortage == 1
 
 
 def test_a_load_that_those_who_serve_cannot_take_alone_is_not_said_to_be_theirs() -> None:
@@ -149,11 +133,6 @@ def test_the_ceiling_limits_the_shortage_and_says_so() -> None:
     decision = check(known_now(load=150.0), forecast(900.0))
     assert (decision.required, decision.shortage) == (6, 4)
     assert "max_replicas 6 is the ceiling" in decision.reason
-
-
-def test_at_the_ceiling_and_still_short_a_person_must_look() -> None:
-    decision = check(known_now(serving=6), forecast(900.0))
-    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.ALARM)
 
 
 def test_a_forecast_issued_before_now_is_read_at_the_right_time() -> None:
@@ -183,28 +162,6 @@ def test_what_cannot_be_forecast_is_given_back_after_a_lead_time_of_low_load() -
     assert patient.state.low_checks == 0
 
 
-def test_what_cannot_be_forecast_is_kept_while_the_load_is_not_measured() -> None:
-    """Half an hour without a point: the last one before says nothing of the load since, and patience begins again."""
-    late = forecast(10.0, standing=Standing.DEGRADED, age_seconds=1800.0)
-    decision = check(known_now(load=90.0, serving=3), late, CheckState(low_checks=99))
-    assert (decision.action, decision.state.low_checks) == (Action.NONE, 0)
-    assert "the newest load is 30 min late" in decision.reason
-
-
-def test_a_low_utilisation_removes_nothing() -> None:
-    """30 % on each of three replicas is 90 % on one."""
-    low = forecast(30.0, standing=Standing.DEGRADED, utilisation=True)
-    decision = check(known_now(load=30.0, serving=3), low, CheckState(low_checks=99))
-    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.HOLD)
-    assert "a utilisation" in decision.reason
-
-
-def test_a_low_forecast_removes_nothing_where_nothing_can_be_forecast() -> None:
-    degraded = forecast(10.0, standing=Standing.DEGRADED)
-    decision = check(known_now(load=290.0, serving=3), degraded, CheckState(low_checks=99))
-    assert (decision.action, decision.surplus) == (Action.NONE, 0)
-
-
 def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_it() -> None:
     sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
     inputs = replace(known_now(), calendar=(sale,))
@@ -212,14 +169,6 @@ def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_i
     decision = check(inputs, growing)
     assert (decision.required, decision.numbers["forecast_upper"]) == (4, 390.0)
     assert check(inputs, replace(growing, highest_load=260.0)).numbers["forecast_upper"] == 520.0
-
-
-def test_a_known_event_multiplies_a_load_that_cannot_be_forecast() -> None:
-    sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
-    inputs = replace(known_now(load=190.0), calendar=(sale,))
-    decision = check(inputs, forecast(standing=Standing.DEGRADED))
-    assert (decision.required, decision.numbers["calendar_factor"]) == (4, 2.0)
-    assert "the calendar's factor 2" in decision.reason
 
 
 def test_a_lead_time_beyond_the_forecast_is_an_alarm_with_its_number() -> None:
@@ -231,16 +180,6 @@ def test_a_lead_time_beyond_the_forecast_is_an_alarm_with_its_number() -> None:
     assert decision.numbers["horizon_seconds"] == 24 * HOUR
     adding = decide(known_now(load=350.0), forecast(), far, POLICY, CheckState())
     assert (adding.action, adding.shortage) == (Action.SCALE_OUT, 2)
-
-
-def test_a_lead_time_of_days_reads_the_later_part_of_the_forecast() -> None:
-    far = LeadTime(20 * HOUR, 30 * HOUR, (), "given")
-    later = np.full((144, len(LEVELS)), 150.0)
-    later[6:8] = 450.0
-    week = forecast(later_quantiles=later, later_step_seconds=3600)
-    decision = decide(known_now(), week, far, POLICY, CheckState())
-    assert (decision.action, decision.required) == (Action.SCALE_OUT, 5)
-    assert horizon_needed_seconds(far, 300.0) <= week.reach_seconds
 
 
 def test_nothing_is_removed_where_the_forecast_ends_before_what_a_replica_is_kept_for() -> None:
@@ -275,14 +214,6 @@ def test_neither_load_nor_forecast_is_an_alarm() -> None:
     assert decision.outcome is Outcome.ALARM
 
 
-def test_a_missing_load_may_add_by_the_forecast_but_never_removes() -> None:
-    assert check(known_now(load=None), forecast(250.0, stale=True)).shortage == 1
-    ready = CheckState(low_checks=9)
-    decision = check(known_now(load=None, serving=5), forecast(50.0, stale=True), ready)
-    assert (decision.surplus, decision.state.low_checks) == (0, 0)
-    assert "missing or stale (I4)" in decision.reason
-
-
 # --- scale-in ----------------------------------------------------------------------------------------------
 
 
@@ -298,12 +229,6 @@ def test_scale_in_needs_three_low_checks_in_a_row() -> None:
     assert [one.surplus for one in (first, second, third)] == [0, 0, 2]
     assert third.outcome is Outcome.ACT
     assert "seen 1 of 3 times" in first.reason
-
-
-def test_a_load_in_between_starts_the_count_again() -> None:
-    two = low(low().state, minutes=5)
-    interrupted = check(known_now(load=290.0, serving=3), forecast(90.0), two.state)
-    assert interrupted.state.low_checks == 0
 
 
 READY = CheckState(low_checks=2)
@@ -324,12 +249,6 @@ KEPT: dict[str, tuple[DecisionInputs, Forecast]] = {
 @pytest.mark.parametrize("why", KEPT)
 def test_nothing_is_removed_while(why: str) -> None:
     assert check(*KEPT[why], READY).surplus == 0
-
-
-def test_the_minimum_is_kept_whatever_the_load() -> None:
-    policy = replace(POLICY, min_replicas=3)
-    assert check(known_now(load=0.0, serving=3), forecast(0.0), READY, policy).surplus == 0
-    assert check(known_now(load=0.0, serving=5), forecast(0.0), READY, policy).surplus == 2
 
 
 def test_a_replica_younger_than_its_minimum_lifetime_stays() -> None:
@@ -409,11 +328,6 @@ def test_a_batch_takes_along_what_is_needed_before_the_next_one_serves() -> None
     assert "the next batch begins when this one serves" in decision.reason
     overlapping = decide(known_now(), rise, LEAD, replace(POLICY, batches_overlap=True), CheckState())
     assert (overlapping.required, overlapping.shortage) == (3, 1)
-
-
-def test_nothing_is_begun_for_what_a_batch_of_its_own_brings_in_time() -> None:
-    rise = forecast([150.0] * 4 + [490.0])
-    assert decide(known_now(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
 
 
 def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> None:

@@ -43,18 +43,6 @@ def test_a_peak_that_only_the_number_covers_is_an_alarm_and_adds_no_third_newcom
     assert decision.numbers["uncovered_replicas"] == pytest.approx(1.69)
 
 
-def test_what_comes_covers_a_load_that_those_with_reads_can_take() -> None:
-    decision = decided(205.0, fleet(NEWCOMERS))
-    assert decision.outcome is Outcome.HOLD
-    assert "uncovered_replicas" not in decision.numbers
-
-
-def test_a_need_beyond_the_whole_count_is_still_added_and_the_rest_told() -> None:
-    decision = decided(450.0, fleet(NEWCOMERS))
-    assert (decision.action, decision.shortage, decision.required) == (Action.SCALE_OUT, 1, 5)
-    assert decision.numbers["uncovered_replicas"] == pytest.approx(4.5 - 2.11 - 1)
-
-
 def test_where_the_newest_gets_reads_another_one_makes_up_for_an_old_one_that_gets_none() -> None:
     """b was restarted, and its clients stayed with the others."""
     decision = decided(350.0, fleet({"b": 0.1}))
@@ -90,17 +78,3 @@ def test_few_reads_make_no_replica_idle() -> None:
     counts = fleet({"b": 0.05}, {"c": NOW - 10 * HOUR, "d": NOW - 9 * HOUR})
     assert decided(240.0, counts, ready).surplus == 0
     assert decided(240.0, replace(counts, few_reads={}), ready).surplus == 1
-
-
-def test_newcomers_that_take_nothing_may_go_after_the_peak() -> None:
-    decision = decided(150.0, fleet(NEWCOMERS), CheckState(low_checks=99))
-    assert (decision.action, decision.surplus) == (Action.SCALE_IN, 2)
-
-
-def test_a_floor_or_a_calendar_asks_for_replicas_not_for_reads() -> None:
-    decision = check(
-        DecisionInputs(NOW, 50.0, fleet({"b": 0.1}, {})),
-        forecast(50.0),
-        policy=replace(POLICY, min_replicas=2),
-    )
-    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.HOLD)

@@ -56,14 +56,6 @@ def test_a_run_is_told_when_it_starts_and_when_it_has_ended_and_by_whom() -> Non
     assert ended.next == "peaker receipt scale-out-orders-1 --env local"
 
 
-def test_a_step_that_is_called_twice_tells_the_same_event() -> None:
-    ports = calm_ports(orders())
-    started(ports)
-    started(ports)
-    first, second = ports.events.seen
-    assert first.id == second.id
-
-
 def test_a_start_that_a_lease_or_a_wrong_input_refuses_is_told() -> None:
     ports = calm_ports(orders())
     started(ports)

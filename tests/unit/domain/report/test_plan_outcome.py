@@ -57,11 +57,6 @@ def test_what_the_batch_did_for_all_counts_for_each_and_another_member_s_steps_d
     assert [(one.part, one.took_seconds) for one in found.parts] == [("donor", 20.0), ("hydration", 200.0)]
 
 
-def test_a_member_that_is_tried_again_has_no_part_of_what_was_there_before_its_plan() -> None:
-    found = outcome(step("ReportPrewarm", 100, 300), of_batch=(step("ChooseDonor", -600, -580),))
-    assert [one.part for one in found.parts] == ["hydration"]
-
-
 def test_a_step_that_has_not_ended_leaves_its_part_unknown() -> None:
     assert [one.took_seconds for one in outcome(step("ReportPrewarm", 100, None)).parts] == [None]
 

@@ -50,23 +50,9 @@ def test_before_its_first_step_nothing_is_known() -> None:
     assert isinstance(run_progress((), orders(), NOON), Unknown)
 
 
-def test_a_step_without_an_end_is_at_work() -> None:
-    progress = doing(step("PrepareDonor", 0, 1), step("CreateVolumes", 1))
-    assert (progress.step, progress.since, progress.between) == (
-        "CreateVolumes",
-        NOON + timedelta(minutes=1),
-        False,
-    )
-
-
 def test_between_two_steps_the_last_one_is_named_as_over() -> None:
     progress = doing(step("PrepareDonor", 0, 1), step("CreateVolumes", 1, 2))
     assert (progress.step, progress.between) == ("CreateVolumes", True)
-
-
-def test_a_step_that_failed_is_not_at_work_once_the_undo_began() -> None:
-    progress = doing(step("VerifyStorage", 0), step("UndoScaleOut", 1, 2))
-    assert (progress.step, progress.between) == ("UndoScaleOut", True)
 
 
 def test_branches_side_by_side_are_all_named() -> None:
@@ -109,17 +95,6 @@ def test_figures_that_the_host_did_not_report_are_unknown_and_not_zero() -> None
         assert isinstance(reading, Unknown)
 
 
-def test_where_the_hot_set_is_enough_its_time_counts() -> None:
-    rows = (
-        step("StartPrewarm", 1, 2),
-        step("ReportPrewarm", 2, 9, **{**READING, "eta_seconds": 6000.0, "hot_eta_seconds": 120.0}),
-    )
-    settings = {"prewarm": {"serve_when": "hot", "background_rate_mib_per_s": 32}}
-    progress = doing(*rows, minutes=9, **settings)
-    assert of(progress).eta_seconds == Known(noticed_after_seconds(120.0), NOON + timedelta(minutes=9))
-    assert of(progress).waits_for == "the hot set"
-
-
 def test_until_the_database_may_start_people_are_told_when_the_replica_may_serve() -> None:
     progress = prewarming(eta_seconds=6000.0, hot_eta_seconds=120.0, minutes=9)
     assert of(progress).waits_for == "all that is used"
@@ -145,11 +120,6 @@ def test_behind_the_database_the_rest_of_the_reading_is_at_work() -> None:
     assert of(progress).waits_for == "all that is used"
     assert behind_database(state="done").step == "StartReplication"
     assert behind_database(step("VerifyStorage", 9)).step == "VerifyStorage"
-
-
-def test_a_database_that_starts_is_named_though_the_reading_goes_on() -> None:
-    rows = (step("StartPrewarm", 1, 2), step("ReportPrewarm", 2, 3, **READING), step("StartDatabase", 3))
-    assert doing(*rows).step == "StartDatabase"
 
 
 def test_a_prewarm_that_is_done_gives_way_to_the_next_step() -> None:

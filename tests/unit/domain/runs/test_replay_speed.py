@@ -59,10 +59,6 @@ def test_a_return_that_was_not_waited_for_to_its_end_teaches_no_speed() -> None:
     assert return_speed(step("WaitForCatchUp", 0, None, samples=[3600.0])) is None
 
 
-def test_a_sample_may_be_a_number_or_say_more() -> None:
-    assert speed(samples=[{"lag_seconds": 2400.0, "running": True}]) == speed()
-
-
 @pytest.mark.parametrize(
     "samples", [[0.0, 0.0], [{"lag_seconds": 12.0}], [], [None], [{"lag_seconds": None}], "none"]
 )

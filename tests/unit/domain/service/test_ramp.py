@@ -25,20 +25,10 @@ def test_slower_than_the_margin_goes_back() -> None:
     assert "slower than its peers: mean 0.61 ms, peers 0.40 ms" in verdict.reason
 
 
-def test_one_slow_peer_does_not_hide_a_slow_newcomer() -> None:
-    peers = [PEER, Service(500, 0, 0.42), Service(500, 0, 9.0)]
-    assert judge_step(Service(300, 0, 2.0), peers, POLICY).action is RampAction.BACK
-
-
 def test_more_failing_queries_than_its_peers_goes_back_even_when_fast() -> None:
     verdict = judge_step(Service(1000, 20, 0.1), [Service(1000, 5, 0.4)], POLICY)
     assert verdict.action is RampAction.BACK
     assert verdict.reason == "2.00% of its queries fail, 0.50% of its peers'"
-
-
-@pytest.mark.parametrize("errors", [0, 2])
-def test_a_failed_query_or_two_prove_nothing(errors: int) -> None:
-    assert judge_step(Service(150, errors, 0.4), [PEER], POLICY).action is RampAction.ADVANCE
 
 
 def test_too_few_queries_hold_and_say_how_many_are_needed() -> None:
@@ -48,14 +38,6 @@ def test_too_few_queries_hold_and_say_how_many_are_needed() -> None:
         "99 queries on the newcomer, 100 needed to compare",
     )
     assert judge_step(Service(300, 0, 0.4), [Service(3, 0, 0.4)], POLICY).action is RampAction.HOLD
-
-
-def test_a_cluster_that_nobody_reads_advances_by_time_and_says_so() -> None:
-    verdict = judge_step(Service(0, 0, None), [Service(99, 0, 0.4), Service(3, 0, 0.4)], POLICY)
-    assert (verdict.action, verdict.reason) == (
-        RampAction.ADVANCE,
-        "by time alone: no replica answered 100 queries in the window",
-    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +115,3 @@ def test_clients_that_keep_their_connections_hold_nothing_up_for_ever() -> None:
 def test_a_share_that_has_not_arrived_changes_no_other_verdict(newcomer: Service) -> None:
     alone = judge_step(newcomer, [PEER], POLICY)
     assert judge_share(alone, newcomer, [PEER], POLICY, after(0)) == alone
-
-
-def test_a_cluster_that_nobody_reads_waits_for_no_share() -> None:
-    assert judged(Service(0, 0, None), Service(99, 0, 0.4), after(0)).action is RampAction.ADVANCE

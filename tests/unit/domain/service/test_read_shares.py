@@ -14,11 +14,6 @@ def test_a_newcomer_gets_what_the_warming_group_deals_out() -> None:
     assert shares == {"a": 0.7 + 0.15, "new": 0.15}
 
 
-def test_the_sick_and_the_draining_get_nothing_while_another_one_is_healthy() -> None:
-    shares = shares_of_groups([(1, {"a": HEALTHY, "sick": SICK, "gone": DRAINING})])
-    assert shares == {"a": 1.0, "sick": 0.0, "gone": 0.0}
-
-
 def test_when_nobody_is_healthy_the_registered_share_the_load() -> None:
     assert shares_of_groups([(1, {"a": SICK, "b": SICK, "gone": DRAINING})]) == {
         "a": 0.5,

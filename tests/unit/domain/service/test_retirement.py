@@ -29,11 +29,6 @@ OLD_PEAK = replica(OLD, peak_of=RUN, launched_at=NOON - timedelta(hours=9))
 YOUNG_PEAK = replica(YOUNG, peak_of="scale-out-orders-2", launched_at=NOON - timedelta(hours=2))
 
 
-def test_the_youngest_peak_replica_goes_first() -> None:
-    choice = choose_idle_replica(fleet_with(replica(BASE), OLD_PEAK, YOUNG_PEAK))
-    assert choice.replica is YOUNG_PEAK
-
-
 def test_the_fullest_zone_gives_first_then_the_dearest_then_the_newest() -> None:
     alone = replica("i-00000000000000e01", peak_of=RUN, zone="us-east-1a", launched_at=NOON)
     fleet = fleet_with(replica(BASE), OLD_PEAK, YOUNG_PEAK, alone)
@@ -122,10 +117,6 @@ def test_not_eligible(situation: str) -> None:
     choice = choose_idle_replica(fleet_with(one))
     assert choice.replica is None
     assert reason in choice.text
-
-
-def test_a_peak_replica_with_a_serving_base_may_go() -> None:
-    assert guard_removal(OLD_PEAK, fleet_with(replica(BASE), OLD_PEAK), orders(), "local") == []
 
 
 SICK = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))

@@ -41,12 +41,6 @@ def spared(
     return removable_replicas(fleet, orders(**changes), load, asked)
 
 
-def test_what_no_bound_needs_may_go_together() -> None:
-    spare = spared(fleet_with(BASE, *peaks(3)))
-    assert (spare.count, spare.numbers["serving"]) == (3, 4)
-    assert spare.reason == "3 of 4 in service may go: min_replicas is 1 (I3)"
-
-
 @pytest.mark.parametrize(
     ("load", "asked", "count", "reason"),
     [
@@ -67,16 +61,6 @@ def test_each_bound_holds_as_many_as_it_needs(
     spare = spared(fleet_with(BASE, *peaks(3)), load, asked)
     assert spare.count == count
     assert reason in spare.reason
-
-
-def test_the_floor_holds_as_many_as_it_says() -> None:
-    assert spared(fleet_with(BASE, *peaks(3)), min_replicas=3, max_replicas=4).count == 1
-
-
-def test_who_is_on_its_way_out_is_not_counted_among_those_that_serve() -> None:
-    leaving = replica("i-0000000000000dead", peak_of="scale-out-9", row_state=ReplicaState.DRAINING)
-    spare = spared(fleet_with(BASE, leaving, *peaks(1)))
-    assert (spare.count, spare.numbers["serving"]) == (1, 2)
 
 
 @given(st.randoms(use_true_random=False))
@@ -130,16 +114,6 @@ def test_expired_parked_ones_go_beside_those_that_serve_and_do_not_count_against
     fleet = fleet_with(BASE, _expired("i-0000000000000c0de"), *peaks(3))
     chosen = choose_idle_replicas(fleet, 2).replicas
     assert [one.is_parked for one in chosen] == [True, False, False]
-
-
-def test_the_zones_stay_as_even_as_when_they_go_one_by_one() -> None:
-    in_a = [replace(one, instance=replace(one.instance, zone="us-east-1a")) for one in peaks(2)]
-    in_b = [
-        replica(f"i-0000000000000000{letter}", peak_of=f"scale-out-{letter}", zone="us-east-1b")
-        for letter in "cd"
-    ]
-    chosen = choose_idle_replicas(fleet_with(BASE, *in_a, *in_b), 3).replicas
-    assert sorted(one.instance.zone for one in chosen) == ["us-east-1a", "us-east-1b", "us-east-1b"]
 
 
 def test_who_is_too_young_stays_and_another_one_goes() -> None:

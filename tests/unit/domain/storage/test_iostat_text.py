@@ -80,23 +80,6 @@ def test_rows_cut_out_with_grep_are_told_apart_by_the_device_that_comes_again(
     assert all({load.device for load in report.devices} == devices for report in found)
 
 
-def test_rows_without_any_heading_are_known_by_their_columns() -> None:
-    load = recorded("local-disk-all-tests-5s")[2].device("sda1")
-    assert load is not None
-    assert (load.reads_per_s, load.writes_per_s) == (14267.40, 0.40)
-    assert (load.queue, load.await_ms, load.svctm_ms, load.util_percent) == (0.64, 0.05, 0.05, 64.32)
-    assert load.kib_per_s == pytest.approx((456108.80 + 4.80) / 2)
-
-
-def test_heading_and_rows_on_one_line_followed_by_a_bar() -> None:
-    (report,) = recorded("ebs-mixed-one-line")
-    assert [load.device for load in report.devices] == ["sdb", "sdc", "sda1", "sdg"]
-    load = report.device("sdg")
-    assert load is not None
-    assert (load.reads_per_s, load.writes_per_s, load.queue, load.await_ms) == (160.0, 13.0, 2.52, 14.81)
-    assert load.request_kib == pytest.approx(9.72 / 2)
-
-
 def test_column_names_that_ran_into_each_other_and_megabytes() -> None:
     (report,) = recorded("ebs-piops-2000-50-threads")
     load = report.device("xvdl")
@@ -112,21 +95,11 @@ def test_prose_around_a_pasted_heading_is_passed_over() -> None:
     assert only(pasted).queue == 55.39
 
 
-def test_sysstat_10_has_the_mean_wait() -> None:
-    load = only(SYSSTAT_10)
-    assert (load.await_ms, load.svctm_ms) == (10.0, 5.0)
-
-
 @pytest.mark.parametrize("text", [SYSSTAT_12_0, SYSSTAT_12_6])
 def test_the_mean_wait_of_newer_versions_is_weighted_from_its_parts(text: str) -> None:
     load = only(text)
     assert load.await_ms == pytest.approx((100 * 12 + 50 * 6) / 150)
     assert (load.queue, load.requests_per_s, load.kib_per_s, load.request_kib) == (1.5, 150.0, 2400.0, 16.0)
-
-
-def test_svctm_is_there_only_where_it_was_printed() -> None:
-    assert only(SYSSTAT_12_0).svctm_ms == 5.0
-    assert only(SYSSTAT_12_6).svctm_ms is None
 
 
 @pytest.mark.parametrize("text", [OLD_SECTORS.splitlines()[6], SYSSTAT_10, SYSSTAT_12_0, SYSSTAT_12_6])
@@ -169,10 +142,6 @@ def test_the_short_form_has_totals_only() -> None:
     )
 
 
-def test_decimal_commas() -> None:
-    assert only(SYSSTAT_10.replace(".", ",")).await_ms == 10.0
-
-
 def test_json_says_the_same_as_text() -> None:
     disk = {
         "disk_device": "nvme1n1",
@@ -210,11 +179,6 @@ def test_the_mean_since_boot_is_left_out_of_every_run_that_goes_on() -> None:
     two_runs = read_iostat(OLD_SECTORS + OLD_SECTORS).reports
     assert [report.number for report in since_boot_left_out(two_runs)] == [2, 4]
     assert len(since_boot_left_out(read_iostat(SYSSTAT_10).reports)) == 1
-
-
-def test_where_nothing_completed_there_is_no_mean_wait() -> None:
-    load = only("sda1 0.00 0.00 0.00 0.00 0.00 0.00 0.00 7.00 0.00 0.00 100.00")
-    assert (load.await_ms, load.request_kib, load.svctm_ms, load.queue) == (None, None, None, 7.0)
 
 
 @pytest.mark.parametrize(

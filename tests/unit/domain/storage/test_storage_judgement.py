@@ -56,7 +56,3 @@ def test_nvme_statistics_tell_the_instance_s_limit() -> None:
 def test_without_a_usable_load_test_the_limit_is_unknown(broken: object) -> None:
     (judged,) = judge_loads([broken], PLANNED)
     assert judged["verdict"] == "unknown"
-
-
-def test_a_result_without_volumes_is_not_judged() -> None:
-    assert judge_loads(None, PLANNED) == []
