@@ -562,7 +562,7 @@ LAST_OF_ITS_MOUNTS = """
     from localcloud.blockstore import ColdBlockStore
     from localcloud.dataplane import VolumeLimits
     store = ColdBlockStore(Path(sys.argv[1]), pool_bytes=8 << 30)
-    store.create_volume("vol-a", 320 << 20, VolumeLimits(base_latency_ms=0, iops=0, throughput_mib_per_s=1))
+    store.create_volume("vol-a", 320 << 20, VolumeLimits(base_latency_ms=0, iops=0, throughput_mib_per_s=64))
     device, point = store.attach("vol-a").path, Path(sys.argv[1]) / "mounted"
     subprocess.run(["mkfs.xfs", "-q", "-K", device], check=True)
     point.mkdir()
