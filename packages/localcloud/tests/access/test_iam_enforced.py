@@ -181,11 +181,6 @@ def test_another_sessions_token_is_refused(aws: ResourceCloud) -> None:
     assert refusal(client(aws, "ec2", keys).describe_volumes)[0] == "AuthFailure"
 
 
-def test_everybody_may_ask_who_they_are(aws: ResourceCloud) -> None:
-    nobody = Person(aws)
-    assert nobody.sts.get_caller_identity()["Arn"].endswith(f"assumed-role/{nobody.role}/somebody")
-
-
 def test_what_the_local_cloud_does_not_know_it_refuses_and_says_so(aws: ResourceCloud) -> None:
     everything = Person(aws, allow("*"))
     url = f"{aws.cloud.endpoint_url}/{ACCOUNT}/q"
@@ -200,11 +195,6 @@ def test_a_condition_on_a_key_that_is_not_known_is_refused_and_says_so(aws: Reso
     assert (
         "a policy asks for ec2:VolumeType, which the local cloud does not know of ec2:DeleteVolume" in message
     )
-
-
-def test_an_action_without_resources_needs_the_star(aws: ResourceCloud) -> None:
-    person = Person(aws, allow("ec2:DescribeVolumes", f"{EC2}:volume/*"))
-    assert refusal(person.ec2.describe_volumes)[0] == "UnauthorizedOperation"
 
 
 def test_a_key_that_aws_has_not_for_an_action_is_absent(aws: ResourceCloud) -> None:
@@ -292,7 +282,7 @@ def gone(volume_id: str) -> bool:
 VOLUME_KEY = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
 
 
-@pytest.mark.parametrize("missing", [*VOLUME_KEY, "CreateGrant"])
+@pytest.mark.parametrize("missing", ["Decrypt", "CreateGrant"])
 def test_a_volume_whose_key_ebs_cannot_use_is_answered_for_and_then_vanishes(
     aws: ResourceCloud, missing: str
 ) -> None:
@@ -324,7 +314,7 @@ def test_a_volume_under_a_key_that_ebs_can_use_stays_and_its_snapshots_carry_the
     eventually(lambda: gone(lost))
 
 
-@pytest.mark.parametrize("missing", ["Decrypt", "CreateGrant", None])
+@pytest.mark.parametrize("missing", ["CreateGrant", None])
 def test_an_instance_whose_images_key_ec2_cannot_use_is_answered_for_and_then_ends(
     aws: ResourceCloud, missing: str | None
 ) -> None:
@@ -346,30 +336,12 @@ def test_an_instance_whose_images_key_ec2_cannot_use_is_answered_for_and_then_en
         assert reason["Message"] == "Client.InternalError: Client error on launch"
 
 
-def test_only_what_carries_the_tag_is_deleted(aws: ResourceCloud) -> None:
-    person = Person(aws, allow("ec2:DeleteVolume", f"{EC2}:volume/*", **OWNED))
-    own = aws.available_volume(TagSpecifications=tags("volume", **{OWNER: "prod"}))
-    others = aws.available_volume(TagSpecifications=tags("volume", **{OWNER: "dev"}))
-    untagged = aws.available_volume()
-    for foreign in (others, untagged):
-        assert foreign in refusal(lambda one=foreign: person.ec2.delete_volume(VolumeId=one))[2]
-    person.ec2.delete_volume(VolumeId=own)
-
-
 def test_one_foreign_instance_refuses_the_whole_call(aws: ResourceCloud) -> None:
     person = Person(aws, allow("ec2:TerminateInstances", f"{EC2}:instance/*", **OWNED))
     own = aws.launched(TagSpecifications=tags("instance", **{OWNER: "prod"}))
     foreign = aws.launched()
     assert foreign in refusal(lambda: person.ec2.terminate_instances(InstanceIds=[own, foreign]))[2]
     assert aws.instance_state(own) == "running"
-
-
-def test_nobody_tags_what_they_did_not_make(aws: ResourceCloud) -> None:
-    on_creation = {"StringEquals": {"ec2:CreateAction": "CreateVolume"}}
-    person = Person(aws, allow("ec2:CreateTags", f"{EC2}:volume/*", **on_creation))
-    volume = aws.available_volume()
-    tag = [{"Key": OWNER, "Value": "prod"}]
-    assert refusal(lambda: person.ec2.create_tags(Resources=[volume], Tags=tag))[0] == "UnauthorizedOperation"
 
 
 def test_a_command_needs_its_document_and_its_host(aws: ResourceCloud) -> None:
@@ -446,47 +418,6 @@ def test_a_role_is_assumed_only_by_whom_it_trusts(aws: ResourceCloud) -> None:
     role = trusting(aws, "lambda.amazonaws.com")
     person = Person(aws, allow("sts:AssumeRole"))
     assert refusal(lambda: person.sts.assume_role(RoleArn=role, RoleSessionName="me"))[0] == "AccessDenied"
-
-
-def test_a_change_of_a_policy_holds_at_the_next_call(aws: ResourceCloud) -> None:
-    person = Person(aws, allow("ec2:DescribeVolumes"))
-    person.ec2.describe_volumes()
-    aws.iam.delete_role_policy(RoleName=person.role, PolicyName="own")
-    assert refusal(person.ec2.describe_volumes)[0] == "UnauthorizedOperation"
-
-
-def test_a_managed_policy_counts(aws: ResourceCloud) -> None:
-    document = json.dumps({"Version": "2012-10-17", "Statement": [allow("ec2:DescribeVolumes")]})
-    arn = aws.iam.create_policy(PolicyName=unique("managed"), PolicyDocument=document)["Policy"]["Arn"]
-    person = Person(aws)
-    aws.iam.attach_role_policy(RoleName=person.role, PolicyArn=arn)
-    person.ec2.describe_volumes()
-
-
-def test_a_state_machine_acts_as_its_role(aws: ResourceCloud) -> None:
-    resource = "arn:aws:states:::aws-sdk:ec2:describeVolumes"
-    state = {"Type": "Task", "Resource": resource, "Arguments": {}, "End": True}
-    definition = {"QueryLanguage": "JSONata", "StartAt": "Look", "States": {"Look": state}}
-
-    def status(role: str) -> dict[str, Any]:
-        machine = aws.stepfunctions.create_state_machine(
-            name=unique("machine"), definition=json.dumps(definition), roleArn=role
-        )["stateMachineArn"]
-        execution = aws.stepfunctions.start_execution(stateMachineArn=machine)["executionArn"]
-        found: dict[str, Any] = eventually(
-            lambda: (
-                (found := aws.stepfunctions.describe_execution(executionArn=execution))["status"] != "RUNNING"
-                and found
-            )
-        )
-        return found
-
-    refused = status(trusting(aws, "states.amazonaws.com"))
-    assert refused["status"] == "FAILED"
-    assert "not authorized to perform: ec2:DescribeVolumes" in refused["cause"]
-    assert (
-        status(trusting(aws, "states.amazonaws.com", allow("ec2:DescribeVolumes")))["status"] == "SUCCEEDED"
-    )
 
 
 # -- policies of resources ------------------------------------------------------------------------------------
@@ -575,10 +506,3 @@ def test_an_encrypted_object_needs_its_customers_key(aws: ResourceCloud) -> None
     via_s3 = {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
     person = Person(aws, may_read, allow("kms:Decrypt", key, **via_s3))
     assert person.s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
-
-
-def test_prices_are_told_to_who_may_ask_for_products(aws: ResourceCloud) -> None:
-    asked = {"ServiceCode": "AmazonEC2", "MaxResults": 1}
-    assert refusal(lambda: Person(aws).pricing.get_products(**asked))[0] == "AccessDeniedException"
-    answer = Person(aws, allow("pricing:GetProducts")).pricing.get_products(**asked)
-    assert json.loads(answer["PriceList"][0])["serviceCode"] == "AmazonEC2"

@@ -93,21 +93,6 @@ def test_a_condition_sees_what_is_given_and_what_is_not_is_missing(aws: Resource
     assert without["MissingContextValues"] == ["aws:ResourceTag/peaker:owner"]
 
 
-def test_every_action_is_weighed_on_every_resource(aws: ResourceCloud) -> None:
-    actions = ["ebs:GetSnapshotBlock", READ]
-    answer = aws.iam.simulate_principal_policy(
-        PolicySourceArn=role(aws, statement("Allow")),
-        ActionNames=actions,
-        ResourceArns=[SNAPSHOT, f"{SNAPSHOT}1"],
-    )
-    found = [(one["EvalActionName"], one["EvalDecision"]) for one in answer["EvaluationResults"]]
-    assert found == [(actions[0], "implicitDeny"), (READ, "allowed")]
-    of_each = [one["ResourceSpecificResults"] for one in answer["EvaluationResults"]]
-    assert [[one["EvalResourceName"] for one in of_one] for of_one in of_each] == [
-        [SNAPSHOT, f"{SNAPSHOT}1"]
-    ] * 2
-
-
 def test_a_result_is_under_no_resources_name_and_as_its_most_restricted_resource(aws: ResourceCloud) -> None:
     other = SNAPSHOT.replace("us-east-1", "eu-west-1")
     arn = role(aws, {"Effect": "Allow", "Action": READ, "Resource": SNAPSHOT})

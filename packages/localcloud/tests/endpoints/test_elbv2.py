@@ -201,7 +201,7 @@ def test_probes_go_to_the_health_port_and_path(reads: Reads) -> None:
     assert set(reads.aws.plane.endpoints.probes) == {(address, HEALTH_PORT, "/")}
 
 
-@pytest.mark.parametrize("answer", [503, 404, None])
+@pytest.mark.parametrize("answer", [503, None])
 def test_a_target_that_fails_its_probes_is_unhealthy_and_comes_back(reads: Reads, answer: int | None) -> None:
     kept, failing = reads.replica(), reads.replica()
     reads.answer(failing, answer)

@@ -281,9 +281,3 @@ def test_a_cname_is_followed_and_several_values_come_together(aws: Control, zone
     last = change(aws, zone, "CREATE", Name=f"alias.{NAME}", Type="CNAME", values=[f"{NAME}."])
     eventually(lambda: status(aws, last) == "INSYNC")
     assert sorted(answers(aws, f"alias.{NAME}")) == ["10.77.1.1", "10.77.1.2", f"{NAME}."]
-
-
-def test_an_unknown_change_is_an_error(aws: Control) -> None:
-    with pytest.raises(ClientError) as error:
-        aws.route53.get_change(Id="C0123456789ABCDEF")
-    assert error.value.response["Error"]["Code"] == "NoSuchChange"

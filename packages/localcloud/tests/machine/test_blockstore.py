@@ -147,31 +147,6 @@ def test_first_read_of_a_restored_block_is_slow_and_the_second_is_not(
     assert store.stat(replica).cold_fetches == 32
 
 
-def test_iostat_of_the_device_shows_the_cold_reads(store: ColdBlockStore, names: list[str]) -> None:
-    source, replica, _, snapshot, _ = names
-    seed_snapshot(store, source, snapshot, 16 * MIB, range(32))
-    store.create_volume(replica, 16 * MIB, VolumeLimits(), snapshot)
-    device = store.attach(replica)
-
-    def read_all_and_await_ms() -> float:
-        def counters() -> tuple[int, int]:
-            fields = (Path("/sys/block") / Path(device.path).name / "stat").read_text().split()
-            return int(fields[0]), int(fields[3])
-
-        requests, milliseconds = counters()
-        with DirectFile(device.path) as file:
-            for block in range(32):
-                file.read(block * BLOCK, 4096)
-        after_requests, after_milliseconds = counters()
-        return (after_milliseconds - milliseconds) / (after_requests - requests)
-
-    cold = read_all_and_await_ms()
-    # A busy machine makes some rounds slow, and none of them fast.
-    warm = min(read_all_and_await_ms() for _ in range(5))
-    assert cold > 10
-    assert cold > 5 * warm
-
-
 def test_two_readers_of_one_block_share_its_fetch(store: ColdBlockStore, names: list[str]) -> None:
     source, replica, _, snapshot, _ = names
     seed_snapshot(store, source, snapshot, BLOCK, range(1))
@@ -545,17 +520,6 @@ def test_a_new_store_takes_over_after_the_owner_and_a_hanging_daemon(state_dir: 
     assert leftovers(state_dir) == []
 
 
-def test_the_daemon_ends_with_its_owner(state_dir: Path) -> None:
-    with owner_process(state_dir) as (owner, _):
-        assert len(running_daemons(Layout.of(state_dir))) == 1
-        owner.kill()
-        owner.wait()
-        deadline = time.monotonic() + 60
-        while running_daemons(Layout.of(state_dir)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert running_daemons(Layout.of(state_dir)) == []
-
-
 LAST_OF_ITS_MOUNTS = """
     import subprocess, sys, time
     from pathlib import Path
@@ -627,31 +591,6 @@ def test_when_the_daemon_is_killed_reads_fail_and_the_store_says_what_to_do(stat
         with pytest.raises(DataPlaneError, match="Remedy"):
             store.stat("vol-a")
     assert leftovers(state_dir) == []
-
-
-WRITER = """
-    import os, sys, time
-    file = os.open(sys.argv[1], os.O_RDWR)
-    os.pwrite(file, b"k" * 4096, 8192)
-    os.fdatasync(file)
-    print("synced", flush=True)
-    time.sleep(99)
-"""
-
-
-def test_a_written_and_synced_file_survives_the_kill_of_its_writer(
-    store: ColdBlockStore, names: list[str]
-) -> None:
-    store.create_volume(names[0], 4 * MIB, UNLIMITED)
-    device = store.attach(names[0]).path
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(WRITER), device], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.kill()
-    store.create_snapshots({names[0]: names[3]})
-    assert block_of(store, names[3], 0)[8192:12288] == b"k" * 4096
 
 
 def test_the_daemon_is_compiled_once_per_source(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -137,40 +136,6 @@ def test_a_volume_shows_at_its_nitro_names_in_its_own_host_only(
     hosts.unplug(owner, "vol-0123456789abcdef0")
     hosts.unplug(owner, "vol-0123456789abcdef0")
     assert launch.run(owner, "find /dev -type b; ls /dev/disk/by-id").stdout == ""
-
-
-def test_a_second_volume_gets_the_next_node_and_a_filesystem_on_it_works(
-    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
-) -> None:
-    owner = launch()
-    hosts.plug(owner, "/dev/sdf", "vol-00000000000000001", loop_device)
-    hosts.plug(owner, "/dev/sdg", "vol-00000000000000002", loop_device)
-
-    seen = launch.run(
-        owner,
-        "readlink /dev/sdg; mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt && touch /mnt/x"
-        " && findmnt -no SOURCE /mnt && iostat -dx -o JSON > /dev/null && umount /mnt",
-    )
-    assert seen.stdout.split() == ["nvme2n1", "/dev/nvme1n1"], seen.stderr
-
-
-def test_stop_keeps_files_and_volumes_and_start_brings_them_back(
-    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
-) -> None:
-    instance_id = launch(3)
-    hosts.plug(instance_id, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
-    launch.run(instance_id, "echo kept > /root/note; mkfs.ext4 -q /dev/sdf; mount /dev/sdf /mnt")
-
-    hosts.stop(instance_id)
-    assert not hosts.is_up(instance_id)
-    with pytest.raises(DataPlaneError, match="not up"):
-        hosts.start_command(instance_id, ["true"])
-
-    hosts.start(instance_id)
-    seen = launch.run(instance_id, "cat /root/note; readlink /dev/sdf; ip -4 -o addr show eth0; findmnt /mnt")
-    assert seen.stdout.split()[:2] == ["kept", "nvme1n1"]
-    assert address(NETWORK, 3) in seen.stdout
-    assert "/mnt" not in seen.stdout
 
 
 SERVICES = """
@@ -341,13 +306,6 @@ def test_launch_refuses_what_cannot_be(hosts: NamespaceHosts, launch: Launcher) 
     hosts.terminate("i-unknown")
 
 
-def test_launching_a_running_host_again_does_nothing(hosts: NamespaceHosts, launch: Launcher) -> None:
-    instance_id = launch(4)
-    init = hosts._hosts[instance_id].init_pid
-    hosts.launch(HostSpec(instance_id, built_mysql_image(), address(NETWORK, 4), "again"))
-    assert hosts._hosts[instance_id].init_pid == init
-
-
 def test_a_namespace_of_someone_else_is_refused_and_left_alone(hosts: NamespaceHosts) -> None:
     instance_id = new_instance_id()
     name = namespace_name(instance_id)
@@ -358,20 +316,6 @@ def test_a_namespace_of_someone_else_is_refused_and_left_alone(hosts: NamespaceH
         assert name in namespaces()
     finally:
         subprocess.run(["ip", "netns", "delete", name], check=True)
-
-
-def test_hosts_launch_side_by_side(hosts: NamespaceHosts) -> None:
-    specs = [
-        HostSpec(new_instance_id(), built_mysql_image(), address(NETWORK, n), f"h{n}") for n in range(20, 24)
-    ]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(hosts.launch, specs))
-        names = [
-            hosts.start_command(spec.instance_id, ["hostname"]).wait(60).stdout.strip() for spec in specs
-        ]
-        list(pool.map(hosts.terminate, [spec.instance_id for spec in specs]))
-    assert names == [spec.hostname for spec in specs]
-    assert not any(hosts.is_up(spec.instance_id) for spec in specs)
 
 
 def test_a_bridge_or_network_of_someone_else_is_refused(tmp_path: Path, hosts: NamespaceHosts) -> None:
@@ -397,37 +341,6 @@ def test_close_leaves_nothing(tmp_path: Path) -> None:
     hosts.close()
     hosts.close()
     assert leftovers(tmp_path) == []
-
-
-def test_mysql_initialises_starts_as_a_service_and_answers_over_the_bridge(
-    hosts: NamespaceHosts, launch: Launcher
-) -> None:
-    server, client = launch(1), launch(2)
-    admin = "mysql --defaults-extra-file=/etc/peaker/admin.cnf -NBe"
-
-    assert launch.run(server, "mysqld --initialize-insecure && systemctl start mysql", 600).exit_code == 0
-    settings = launch.run(
-        server, f'{admin} "select @@version, @@super_read_only, @@gtid_mode, @@log_bin_basename"'
-    ).stdout.split()
-    assert settings[0].startswith("9.7.")
-    assert settings[1:] == ["1", "ON", "/var/lib/mysql-log/binlog"]
-    launch.run(
-        server,
-        f'{admin} "set global super_read_only=0; set global read_only=0;'
-        " create user reader@'%' identified by 'secret'\"",
-    )
-
-    answer = launch.run(client, f"mysql -h {address(NETWORK, 1)} -ureader -psecret -NBe 'select @@hostname'")
-    assert answer.stdout == "ip-host-1\n", answer.stderr
-
-    assert launch.run(server, "systemctl is-active mysql").stdout == "active\n"
-    assert launch.run(server, "pkill -KILL mysqld").exit_code == 0
-    eventually(lambda: launch.run(server, "systemctl is-active mysql").stdout == "failed\n")
-    assert (
-        launch.run(server, "systemctl restart mysql && systemctl is-active mysql", 600).stdout == "active\n"
-    )
-    assert launch.run(server, "systemctl stop mysql", 600).exit_code == 0
-    eventually(lambda: launch.run(server, "pgrep mysqld").stdout == "")  # the host's init buries it
 
 
 def _machine_processes(command_line: str) -> list[str]:

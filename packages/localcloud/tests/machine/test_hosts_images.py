@@ -50,11 +50,6 @@ def test_a_machine_without_a_debian_source_is_told_what_to_do(apt: Path) -> None
         find_mirror(apt)
 
 
-def test_the_mirror_can_be_named(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEAKER_DEBIAN_MIRROR", "http://named.example/debian")
-    assert find_mirror(apt).uri == "http://named.example/debian"
-
-
 def test_an_image_that_is_not_there_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(DataPlaneError, match=r"python -m localcloud\.hosts"):
         image_root(tmp_path, MYSQL_IMAGE_ID)

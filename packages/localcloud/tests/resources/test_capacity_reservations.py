@@ -69,18 +69,6 @@ def test_it_is_pending_and_then_active_with_all_that_was_asked_for(slow_aws: Res
     eventually(lambda: described(slow_aws, made["CapacityReservationId"])["State"] == "active")
 
 
-def test_the_same_token_gives_the_same_reservation(aws: ResourceCloud) -> None:
-    asked = request(aws, ClientToken="place-1")
-    first, second = (aws.ec2.create_capacity_reservation(**asked) for _ in range(2))
-    assert (
-        first["CapacityReservation"]["CapacityReservationId"]
-        == (second["CapacityReservation"]["CapacityReservationId"])
-    )
-    with pytest.raises(ClientError) as error:
-        aws.ec2.create_capacity_reservation(**{**asked, "InstanceCount": 2})
-    assert code_of(error) == "IdempotentParameterMismatch"
-
-
 def test_only_a_launch_that_names_it_runs_in_a_targeted_one(aws: ResourceCloud) -> None:
     room = reserve(aws)
     aws.launched()
@@ -133,14 +121,6 @@ def test_one_that_has_ended_takes_no_launch_and_ends_no_instance(aws: ResourceCl
         aws.ec2.cancel_capacity_reservation(CapacityReservationId=room)
 
 
-def test_one_without_an_end_stays(aws: ResourceCloud) -> None:
-    asked = request(aws, EndDateType="unlimited")
-    del asked["EndDate"]
-    room = str(aws.ec2.create_capacity_reservation(**asked)["CapacityReservation"]["CapacityReservationId"])
-    aws.cloud.clock.set(now=aws.cloud.clock.now() + timedelta(days=400))
-    assert eventually(lambda: described(aws, room).get("State") == "active")
-
-
 def stopped(aws: ResourceCloud, instance_id: str) -> None:
     aws.ec2.stop_instances(InstanceIds=[instance_id])
     eventually(lambda: aws.instance_state(instance_id) == "stopped")
@@ -191,25 +171,6 @@ def test_what_cannot_be_reserved_is_refused(aws: ResourceCloud, changes: dict[st
     assert code_of(error) == code
 
 
-def test_ids_that_nobody_has_are_refused(aws: ResourceCloud) -> None:
-    for reservation_id, code in (("cr-" + "0" * 17, "NotFound"), ("r-1", "Malformed")):
-        with pytest.raises(ClientError) as error:
-            aws.ec2.cancel_capacity_reservation(CapacityReservationId=reservation_id)
-        assert code_of(error) == f"InvalidCapacityReservationId.{code}"
-
-
-def test_lists_are_filtered_and_paged(aws: ResourceCloud) -> None:
-    rooms = [reserve(aws), reserve(aws, InstanceMatchCriteria="open")]
-    targeted = [{"Name": "instance-match-criteria", "Values": ["targeted"]}]
-    found = aws.ec2.describe_capacity_reservations(Filters=targeted)["CapacityReservations"]
-    assert [one["CapacityReservationId"] for one in found] == rooms[:1]
-    pages = aws.ec2.get_paginator("describe_capacity_reservations").paginate(PaginationConfig={"PageSize": 1})
-    assert [one["CapacityReservationId"] for page in pages for one in page["CapacityReservations"]] == rooms
-    with pytest.raises(ClientError) as error:
-        aws.ec2.describe_capacity_reservations(Filters=[{"Name": "tag:x", "Values": ["y"]}])
-    assert code_of(error) == "InvalidParameterValue"
-
-
 GROUP = "arn:aws:resource-groups:us-east-1:000000000000:group/orders-peak"
 
 
@@ -233,13 +194,6 @@ def test_a_launch_that_names_a_group_runs_in_it_while_it_has_room_and_on_demand_
     stopped(aws, second)
     aws.ec2.start_instances(InstanceIds=[second])
     assert aws.instance(second)["CapacityReservationId"] == room
-
-
-def test_of_a_group_only_what_matches_is_taken(aws: ResourceCloud) -> None:
-    room = reserve(aws)
-    aws.cloud.reservation_groups[GROUP] = [room]
-    aws.launched(**into_group(), SubnetId=SUBNET_B)
-    assert available(aws, room) == 1
 
 
 def test_a_group_with_another_preference_or_that_is_not_there_is_refused(aws: ResourceCloud) -> None:

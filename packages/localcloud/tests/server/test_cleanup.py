@@ -146,11 +146,6 @@ def test_the_network_of_a_killed_one_is_not_in_the_way_of_another_checkout(
         hosts.close()
 
 
-def test_nothing_there_is_nothing_to_clean(tmp_path: Path) -> None:
-    assert leftovers(tmp_path / "never-used") == []
-    assert clean(tmp_path / "never-used") == []
-
-
 def test_the_state_lock_is_shared_in_a_process_and_refused_to_another(tmp_path: Path) -> None:
     first, second = StateLock(tmp_path), StateLock(tmp_path)
     first.acquire()

@@ -127,37 +127,6 @@ def test_a_function_fails_before_it_runs_or_after(aws: Control) -> None:
     assert calls() == 1
 
 
-def test_a_function_can_be_named_by_its_handler(aws: Control) -> None:
-    function, _ = counting_function(aws)
-    aws.cloud.faults.add("lambda:app", "Named")
-    assert aws.invoke(function)[1]["errorType"] == "Named"
-
-
-def test_the_lambda_service_itself_can_fail(aws: Control) -> None:
-    function, calls = counting_function(aws)
-    name = function.rsplit(":", 1)[1]
-    aws.cloud.faults.add(f"lambda:{name}", "Lambda.TooManyRequestsException")
-    assert code(lambda: aws.invoke(function)) == "TooManyRequestsException"
-    assert calls() == 0
-
-
-def test_a_state_machine_sees_the_injected_error(aws: Control) -> None:
-    function, _ = counting_function(aws)
-    aws.cloud.faults.add(f"lambda:{function.rsplit(':', 1)[1]}", "SnapshotsPending")
-    states = {
-        "Call": {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::lambda:invoke",
-            "Arguments": {"FunctionName": function, "Payload": {}},
-            "TimeoutSeconds": 300,
-            "Retry": [{"ErrorEquals": ["SnapshotsPending"], "IntervalSeconds": 1, "MaxAttempts": 1}],
-            "Output": "{% $states.context.State.RetryCount %}",
-            "End": True,
-        }
-    }
-    assert aws.run(states)["output"] == 1
-
-
 # The names under which Step Functions shows that a function's process ended without an answer.
 CRASHES = ("Runtime.ExitError", "Lambda.Unknown", "Sandbox.Timedout")
 
