@@ -17,7 +17,7 @@ ASL_COMPONENT = "moto.stepfunctions.parser.asl.component"
 TASK_SERVICE = f"{ASL_COMPONENT}.state.exec.state_task.service"
 EC2_ACTIONS = (
     *("run_instances", "describe_instances", "describe_instance_status", "modify_instance_attribute"),
-    "_parse_block_device_mapping",
+    "reboot_instances",
 )
 EBS_ACTIONS = (
     *(
@@ -67,9 +67,7 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "EC2Backend.get_instance_by_id": "self instance_id",
         "EC2Backend.get_subnet": "self subnet_id",
     },
-    "moto.ec2.models.instances": {
-        f"Instance.{name}": "self" for name in ("start", "stop", "terminate", "reboot")
-    },
+    "moto.ec2.models.instances": {f"Instance.{name}": "self" for name in ("start", "stop", "terminate")},
     "moto.ec2.models.vpcs": {"random_vpc_id": ""},
     "moto.ec2.models.subnets": {"random_subnet_id": "", "Subnet.del_subnet_ip": "self ip"},
     "moto.ec2.models.security_groups": {"random_security_group_id": ""},
@@ -211,7 +209,6 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     f"{TASK_SERVICE}.state_task_service": {
-        "StateTaskService._get_boto_service_name": "self boto_service_name",
         "StateTaskService._get_boto_service_action": "self service_action_name",
         "StateTaskService._normalise_parameters": "self parameters boto_service_name service_action_name",
         "StateTaskService._normalise_response": "self response boto_service_name service_action_name",

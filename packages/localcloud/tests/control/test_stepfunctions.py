@@ -116,17 +116,6 @@ def test_dates_in_a_result_are_text(aws: Control) -> None:
     assert created.endswith("Z")
 
 
-def test_load_balancing_and_parameters_are_services_of_the_sdk_integration(aws: Control) -> None:
-    states = {
-        "Balance": task("aws-sdk:elasticloadbalancingv2:describeLoadBalancers", {}, Next="Put"),
-        "Put": task("aws-sdk:ssm:putParameter", {"Name": "/a", "Value": "b", "Type": "String"}, Next="Get"),
-        "Get": task(
-            "aws-sdk:ssm:getParameter", {"Name": "/a"}, Output="{% $states.result.Parameter.Value %}"
-        ),
-    }
-    assert aws.run(states)["output"] == "b"
-
-
 def test_sdk_errors_have_the_names_that_aws_gives(aws: Control) -> None:
     volume = task("aws-sdk:ec2:describeVolumes", {"VolumeIds": ["vol-00000000000000000"]})
     assert aws.run({"Ask": volume})["error"] == "Ec2.Ec2Exception"

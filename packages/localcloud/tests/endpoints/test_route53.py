@@ -274,10 +274,3 @@ def test_the_ttl_lasts_in_cloud_time(aws: Control, zone: str) -> None:
     assert ask(aws).rr[0].ttl == 1  # 60 cloud seconds at 60 to 1
     aws.cloud.clock.set(scale=1)
     assert ask(aws).rr[0].ttl == 60
-
-
-def test_a_cname_is_followed_and_several_values_come_together(aws: Control, zone: str) -> None:
-    change(aws, zone, "CREATE", values=["10.77.1.1", "10.77.1.2"])
-    last = change(aws, zone, "CREATE", Name=f"alias.{NAME}", Type="CNAME", values=[f"{NAME}."])
-    eventually(lambda: status(aws, last) == "INSYNC")
-    assert sorted(answers(aws, f"alias.{NAME}")) == ["10.77.1.1", "10.77.1.2", f"{NAME}."]

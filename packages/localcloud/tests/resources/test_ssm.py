@@ -143,17 +143,6 @@ def test_a_command_on_a_host_that_dies_stays_in_progress_also_when_the_host_is_b
     assert result(aws, command_id, instance_id)["Status"] == "Cancelled"
 
 
-def test_a_command_whose_host_is_rebooted_stays_in_progress(aws: ResourceCloud) -> None:
-    aws.plane.hosts.responder = lambda *_: After(3600, RunResult(0, "", ""))
-    instance_id = aws.launched()
-    command_id = send(aws, instance_id, document(aws, step("sleep 60")))
-    eventually(lambda: look(aws, command_id, instance_id)["Status"] == "InProgress")
-    aws.ec2.reboot_instances(InstanceIds=[instance_id])
-    eventually(lambda: not aws.plane.hosts.hosts[instance_id].running)
-    eventually(lambda: aws.agent(instance_id) == "Online")
-    assert look(aws, command_id, instance_id)["Status"] == "InProgress"
-
-
 # -- refusals ------------------------------------------------------------------------------------------------
 
 

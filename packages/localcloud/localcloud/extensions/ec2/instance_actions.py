@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import ipaddress
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moto.core.responses import ActionResult
@@ -14,10 +14,9 @@ from moto.ec2.models.instances import Instance
 
 from localcloud.extensions.ec2 import ebs
 from localcloud.extensions.ec2.capacity_reservations import CapacityReservations
-from localcloud.extensions.ec2.instances import IMAGE_GIB, Instances, as_volume_request
+from localcloud.extensions.ec2.instances import Instances
 from localcloud.extensions.ec2.network import SUBNETS, seed_network_and_images
 from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state
-from localcloud.extensions.ec2.volume_spec import volume_spec
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -29,6 +28,9 @@ RESERVATION_ACTIONS = (
     "describe_capacity_reservations",
     "modify_instance_capacity_reservation_attributes",
 )
+
+
+LAUNCHED_WITHOUT = ("BlockDeviceMappings", "NetworkInterfaces", "LaunchTemplate")
 
 
 def _check_address(subnet: Any, address: str | None) -> None:
@@ -50,8 +52,6 @@ class Ec2Actions:
         self.reservations = reservations
         self.original_run: Callable[[Any], ActionResult] | None = None
         self.original_describe: Callable[[Any], ActionResult] | None = None
-        self.original_status: Callable[[Any], ActionResult] | None = None
-        self.original_modify: Callable[[Any], ActionResult] | None = None
         self.original_stop: Callable[[Any], ActionResult] | None = None
         self.original_start: Callable[[Any], ActionResult] | None = None
 
@@ -78,16 +78,18 @@ class Ec2Actions:
 
     def _check_launch(self, response: Any) -> None:
         request, backend = response.params, self.state.backend
+        for name in LAUNCHED_WITHOUT:
+            if request.get(name):
+                raise ec2_error("UnsupportedOperation", f"The local cloud launches nothing with {name}.")
         image_id = request.get("ImageId")
-        if not image_id and not request.get("LaunchTemplate"):
+        if not image_id:
             raise ec2_error("MissingParameter", "The request must contain the parameter ImageId")
-        if image_id and image_id not in backend.amis:
+        if image_id not in backend.amis:
             raise ec2_error("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
         kind = request.get("InstanceType")
         if kind and not any(known.name == kind for known in backend.instance_types):
             raise ec2_error("InvalidParameterValue", f"Invalid value '{kind}' for InstanceType.")
-        interfaces = request.get("NetworkInterfaces", [])
-        subnet_id = request.get("SubnetId") or next((n.get("SubnetId") for n in interfaces), None)
+        subnet_id = request.get("SubnetId")
         subnet = backend.get_subnet(subnet_id) if subnet_id else None
         if subnet is None or subnet.vpc_id == backend.default_vpc.id:
             raise ec2_error(
@@ -95,34 +97,7 @@ class Ec2Actions:
                 f"The local cloud has no hosts in a default VPC: name a SubnetId, {' or '.join(SUBNETS)}.",
             )
         _check_address(subnet, request.get("PrivateIpAddress"))
-        for mapping in self.mappings(response):
-            self._check_mapping(mapping, image_id)
         self.reservations.check_launch(request, subnet.availability_zone)
-
-    def _check_mapping(self, mapping: Mapping[str, Any], image_id: str | None) -> None:
-        request = as_volume_request(mapping["Ebs"])
-        image = self.state.backend.amis.get(image_id or "")
-        is_root = image is not None and mapping["DeviceName"] == image.root_device_name
-        if is_root:
-            request.setdefault("Size", IMAGE_GIB)
-            request.pop("SnapshotId", None)
-        snapshot_id = request.get("SnapshotId")
-        snapshot = ebs.restorable_snapshot(self.state, snapshot_id) if snapshot_id else None
-        volume_spec(request, snapshot.volume_size if snapshot else None)
-
-    def mappings(self, response: Any) -> list[dict[str, Any]]:
-        """The request's block device mappings, whole (moto drops Iops, Throughput and the rate)."""
-        mappings = []
-        for mapping in response._get_param("BlockDeviceMappings", []):
-            if "NoDevice" in mapping:
-                continue
-            if not mapping.get("DeviceName") or not mapping.get("Ebs"):
-                raise ec2_error("MissingParameter", "A block device mapping needs DeviceName and Ebs")
-            mappings.append(dict(mapping))
-        devices = [mapping["DeviceName"] for mapping in mappings]
-        if len(set(devices)) != len(devices):
-            raise ec2_error("InvalidBlockDeviceMapping", f"A device name is used twice in {devices}")
-        return mappings
 
     def describe_instances(self, response: Any) -> ActionResult:
         ebs.settle(self.state)
@@ -139,14 +114,6 @@ class Ec2Actions:
             if shown.instances:
                 reservations.append(shown)
         return ActionResult({**document, "Reservations": reservations})
-
-    def describe_instance_status(self, response: Any) -> ActionResult:
-        self.instances.require_visible(response._get_param("InstanceIds", []))
-        assert self.original_status is not None
-        result = self.original_status(response)
-        document: dict[str, Any] = result.result  # type: ignore[assignment]
-        shown = [i for i in document["InstanceStatuses"] if self.instances.visible(i)]
-        return ActionResult({"InstanceStatuses": shown})
 
     def stop_instances(self, response: Any) -> ActionResult:
         if response._get_bool_param("Hibernate"):
@@ -190,16 +157,9 @@ class Ec2Actions:
             entry["CurrentState"] = {"Code": state.code, "Name": state.name}
         return ActionResult(document)
 
-    def modify_instance_attribute(self, response: Any) -> ActionResult:
-        instance = self.state.backend.get_instance(response._get_param("InstanceId"))
-        for mapping in response._get_param("BlockDeviceMappings", []):
-            if mapping.get("DeviceName") not in instance.block_device_mapping:
-                raise ec2_error(
-                    "InvalidInstanceAttributeValue",
-                    f"No device is currently mapped at {mapping.get('DeviceName')}",
-                )
-        assert self.original_modify is not None
-        return self.original_modify(response)
+    def refuse(self, response: Any) -> ActionResult:
+        """For actions that moto would answer from its records alone, while the host stayed as it was."""
+        raise ec2_error("UnsupportedOperation", f"The local cloud has no {response._get_action()}.")
 
 
 def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
@@ -216,29 +176,19 @@ def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
     def terminate(self: Any) -> Any:
         return instances.terminate(self) if instances.owns(self) else original_terminate(self)
 
-    def reboot(self: Any) -> None:
-        if instances.owns(self):
-            instances.reboot(self)
-        else:
-            original_reboot(self)
-
     def run_instances(backend: Any, *args: Any, **kwargs: Any) -> Any:
         if backend is not state.backend:
             return original_run(backend, *args, **kwargs)
-        mappings = kwargs.pop("block_device_mappings", None) or []
         tags = (kwargs.get("tags") or {}).get("volume", {})
-        reservation = original_run(backend, *args, **kwargs, block_device_mappings=[])
+        reservation = original_run(backend, *args, **{**kwargs, "block_device_mappings": []})
         for instance in reservation.instances:
-            instances.launch(instance, mappings, tags)
+            instances.launch(instance, tags)
         return reservation
 
     original_stop = cloud.patch(Instance, "stop", stop)
     original_start = cloud.patch(Instance, "start", start)
     instances.original_terminate = original_terminate = cloud.patch(Instance, "terminate", terminate)
-    original_reboot = cloud.patch(Instance, "reboot", reboot)
     original_run = cloud.patch(EC2Backend, "run_instances", run_instances)
-    for name in ("instance_status", "system_status"):
-        cloud.patch(Instance, name, property(instances.status_check))
 
 
 def install(cloud: OpenCloud) -> None:
@@ -265,17 +215,5 @@ def install(cloud: OpenCloud) -> None:
     actions.original_describe = state.replace_action(
         InstanceResponse, "describe_instances", actions.describe_instances
     )
-    actions.original_status = state.replace_action(
-        InstanceResponse, "describe_instance_status", actions.describe_instance_status
-    )
-    actions.original_modify = state.replace_action(
-        InstanceResponse, "modify_instance_attribute", actions.modify_instance_attribute
-    )
-
-    def mappings(response: Any) -> list[dict[str, Any]]:
-        if state.answers(response):
-            return actions.mappings(response)
-        parsed: list[dict[str, Any]] = original_mappings(response)
-        return parsed
-
-    original_mappings = cloud.patch(InstanceResponse, "_parse_block_device_mapping", mappings)
+    for name in ("describe_instance_status", "modify_instance_attribute", "reboot_instances"):
+        state.replace_action(InstanceResponse, name, actions.refuse)

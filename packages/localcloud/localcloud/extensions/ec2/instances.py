@@ -29,7 +29,6 @@ IMAGE_GIB = 8
 PENDING, RUNNING, SHUTTING_DOWN, TERMINATED = (0, 16, 32, 48)
 STOPPING, STOPPED = (64, 80)
 TERMINATED_STAYS_VISIBLE_SECONDS = 3600.0  # cloud time
-STATUS_CHECK_SECONDS = 2.0  # real time that a fresh host's status checks stay "initializing"
 # "Instance terminates immediately", EC2 User Guide: also where the key of a root volume may not be used.
 LAUNCH_FAILED = "Client.InternalError"
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
@@ -56,26 +55,15 @@ class Instances:
 
     # -- RunInstances --------------------------------------------------------------------------------------
 
-    def launch(self, instance: Any, mappings: Sequence[Mapping[str, Any]], tags: Mapping[str, str]) -> None:
+    def launch(self, instance: Any, tags: Mapping[str, str]) -> None:
         """Give a fresh moto instance its volumes and start its host in the background."""
         state = self.state
         instance.launch_time = state.cloud.clock.now()
         _set(instance, "pending", PENDING)
-        root = next((m for m in mappings if m["DeviceName"] == instance.root_device_name), {})
-        root_request = {
-            "KmsKeyId": key_of_image(state.backend, instance.image_id),
-            **as_volume_request(root.get("Ebs", {})),
-        }
-        volumes = [(ebs.create_root_volume(state, root_request, _zone(instance), IMAGE_GIB), root, True)]
-        for mapping in mappings:
-            if mapping["DeviceName"] != instance.root_device_name:
-                request = as_volume_request(mapping["Ebs"])
-                volumes.append((ebs.create_volume(state, request, _zone(instance)), mapping, False))
-        for volume, mapping, kept_by_default in volumes:
-            device = mapping.get("DeviceName", instance.root_device_name)
-            delete = mapping.get("Ebs", {}).get("DeleteOnTermination", kept_by_default)
-            ebs.attach(state, volume, instance, device, bool(delete))
-            volume.add_tags(dict(tags))
+        request = {"KmsKeyId": key_of_image(state.backend, instance.image_id)}
+        root = ebs.create_root_volume(state, request, _zone(instance), IMAGE_GIB)
+        ebs.attach(state, root, instance, instance.root_device_name, delete_on_termination=True)
+        root.add_tags(dict(tags))
         state.created(instance.id)
         if has_request_context() and (refused := flask_request.environ.get(REFUSED_LATER)):
             state.cloud.background(f"launch-{instance.id}", lambda: self._fail_launch(instance, refused[0]))
@@ -113,7 +101,7 @@ class Instances:
             self._running_since[instance.id] = time.monotonic()
             _set(instance, "running", RUNNING)
 
-    # -- StopInstances, StartInstances, RebootInstances ----------------------------------------------------
+    # -- StopInstances, StartInstances ---------------------------------------------------------------------
 
     def require_state(self, instances: Sequence[Any], verb: str, allowed: Sequence[str]) -> None:
         """All of a call's instances must be in such a state, or none is touched."""
@@ -165,18 +153,6 @@ class Instances:
 
         self.state.cloud.background(f"start-{instance.id}", work)
         return previous
-
-    def reboot(self, instance: Any) -> None:
-        self.require_state([instance], "rebooted", ["running"])
-
-        def work() -> None:
-            with self.state.machine_lock(instance.id):
-                self._running_since.pop(instance.id, None)
-                self.state.dataplane.hosts.stop(instance.id)
-                self.state.dataplane.hosts.start(instance.id)
-                self._running_since[instance.id] = time.monotonic()
-
-        self.state.cloud.background(f"reboot-{instance.id}", work)
 
     def _changes(self, instance: Any, previous: InstanceState, name: str, code: int) -> None:
         """The state changes now; Describe shows the one before for a short while yet."""
@@ -251,18 +227,6 @@ class Instances:
                     "InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist"
                 )
 
-    def status_check(self, instance: Any) -> dict[str, Any]:
-        """Reachability as DescribeInstanceStatus shows it: the host's init runs, or it does not."""
-        if instance.state != "running":
-            return {"Status": "not-applicable"}
-        if not self.state.dataplane.hosts.is_up(instance.id):
-            status, detail = "impaired", "failed"
-        elif self.running_seconds(instance.id) < STATUS_CHECK_SECONDS:
-            status, detail = "initializing", "initializing"
-        else:
-            status, detail = "ok", "passed"
-        return {"Status": status, "Details": [{"Name": "reachability", "Status": detail}]}
-
 
 def _set(instance: Any, name: str, code: int) -> None:
     instance._state = InstanceState(name, code)
@@ -270,13 +234,3 @@ def _set(instance: Any, name: str, code: int) -> None:
 
 def _zone(instance: Any) -> str:
     return str(instance.placement.availability_zone)
-
-
-def as_volume_request(device: Mapping[str, Any]) -> dict[str, Any]:
-    """The Ebs part of a block device mapping in the words of CreateVolume."""
-    request = {
-        key: value for key, value in device.items() if key not in ("VolumeSize", "DeleteOnTermination")
-    }
-    if device.get("VolumeSize") is not None:
-        request["Size"] = device["VolumeSize"]
-    return request

@@ -15,37 +15,6 @@ if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 
 
-# aws-sdk service names whose botocore name differs (Step Functions guide, "Supported AWS SDK integrations").
-BOTO_SERVICE = {
-    "sfn": "stepfunctions",
-    "states": "stepfunctions",
-    "elasticloadbalancingv2": "elbv2",
-    "elasticloadbalancing": "elb",
-    "eventbridge": "events",
-    "cloudwatchlogs": "logs",
-    "cloudwatchevents": "events",
-}
-# The service part of an aws-sdk error name: Ec2.Ec2Exception, Ssm.InvalidInstanceIdException.
-ERROR_SERVICE = {
-    "cloudformation": "CloudFormation",
-    "cloudwatch": "CloudWatch",
-    "cloudwatchlogs": "CloudWatchLogs",
-    "dynamodb": "DynamoDb",
-    "ebs": "Ebs",
-    "ec2": "Ec2",
-    "elasticloadbalancing": "ElasticLoadBalancing",
-    "elasticloadbalancingv2": "ElasticLoadBalancingV2",
-    "eventbridge": "EventBridge",
-    "iam": "Iam",
-    "lambda": "Lambda",
-    "s3": "S3",
-    "scheduler": "Scheduler",
-    "sfn": "Sfn",
-    "sns": "Sns",
-    "sqs": "Sqs",
-    "ssm": "Ssm",
-    "sts": "Sts",
-}
 # Of StartExecution the guide names the first; an error that its model does not have, such as a throttled call's, comes
 # under the last name. Moto adds "Exception" to any code.
 LIMIT_OF_EXECUTIONS, NOT_MODELLED = (
@@ -70,10 +39,6 @@ def install_integrations(cloud: OpenCloud) -> None:
     from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
         StateTaskServiceSfn,
     )
-
-    def service_name(self: Any, boto_service_name: str | None = None) -> str:
-        name = (boto_service_name or self.resource.api_name).lower()
-        return BOTO_SERVICE.get(name, name)
 
     def action_name(self: Any, service_action_name: str | None = None) -> str:
         name = service_action_name or self.resource.api_action
@@ -102,12 +67,12 @@ def install_integrations(cloud: OpenCloud) -> None:
         _dates_to_text(response)
 
     def error_service(service: str) -> str:
-        return ERROR_SERVICE.get(service.lower(), service[:1].upper() + service[1:])
+        """As in Ec2.Ec2Exception, Ssm.ParameterNotFoundException; moto knows six services."""
+        return service[:1].upper() + service[1:]
 
     _install_partitions(cloud)
     cloud.patch(StateTaskServiceLambda, "_from_error", _typed_errors(StateTaskServiceLambda._from_error))
     cloud.patch(StateTaskServiceSfn, "_from_error", _named_as_aws_does(StateTaskServiceSfn._from_error))
-    cloud.patch(StateTaskService, "_get_boto_service_name", service_name)
     cloud.patch(StateTaskService, "_get_boto_service_action", action_name)
     cloud.patch(StateTaskService, "_normalise_parameters", normalise_parameters)
     cloud.patch(StateTaskService, "_normalise_response", normalise_response)
