@@ -174,6 +174,11 @@ def authorize(cloud: OpenCloud, delivery: Delivery) -> None:
     _authorize(cloud, delivery, delivery.target_arn, delivery.role)
 
 
+def authorize_dead_letter(cloud: OpenCloud, delivery: Delivery, queue_arn: str) -> None:
+    """Whether it may reach the dead-letter queue, as itself. Raises ClientError."""
+    _authorize(cloud, delivery, queue_arn, None)
+
+
 def _authorize(cloud: OpenCloud, delivery: Delivery, arn: str, role: str | None) -> None:
     """By the role, else by the policy of the target itself."""
     service = arn.split(":")[2]
@@ -224,7 +229,7 @@ def _give_up(
     if not queue_arn:
         return
     try:
-        _authorize(cloud, delivery, queue_arn, None)
+        authorize_dead_letter(cloud, delivery, queue_arn)
     except ClientError as error:
         log.error("the event is lost, its dead-letter queue %s refuses it: %s", queue_arn, error)
         return
