@@ -8,7 +8,6 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -24,7 +23,6 @@ from environments.schema import ENVIRONMENTS_DIRECTORY, available_environments, 
 from peaker_contract import names
 from peaker_contract.cluster import ClusterBlock, ClusterSettings, deployed_document
 from peaker_contract.endpoint_settings import NlbEndpoint
-from peaker_contract.field_types import PATTERN_WORDS
 from peaker_contract.metrics import EVENTS_NAMESPACE, Metric, namespace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,37 +175,6 @@ def own_fields(model: type[BaseModel]) -> set[str]:
     return set(vars(model).get("__annotations__", {})) & set(model.model_fields)
 
 
-def mirrors(found: list[type[BaseModel]]) -> list[str]:
-    """Pairs that are no kin and say the same: of three fields or more, more than half of the smaller one's."""
-    pairs = []
-    for one, other in combinations(found, 2):
-        shared = own_fields(one) & own_fields(other)
-        least = min(len(own_fields(one)), len(own_fields(other)))
-        kin = issubclass(one, other) or issubclass(other, one)
-        if len(shared) >= 3 and 2 * len(shared) > least and not kin:
-            pairs.append(f"{one.__name__} and {other.__name__}: {', '.join(sorted(shared))}")
-    return pairs
-
-
-def test_no_settings_mirror_others() -> None:
-    shared = list(models(peaker_contract))
-    assert len(shared) >= 17
-    # A plan keeps what it was made with, which no later deployment changes.
-    every = (*shared, *models(environments), *models(peaker))
-    plans = ("peaker.domain.document.plan", "peaker.domain.replicas.data_volumes")
-    found = [one for one in every if one.__module__ not in plans]
-    of_settings = {one.__name__ for one in shared}
-    assert [
-        pair for pair in mirrors(found) if set(pair.split(":")[0].split(" and ")) & of_settings
-    ] == EXPECTED
-
-
-EXPECTED = [
-    # A deployment copies these from the environment's file.
-    "ClusterSettings and Environment: bootstrap_qualifier, environment, region",
-]
-
-
 def test_no_bound_of_a_setting_is_written_outside_the_contract() -> None:
     settings = {name for model in models(peaker_contract) for name in model.model_fields}
     again = [
@@ -239,18 +206,6 @@ def is_shared(model: type[BaseModel], name: str) -> bool:
 def contract_modules() -> list[ModuleType]:
     names = [found.name for found in pkgutil.iter_modules(peaker_contract.__path__, "peaker_contract.")]
     return [importlib.import_module(name) for name in names]
-
-
-def test_a_pattern_of_a_setting_is_written_once() -> None:
-    shared = {pattern for pattern in PATTERN_WORDS if len(pattern) > 8}
-    assert names_written_again(shared - patterns_of_environments(), ()) == []
-
-
-def patterns_of_environments() -> set[str]:
-    """Those of settings that only a file has."""
-    return {text for path in (ROOT / "environments").glob("*.py") for text in texts(path)} & set(
-        PATTERN_WORDS
-    )
 
 
 def test_every_kind_of_endpoint_can_be_deployed() -> None:

@@ -14,7 +14,6 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker_backtest.replay.simulation import Figures, Scenario, simulate_forecasts, simulate_policies
 from peaker_backtest.replay.trials import (
-    FORECAST,
     REACTIVE,
     Answer,
     Choice,
@@ -66,20 +65,6 @@ def test_policies_side_by_side_come_to_what_each_comes_to_alone() -> None:
         assert np.array_equal(one.paid, alone.paid)
         assert np.array_equal(one.serving, alone.serving)
         assert one.events == alone.events
-
-
-def test_more_headroom_and_a_higher_quantile_cost_more_and_are_short_less() -> None:
-    scene = scenario()
-    issued = forecasts(scene)
-    choices = {(each.quantile, each.headroom): each for each in other_choices(scene) if each.rule == FORECAST}
-    wanted = [choices[0.9, 0.0], choices[0.9, 0.1], choices[0.99, 0.1]]
-    found = simulate_policies(
-        scene, remembered(issued), [(str(one), policy_of(scene, one)) for one in wanted]
-    )
-    hours, short = [one.replica_hours for one in found], [one.short_minutes for one in found]
-    assert hours == sorted(hours)
-    assert hours[0] < hours[-1]
-    assert short == sorted(short, reverse=True)
 
 
 def test_the_settings_of_now_are_not_tried_twice() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import choose_donor
-from peaker.domain.replicas.fleet import FleetState, Replica
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 
 from tests.support.builders import SOURCE, data_volumes_of, fleet_with, instance, orders, replica
@@ -43,21 +41,3 @@ def test_situation(situation: str) -> None:
     choice = choose_donor(fleet, orders())
     assert (choice.donor.instance_id if choice.donor else None) == donor
     assert reason in choice.text
-
-
-healths = st.sampled_from([TargetHealth(state) for state in TargetState] + [Unknown("no answer")])
-lags = st.one_of(st.builds(Known, st.floats(0, 100)), st.just(Unknown("no data")))
-
-
-@given(st.lists(st.tuples(healths, lags, st.booleans()), max_size=5))
-def test_whatever_the_fleet_the_source_and_the_unproven_are_never_chosen(members: list[tuple]) -> None:  # type: ignore[type-arg]
-    replicas: list[Replica] = [
-        replica(SOURCE if is_source else f"i-{index:017x}", health=health, lag=lag)
-        for index, (health, lag, is_source) in enumerate(members)
-    ]
-    choice = choose_donor(fleet_with(*replicas), orders())
-    assert len(choice.verdicts) == len(replicas)
-    if choice.donor is not None:
-        assert choice.donor.instance_id != SOURCE
-        assert choice.donor.is_serving
-        assert not isinstance(choice.donor.lag_seconds, Known) or choice.donor.lag_seconds.value <= 5
