@@ -15,7 +15,7 @@ from peaker_cli.doctor.finding import Finding
 
 from cloud_rig.control import OPEN_QUEUE, TRUST, Control, control
 from environments.schema import Environment, EnvironmentFileError, load_environment
-from localcloud.extensions.events.eventbridge import Delivery, authorize, authorize_dead_letter
+from localcloud.extensions.events.eventbridge import Delivery, authorize
 from localcloud.iam.access import Refused
 from localcloud.iam.service_needs import key_of_message
 from peaker_contract.catalogue import FUNCTIONS
@@ -98,8 +98,7 @@ def page(under: UnderKey) -> None:
 def keep_a_dead_letter(under: UnderKey) -> None:
     """EventBridge puts an event into the queue of its rule. Raises ClientError."""
     rule = under.names.arn("events", f"rule/{under.names.prefix}-prices")
-    delivery = Delivery(rule, under.names.function_arn("refresh_prices"), "{}")
-    authorize_dead_letter(under.aws.cloud, delivery, under.names.arn("sqs", "letters"))
+    authorize(under.aws.cloud, Delivery(rule, under.names.arn("sqs", "letters"), "{}"))
 
 
 def keep_a_page(under: UnderKey) -> None:

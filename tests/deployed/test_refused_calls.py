@@ -25,7 +25,7 @@ from cloud_rig.control import OPEN_QUEUE, eventually, unique
 from cloud_rig.resources import ResourceCloud, open_cloud
 from environments.schema import Environment, EnvironmentFileError, load_environment
 from localcloud.deploy import deploy
-from localcloud.extensions.events.eventbridge import Delivery, authorize, authorize_dead_letter
+from localcloud.extensions.events.eventbridge import Delivery, authorize
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.endpoint_settings import Route53EndpointSettings
 from stacks import application
@@ -153,17 +153,15 @@ def test_every_rule_may_reach_its_target_and_its_dead_letters(aws: ResourceCloud
     assert len(rules) >= 6
     for rule in rules:
         for target in aws.events.list_targets_by_rule(Rule=rule["Name"])["Targets"]:
-            delivery = Delivery(rule["Arn"], target["Arn"], "{}", target)
-            authorize(aws.cloud, delivery)
-            authorize_dead_letter(aws.cloud, delivery, target["DeadLetterConfig"]["Arn"])
+            authorize(aws.cloud, Delivery(rule["Arn"], target["Arn"], "{}", target))
+            authorize(aws.cloud, Delivery(rule["Arn"], target["DeadLetterConfig"]["Arn"], "{}"))
 
 
 def test_a_rule_reaches_no_other_rules_dead_letters(aws: ResourceCloud) -> None:
     first, second = aws.events.list_rules()["Rules"][:2]
     [target] = aws.events.list_targets_by_rule(Rule=first["Name"])["Targets"]
-    delivery = Delivery(second["Arn"], target["Arn"], "{}", target)
     with pytest.raises(ClientError, match="AccessDenied"):
-        authorize_dead_letter(aws.cloud, delivery, target["DeadLetterConfig"]["Arn"])
+        authorize(aws.cloud, Delivery(second["Arn"], target["DeadLetterConfig"]["Arn"], "{}"))
 
 
 def test_the_doctor_finds_the_bootstrap_that_the_deployment_used(aws: ResourceCloud) -> None:
