@@ -6,6 +6,7 @@ Temporary files (tmpdir, innodb_temp_tablespaces_dir) may be anywhere: a copy st
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Sequence
@@ -13,6 +14,7 @@ from typing import Dict, Iterable, List, Optional, Sequence
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.machine.devices import read_mounts
 from peaker_host.machine.errors import DataOutsideVolumes, UnclearAnswer, understood
+from peaker_host.machine.files import read_text
 
 _DIRECTORIES = (
     "innodb_data_home_dir",
@@ -129,13 +131,13 @@ def links_in(datadir: str) -> List[str]:
     """Follows links and .isl files of the data directory and its databases (DATA DIRECTORY of a table)."""
     found = []
     for directory in [datadir, *_subdirectories(datadir)]:
-        with os.scandir(directory) as entries:
+        # The server may drop a database, or a table, at any time.
+        with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
             for entry in entries:
                 if entry.is_symlink():
                     found.append(os.path.realpath(entry.path))
                 elif entry.name.endswith(".isl"):
-                    with open(entry.path, encoding="utf-8", errors="replace") as file:
-                        found.append(_absolute(datadir, file.read().strip()))
+                    found.append(_absolute(datadir, (read_text(entry.path) or "").strip()))
     return found
 
 

@@ -90,6 +90,8 @@ def _assignments(values: Mapping[str, Any]) -> List[str]:
     ]
 
 
+# Of the buffer pool's pages so many are listed at most.
+DUMP_PERCENT = 75
 # 312 MiB/s of pages, more than most volumes give.
 LOADED_PAGES_PER_S = 20_000
 # Each comes closer, and takes a second and what it reads.

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient, admin_client, status_text
-from peaker_host.database.page_load import dump_buffer_pool
+from peaker_host.database.page_load import DUMP_PERCENT, dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, only_channel, read_status
 from peaker_host.layouts.discover import discover
 from peaker_host.layouts.image_fit import donor_facts
@@ -17,8 +17,6 @@ from peaker_host.machine.settings import Machine, Settings
 from peaker_host.replicate.errant import describe_errant, look_for_errant
 from peaker_host.replicate.source_login import write_record
 
-# Of the buffer pool's pages so many are listed at most.
-DUMP_PERCENT = 75
 _DUMP_TIMEOUT_SECONDS = 120.0
 _SYNC_TIMEOUT_SECONDS = 120.0
 

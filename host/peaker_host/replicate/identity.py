@@ -15,6 +15,7 @@ from typing import Any, Callable, ContextManager, Dict, List, Optional, Set, Tup
 
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.mysql_client import MysqlClient, sql_text
+from peaker_host.database.page_load import DUMP_PERCENT
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.machine.errors import (
     MISFITS,
@@ -40,7 +41,7 @@ OWN_VARIABLES = frozenset(
         *("bind_address", "mysqlx_bind_address", "admin_address"),
         *("read_only", "super_read_only", "offline_mode"),
         *("skip_replica_start", "skip_slave_start", "relay_log_recovery"),
-        *("innodb_buffer_pool_load_at_startup", "innodb_buffer_pool_filename"),
+        *("innodb_buffer_pool_load_at_startup", "innodb_buffer_pool_filename", "innodb_buffer_pool_dump_pct"),
     }
 )
 
@@ -56,6 +57,8 @@ def replica_options(engine: str, server_id: int) -> str:
         "relay_log_recovery = ON\n"
         "innodb_buffer_pool_load_at_startup = OFF\n"
         f"innodb_buffer_pool_filename = {PAGE_LIST_FILE}\n"
+        # At its shutdown the server writes its own list over the donor's, by default of a quarter of its pages.
+        f"innodb_buffer_pool_dump_pct = {DUMP_PERCENT}\n"
     )
 
 

@@ -26,8 +26,7 @@ SELECT id, REPEAT('a', {size}) AS text FROM n;"""
 _LOADS = """
 import json
 from peaker_host.database.mysql_client import admin_client
-from peaker_host.database.page_load import begin_buffer_pool_load, dump_buffer_pool, load_buffer_pool
-from peaker_host.donor.prepare_donor import DUMP_PERCENT
+from peaker_host.database.page_load import DUMP_PERCENT, begin_buffer_pool_load, dump_buffer_pool, load_buffer_pool
 client = admin_client(machine)
 """
 DUMP = "print(dump_buffer_pool(client, machine, DUMP_PERCENT, 240))"

@@ -122,6 +122,16 @@ class TestPaths:
         mounts = ["/", str(tmp_path / "volume")]
         assert misplaced([path], mounts[1:], mounts) == [Misplaced(path.what, path.path, "/")]
 
+    def test_a_database_that_is_dropped_meanwhile_is_no_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The donor applies its source's DROP DATABASE and DROP TABLE between the listing and the look."""
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "lines.isl").write_text("/srv/shop/lines.ibd\n")
+        listed = data_paths._subdirectories(str(tmp_path))
+        monkeypatch.setattr(data_paths, "_subdirectories", lambda _: [str(tmp_path / "dropped"), *listed])
+        assert "/srv/shop/lines.ibd" in data_paths.links_in(str(tmp_path))
+
     def test_links_and_isl_files_of_databases_are_found(self, tmp_path: Path) -> None:
         (tmp_path / "shop").mkdir()
         (tmp_path / "shop" / "orders.MYD").symlink_to("/srv/orders.MYD")

@@ -127,6 +127,9 @@ class TestStartDatabase:
         options = (Path(host.settings.config_dir) / "zz-peaker.cnf").read_text().splitlines()
         for option in ("server_id = 7", "skip_replica_start = ON", "super_read_only = ON"):
             assert option in options
+        assert "innodb_buffer_pool_dump_pct = 75" in options, (
+            "its own list, which a parked replica comes back with, has no fewer pages than the donor's"
+        )
         order = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
         assert order[:3] == ["stop mysql", "daemon-reload", "start mysql"]
         assert order[-1] == "restart peaker-health.service"
