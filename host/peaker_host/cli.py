@@ -7,6 +7,7 @@ declares its commands in its `commands` module.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ from peaker_host.donor.commands import COMMANDS as DONOR
 from peaker_host.health.commands import COMMANDS as HEALTH
 from peaker_host.layouts.commands import COMMANDS as LAYOUTS
 from peaker_host.machine.command import Context
-from peaker_host.machine.errors import HostError, InvalidArgument
+from peaker_host.machine.errors import HostError, InvalidArgument, StateDirectoryFull
 from peaker_host.machine.settings import Machine, Processes, load_settings
 from peaker_host.prove.commands import COMMANDS as PROVE
 from peaker_host.replicate.commands import COMMANDS as REPLICATE
@@ -44,7 +45,9 @@ def main(argv: List[str], processes: Optional[Processes] = None) -> int:
     except HostError as error:
         return _fail(arguments.command, type(error).__name__, str(error), error.numbers)
     except Exception as error:  # the top boundary: reported by name, never swallowed
-        return _fail(arguments.command, "UnexpectedError", f"{type(error).__name__}: {error}", {})
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        name = StateDirectoryFull.__name__ if is_full else "UnexpectedError"
+        return _fail(arguments.command, name, f"{type(error).__name__}: {error}", {})
     _print({**result, "version": RESULT_VERSION, "command": arguments.command, "ok": True})
     return 0
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,3 +55,18 @@ def test_a_failure_with_a_gtid_set_of_many_sources_is_still_a_named_failure(
     assert cli.main(host.argv("start_replication", "--source-host", "10.0.0.1")) == 1
     found = json.loads(host.printed()[-1][:ARRIVES])
     assert (found["error"], found["message"]) == ("ErrantTransactions", "3 transactions")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("command", ["stop_database", "drain_replica"])
+def test_a_full_disk_is_named_whichever_file_finds_it(host: Host, command: str) -> None:
+    """XFS, the root of Amazon Linux, keeps no reserve for root: the first lock found the disk full, UnexpectedError."""
+    state = Path(host.settings.state_dir)
+    state.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "full", state], check=True)
+    try:
+        result = host.call(command)
+    finally:
+        subprocess.run(["umount", state], check=True)
+    assert result["error"] == "StateDirectoryFull"
+    assert host.settings.state_dir in result["message"]

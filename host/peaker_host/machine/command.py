@@ -24,7 +24,6 @@ from peaker_host.machine.errors import (
     CommandTooLate,
     HostBusy,
     InvalidArgument,
-    StateDirectoryFull,
     UnreadableFile,
     understood,
 )
@@ -133,10 +132,7 @@ def _keep_highest(settings: Settings, command: str, token: FencingToken) -> None
             "the ledger began anew, run `peaker prepare-base` for the host"
         )
     if token.numbers > highest.numbers:
-        try:
-            write_json(path, {**seen, token.ledger: list(token.numbers)})
-        except OSError as error:
-            raise StateDirectoryFull(f"{path} cannot be written: {error.strerror}") from error
+        write_json(path, {**seen, token.ledger: list(token.numbers)})
 
 
 def _result(settings: Settings, sent: SentCommand) -> Optional[Dict[str, Any]]:

@@ -129,7 +129,7 @@ class Interrupted(HostError):
 
 
 class StateDirectoryFull(HostError):
-    """The disk under state_dir has no space left for what the engine must keep."""
+    """A disk, as a rule that of state_dir, has no space left for what a command or the engine must keep."""
 
 
 class ReadErrors(HostError):

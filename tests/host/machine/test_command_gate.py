@@ -17,7 +17,6 @@ from peaker_host.machine.errors import (
     CommandFenced,
     CommandTooLate,
     HostBusy,
-    StateDirectoryFull,
     UnreadableFile,
 )
 from peaker_host.machine.settings import Settings
@@ -172,7 +171,7 @@ class TestTokens:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(gate, "write_json", full)
-        with pytest.raises(StateDirectoryFull, match="No space left"):
+        with pytest.raises(OSError, match="No space left"):
             admit(settings, sent(), NOW)
 
     def test_a_damaged_file_is_named(self, settings: Settings, tmp_path: Path) -> None:
