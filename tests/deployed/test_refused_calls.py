@@ -52,7 +52,7 @@ ROLES = (
 )
 # A role tries one of so many of its calls; there are more roles than that.
 SAMPLE = 40
-FEWEST = 300
+FEWEST = 200
 FIGURES = Path(__file__).resolve().parents[2] / "build" / "bench" / "faults.json"
 
 

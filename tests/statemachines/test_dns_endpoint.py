@@ -13,6 +13,7 @@ from peaker.adapters.read_endpoint.route53 import FULL_WEIGHT, Route53ReadEndpoi
 from peaker.domain.replicas.inventory import TargetState
 
 from peaker_contract.cluster import ClusterSettings
+from tests.statemachines.recorded_calls import assert_planned, recorded
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 # Of cloud time, which runs 600 times as fast: a check takes a second of real time.
@@ -81,8 +82,11 @@ def test_a_replica_joins_and_leaves_by_name_and_clients_follow(cloud: WorkflowCl
     with checked(cloud, cluster):
         cloud.eventually(lambda: healthy(cloud, cluster) == {cluster.base_id})
         cloud.set_load(cluster, 150, 2)
-        out = cloud.run("scale_out", {"cluster": cluster.name})
+        with recorded() as calls:
+            out = cloud.run("scale_out", {"cluster": cluster.name})
         assert cloud.last_state(out) == "ReplicaInService"
+        assert "route53:CreateHealthCheck" in calls
+        assert_planned(cloud, cluster, calls)
         # Where the machine stalls, a look comes late and an alarm goes on until the next one.
         cloud.eventually(lambda: len(healthy(cloud, cluster) - {cluster.base_id}) == 1)
         [new] = healthy(cloud, cluster) - {cluster.base_id}

@@ -6,7 +6,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from peaker.domain.runs.run_execution import EVENT_GRACE
 
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
@@ -57,24 +56,14 @@ def stopped(
     }
 
 
-def peak_cluster(cloud: WorkflowCloud) -> tuple[Cluster, str]:
+def test_a_build_that_another_workflow_started_and_somebody_stopped_leaves_nothing(
+    cloud: WorkflowCloud,
+) -> None:
+    """A release's own workflow starts it and associates the executions. bench/faults stops at every state."""
     cluster = cloud.cluster()
-    peak = cloud.peak_replica(cluster)
-    cloud.set_load(cluster, 50, 1)
-    return cluster, peak
-
-
-# With nothing made, and with all of it and among its peers. bench/faults stops at every state.
-@pytest.mark.parametrize(
-    ("handler", "waits_for"),
-    [
-        ("prepare_donor", "HostCommandRunning"),
-        ("await_healthy", "TargetNotHealthy"),
-    ],
-)
-def test_a_build_that_was_stopped_leaves_nothing(cloud: WorkflowCloud, handler: str, waits_for: str) -> None:
-    cluster = cloud.cluster()
-    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, handler, waits_for)
+    parent = "arn:aws:states:us-east-1:123456789012:execution:release:2026-11"
+    given = {"cluster": cluster.name, "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID": parent}
+    detail = stopped(cloud, "scale_out", given, "await_healthy", "TargetNotHealthy")
     assert not cloud.lease_is_free(cluster)
     execution = cloud.run("roll_back", detail)
     assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "RolledBack")
@@ -84,17 +73,6 @@ def test_a_build_that_was_stopped_leaves_nothing(cloud: WorkflowCloud, handler: 
     receipt = cloud.receipt(cloud.runs(cluster)[0])
     assert receipt["outcome"] == "rolled_back"
     assert "pressed Stop in the console" in json.dumps(receipt["failure"])
-
-
-def test_a_build_that_another_workflow_started_is_undone_like_any(cloud: WorkflowCloud) -> None:
-    """A release's own workflow starts it and associates the executions; then somebody stops it."""
-    cluster = cloud.cluster()
-    parent = "arn:aws:states:us-east-1:123456789012:execution:release:2026-11"
-    given = {"cluster": cluster.name, "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID": parent}
-    detail = stopped(cloud, "scale_out", given, "prepare_donor", "HostCommandRunning")
-    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
-    assert cloud.made_by_peaker(cluster) == []
-    assert cloud.lease_is_free(cluster)
 
 
 def test_an_execution_whose_event_never_came_is_found_by_the_periodic_look(cloud: WorkflowCloud) -> None:
@@ -120,18 +98,6 @@ def look(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, Any]:
     return found
 
 
-def test_a_stopped_execution_never_touches_the_run_that_followed(cloud: WorkflowCloud) -> None:
-    cluster, peak = peak_cluster(cloud)
-    detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "drain_replica", "ReplicaDraining")
-    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
-    later = stopped(cloud, "scale_in", {"cluster": cluster.name}, "guard_retirement", "Throttled")
-    again = cloud.run("roll_back", detail)
-    assert cloud.last_state(again) == "NothingToUndo"
-    assert not cloud.lease_is_free(cluster)
-    assert cloud.last_state(cloud.run("roll_back", later)) == "RolledBack"
-    assert cloud.health(cluster)[peak] == "healthy"
-
-
 def test_a_redrive_takes_nothing_away_that_the_run_has_brought_into_service(cloud: WorkflowCloud) -> None:
     """Stopped in the evening, parked at night, and in the morning somebody presses Redrive."""
     cluster = cloud.cluster(retirement={"idle_seconds": 60, "park": "always"})
@@ -150,16 +116,4 @@ def test_a_redrive_takes_nothing_away_that_the_run_has_brought_into_service(clou
     assert (cloud.last_state(ended), ended["error"]) == ("LeaseNotAcquired", "LeaseHeld")
     assert f"{run} has ended" in ended["cause"]
     assert cloud.receipt(run) == before
-    assert cloud.lease_is_free(cluster)
-
-
-def test_a_redrive_of_a_stopped_retirement_changes_no_receipt(cloud: WorkflowCloud) -> None:
-    cluster, peak = peak_cluster(cloud)
-    detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "select_idle_replicas", "Throttled")
-    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
-    before = [cloud.receipt(run) for run in cloud.runs(cluster) if run.startswith("scale-in")]
-    cloud.client("stepfunctions").redrive_execution(executionArn=detail["executionArn"])
-    assert cloud.last_state(cloud.finish(detail["executionArn"])) == "LeaseNotAcquired"
-    assert [cloud.receipt(run) for run in cloud.runs(cluster) if run.startswith("scale-in")] == before
-    assert cloud.health(cluster)[peak] == "healthy"
     assert cloud.lease_is_free(cluster)

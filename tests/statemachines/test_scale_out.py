@@ -2,97 +2,92 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from localcloud.faults import Fault
 from peaker_contract.catalogue import states_passed
 from peaker_contract.steps import Method
-from tests.support.refusals import assert_refused
-from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
+from tests.statemachines.recorded_calls import assert_planned, recorded
+from tests.support.workflow_cloud import Cluster, WorkflowCloud
+
+ALARM = {
+    "kind": "alarm",
+    "alarm": "orders-shortage",
+    "reason": "forecast",
+    "at": "2026-11-21T01:00:00Z",
+}
+RAMP = {"shares": [0.1, 0.5, 1.0], "step_seconds": 60, "window_seconds": 2, "latency_margin": 1.5}
+# A host whose image knows nothing of the cluster listens at 9200 unless it is told.
+HEALTH_PORT = 9201
+STANDARD, GP3 = ("ec2", "L-1216C47A"), ("ebs", "L-7A658B76")
+GIB_PER_TIB = 1024
 
 
-def alarm(**more: Any) -> dict[str, Any]:
-    return {
-        "kind": "alarm",
-        "alarm": "orders-shortage",
-        "reason": "forecast",
-        "at": "2026-11-21T01:00:00Z",
-        **more,
-    }
+@dataclass(frozen=True)
+class Built:
+    """A cluster after a scale-out that an alarm began, and in which the prewarm engine died once."""
 
-
-def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
-    """Nothing of any run is there, the lease is free, and the serving fleet is what it was."""
-    assert cloud.made_by_peaker(cluster) == []
-    assert cloud.lease_is_free(cluster)
-    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+    cluster: Cluster
+    execution: dict[str, Any]
+    calls: Counter[str]
+    receipt: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def built(modules_cloud: WorkflowCloud) -> tuple[Cluster, dict[str, Any]]:
-    """A cluster after a scale-out that an alarm began, and in which the prewarm engine died once."""
-    cluster = modules_cloud.cluster()
-    modules_cloud.set_load(cluster, 150, 2)
-    modules_cloud.answers.script(
-        "report_prewarm", {"state": "dead"}, {"state": "running", "eta_seconds": 100}
+def built(modules_cloud: WorkflowCloud) -> Built:
+    cloud = modules_cloud
+    endpoint = {"kind": "nlb", "port": 3306, "listener_port": 13306, "health_port": HEALTH_PORT}
+    cluster = cloud.cluster(ramp=RAMP, read_endpoint=endpoint)
+    cloud.set_load(cluster, 150, 2)
+    # The serving replica is in the serving group alone: RampTraffic compares with it in the other one.
+    cloud.client("elbv2").deregister_targets(
+        TargetGroupArn=cluster.warming_group_arn, Targets=[{"Id": cluster.base_id, "Port": 3306}]
     )
-    execution = modules_cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    return cluster, execution
-
-
-def test_a_replica_is_built_and_serves(cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]) -> None:
-    cluster, execution = built
+    cloud.eventually(lambda: cloud.warming_health(cluster) == {})
+    cloud.answers.script("report_prewarm", {"state": "dead"}, {"state": "running", "eta_seconds": 100})
+    with recorded() as calls:
+        execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": ALARM})
     assert execution["status"] == "SUCCEEDED", execution
-    assert cloud.last_state(execution) == "ReplicaInService"
-    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
-    assert cloud.lease_is_free(cluster)
+    return Built(cluster, execution, calls, cloud.receipt(cloud.runs(cluster)[0]))
 
 
-def test_instance_and_volumes_remain_and_the_snapshots_as_base_of_the_next_ones(
-    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
+def test_a_replica_is_built_and_serves(cloud: WorkflowCloud, built: Built) -> None:
+    assert cloud.last_state(built.execution) == "ReplicaInService"
+    assert sorted(cloud.health(built.cluster).values()) == ["healthy", "healthy"]
+    assert cloud.lease_is_free(built.cluster)
+
+
+def test_what_was_made_stands_in_the_zone_with_the_fewest_replicas_and_carries_the_run_id(
+    cloud: WorkflowCloud, built: Built
 ) -> None:
-    kinds = sorted(one.split("-")[0] for one in cloud.made_by_peaker(built[0]))
-    assert kinds == ["i", "vol", "vol", "vol"]  # data, log and the root volume
-    receipt = cloud.receipt(cloud.runs(built[0])[0])
-    assert {row["state"] for row in receipt["resources"] if row["kind"] == "snapshot"} == {"kept"}
-    assert len(cloud.kept_snapshots(built[0])) == 2
-    assert receipt["kept_nothing_else"] is True
-    assert any("copy only changes" in note for note in receipt["notes"])
-
-
-def test_volumes_follow_the_zone_with_the_fewest_replicas(
-    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
-) -> None:
-    cluster, _ = built
-    volumes = cloud.client("ec2").describe_volumes(
-        Filters=[
-            {"Name": "tag:peaker:cluster", "Values": [cluster.name]},
-            {"Name": "tag-key", "Values": ["peaker:owner"]},
-        ]
-    )["Volumes"]
+    made = cloud.made_by_peaker(built.cluster)
+    assert sorted(one.split("-")[0] for one in made) == ["i", "vol", "vol", "vol"]  # data, log and root
+    volumes = [one for one in made if one.startswith("vol")]
+    found = cloud.client("ec2").describe_volumes(VolumeIds=volumes)["Volumes"]
     # The base replica is in us-east-1b.
-    assert {volume["AvailabilityZone"] for volume in volumes} == {"us-east-1a"}
-
-
-def test_everything_that_was_made_carries_the_run_id(
-    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
-) -> None:
-    cluster, _ = built
-    run_id = cloud.runs(cluster)[0]
-    made = cloud.made_by_peaker(cluster)
+    assert {volume["AvailabilityZone"] for volume in found} == {"us-east-1a"}
     tags = cloud.client("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": made}])["Tags"]
     runs = {tag["ResourceId"]: tag["Value"] for tag in tags if tag["Key"] == "peaker:run-id"}
-    assert runs == dict.fromkeys(made, run_id)
+    assert runs == dict.fromkeys(made, cloud.runs(built.cluster)[0])
     assert {tag["Value"] for tag in tags if tag["Key"] == "peaker:owner"} == {"local"}
 
 
-def test_the_receipt_has_every_step_its_numbers_the_cost_and_the_lead(
-    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
-) -> None:
-    receipt = cloud.receipt(cloud.runs(built[0])[0])
-    steps = {step["step"]: step for step in receipt["steps"]}
+def test_the_snapshots_remain_as_base_of_the_next_ones(cloud: WorkflowCloud, built: Built) -> None:
+    assert {one["state"] for one in built.receipt["resources"] if one["kind"] == "snapshot"} == {"kept"}
+    assert len(cloud.kept_snapshots(built.cluster)) == 2
+    assert built.receipt["kept_nothing_else"] is True
+    assert any("copy only changes" in note for note in built.receipt["notes"])
+
+
+def test_the_receipt_has_every_step_its_numbers_the_cost_and_the_lead(built: Built) -> None:
+    steps = {step["step"]: step for step in built.receipt["steps"]}
     expected = {"PlanScaleOut", *states_passed(Method.BUILD)}
     assert expected <= set(steps)
     assert all(steps[name]["seconds"] > 0 for name in expected)
@@ -101,119 +96,79 @@ def test_the_receipt_has_every_step_its_numbers_the_cost_and_the_lead(
     proof = steps["VerifyStorage"]["numbers"]
     assert (proof["await_first_ms"], proof["instance_baseline_unknown"]) == (0.71, "")
     assert steps["ReportPrewarm"]["numbers"]["rate_mib_per_s"] == 250.0
-    assert receipt["cost"]["hourly"] > 0.126
-    assert receipt["cost"]["per_month_if_kept"] == pytest.approx(receipt["cost"]["hourly"] * 730, rel=0.01)
-    assert receipt["forecast_lead"]["seconds_alarm_to_serving"] > 0
+    cost = built.receipt["cost"]
+    assert cost["hourly"] > 0.126
+    assert cost["per_month_if_kept"] == pytest.approx(cost["hourly"] * 730, rel=0.01)
+    assert built.receipt["forecast_lead"]["seconds_alarm_to_serving"] > 0
 
 
-def test_a_replica_answers_at_the_clusters_own_health_port(cloud: WorkflowCloud) -> None:
-    """The settings say 9201. A host whose image knows nothing of the cluster listens at 9200 unless it is told."""
-    endpoint = {"kind": "nlb", "port": 3306, "listener_port": 13306, "health_port": 9201}
-    cluster = cloud.cluster(read_endpoint=endpoint)
-    cloud.set_load(cluster, 150, 2)
-    execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    assert execution["status"] == "SUCCEEDED", execution
-    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
-    assert {port for _, port, _ in cloud.plane.endpoints.probes} >= {9201}
+def test_a_replica_answers_at_the_clusters_own_health_port(cloud: WorkflowCloud, built: Built) -> None:
+    assert {port for _, port, _ in cloud.plane.endpoints.probes} >= {HEALTH_PORT}
 
 
-def test_plan_mode_returns_the_plan_and_writes_nothing(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    execution = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan", "count": 2})
-    assert execution["status"] == "SUCCEEDED", execution
-    plan = execution["document"]
-    assert plan["donor"] == cluster.base_id
-    assert plan["zones"][0] == "us-east-1a"
-    assert plan["price"]["hourly"] > 0.126
-    assert plan["lead_time"]["seconds"] > 0
-    assert plan["refusals"] == []
-    [shared] = [one for one in plan["checks"] if one["name"] == "initialization rate"]
-    assert "of 5,000, the account's quota" in shared["detail"], "Service Quotas was asked, and may be"
-    assert cloud.rows(f"cluster#{cluster.name}") == []
-    assert_untouched(cloud, cluster)
-
-
-def test_a_cluster_in_mode_observe_is_only_planned(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster(mode="observe")
-    execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    assert cloud.last_state(execution) == "PlanReturned"
-    assert cloud.rows(f"cluster#{cluster.name}") == []
-
-
-BAD_INPUTS = [
-    ({}, "InvalidRequest", "cluster: not given; allowed is the name"),
-    ({"cluster": "nowhere"}, "UnknownCluster", 'cluster: given "nowhere"; clusters of this environment: c'),
-    (
-        {"cluster": "{name}", "count": 4},
-        "InvalidRequest",
-        "count: given 4; allowed is a whole number from 1 to 3",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "text"), BAD_INPUTS, ids=[json.dumps(one[0])[:40] for one in BAD_INPUTS]
-)
-def test_a_wrong_input_fails_at_once_with_the_field_named(
-    cloud: WorkflowCloud, built: tuple[Cluster, Any], given: Any, error: str, text: str
+def test_the_share_rises_step_by_step_among_peers_that_are_put_into_the_warming_group_first(
+    cloud: WorkflowCloud, built: Built
 ) -> None:
-    before = len(cloud.runs(built[0]))
-    given = json.loads(json.dumps(given).replace("{name}", built[0].name))
-    execution = cloud.run("scale_out", given)
-    assert (execution["status"], execution["error"]) == ("FAILED", error)
-    assert text in execution["cause"]
-    assert execution["cause"].startswith(f"Nothing was done. ValidateRequest ({error}):\n")
-    assert "stackTrace" not in execution["cause"]
+    cluster, steps = built.cluster, {step["step"]: step for step in built.receipt["steps"]}
+    windows = steps["RampTraffic"]["numbers"]["windows"]
+    assert [(one["share"], one["action"]) for one in windows] == [
+        (0.1, "advance"),
+        (0.5, "advance"),
+        (1.0, "advance"),
+    ]
+    assert windows[0]["reason"] == "mean 0.41 ms, peers 0.41 ms, margin 1.5"
+    [listener] = cloud.client("elbv2").describe_listeners(ListenerArns=[cluster.listener_arn])["Listeners"]
+    groups = listener["DefaultActions"][0]["ForwardConfig"]["TargetGroups"]
+    weights = {group["TargetGroupArn"]: group["Weight"] for group in groups}
+    assert weights == {cluster.target_group_arn: 1, cluster.warming_group_arn: 999}
+    assert cloud.warming_health(cluster) == cloud.health(cluster)
+
+
+def test_a_dead_prewarm_engine_was_started_again(cloud: WorkflowCloud, built: Built) -> None:
+    new_hosts = {one for one in cloud.made_by_peaker(built.cluster) if one.startswith("i-")}
+    starts = [host for document, host in cloud.answers.asked if document == "start_prewarm"]
+    assert len([host for host in starts if host in new_hosts]) == 2
+
+
+def test_a_build_calls_what_its_plan_lists(cloud: WorkflowCloud, built: Built) -> None:
+    listed = assert_planned(cloud, built.cluster, built.calls)
+    # The engine that died was started by one command more, and the peer was registered anew.
+    counted = {action: times for action, times in listed.items() if times is not None}
+    assert counted == {action: built.calls[action] for action in counted}
+
+
+def test_a_wrong_input_fails_at_once_with_the_field_named(cloud: WorkflowCloud, built: Built) -> None:
+    before = cloud.runs(built.cluster)
+    execution = cloud.run("scale_out", {"cluster": built.cluster.name, "count": 4})
+    assert (execution["status"], execution["error"]) == ("FAILED", "InvalidRequest")
+    assert execution["cause"].startswith("Nothing was done. ValidateRequest (InvalidRequest):\n")
+    assert "count: given 4; allowed is a whole number from 1 to 3" in execution["cause"]
     assert cloud.last_state(execution) == "RequestRejected"
-    assert len(cloud.runs(built[0])) == before
+    assert cloud.runs(built.cluster) == before
 
 
-def test_a_second_run_is_refused_while_the_lease_is_held_and_an_alarm_waits_for_it(
+def test_a_batch_comes_from_one_snapshot_set_though_answers_are_lost_and_leaves_side_by_side(
     cloud: WorkflowCloud,
 ) -> None:
-    cluster = cloud.cluster()
-    hold_lease(cloud, cluster)
-    by_hand = cloud.run("scale_out", {"cluster": cluster.name})
-    assert_refused(cloud, by_hand, "LeaseHeld", "another-run holds the lease until")
-    by_alarm = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "WaitsForLease")
-    assert by_alarm["document"]["outcome"] == "waiting"
-    planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})
-    assert [refusal["code"] for refusal in planned["document"]["refusals"]] == ["operation_running"]
-    assert cloud.made_by_peaker(cluster) == []
+    """Another team's burst of starts empties the bucket that the account has for all of them."""
+    cluster, faults = cloud.cluster(), cloud.cloud.faults
+    for action in ("ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume",
+                   "ssm:SendCommand", "elbv2:RegisterTargets", "dynamodb:TransactWriteItems"):  # fmt: skip
+        faults.add(action, "InternalError", when="after")
+    faults.add("ec2:DescribeVolumes", "RequestLimitExceeded", times=4)
+    starts: list[Fault] = []
 
+    def lay(document: str, _: str) -> None:
+        """When the donor is prepared: the run itself has been started by then, and no child of it."""
+        if document == "prepare_donor" and not starts:
+            starts.append(
+                faults.add("stepfunctions:StartExecution", "ThrottlingException", "Rate exceeded", times=8)
+            )
 
-def test_an_alarm_that_comes_too_late_has_nothing_to_do(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.set_load(cluster, 50, 1)
-    hold_lease(cloud, cluster)
-    execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "NothingToDo")
-    assert cloud.runs(cluster) == [], "it asked for the lease although nothing was missing"
-    assert cloud.made_by_peaker(cluster) == []
-
-
-def test_a_cluster_without_a_replica_is_refused_with_the_reason(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.client("elbv2").deregister_targets(
-        TargetGroupArn=cluster.target_group_arn, Targets=[{"Id": cluster.base_id, "Port": 3306}]
-    )
-    cloud.client("ec2").terminate_instances(InstanceIds=[cluster.base_id])
-    cloud.eventually(lambda: cloud.is_gone(cluster.base_id))
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert_refused(cloud, execution, "ScaleOutRefused", "no_donor")
-    assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "refused"
-    by_alarm = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
-    assert (by_alarm["status"], by_alarm["error"]) == ("FAILED", "ScaleOutRefused"), "people must hear of it"
-    assert by_alarm["cause"].startswith("Replicas are missing and none was built. PlanScaleOut failed")
-    assert cloud.made_by_peaker(cluster) == []
-    assert cloud.lease_is_free(cluster)
-
-
-def test_two_replicas_come_in_one_run_from_one_snapshot_set(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
+    cloud.answers.before_answering = lay
     execution = cloud.run("scale_out", {"cluster": cluster.name, "count": 2})
     assert execution["status"] == "SUCCEEDED", execution
+    assert [one.times for one in starts] == [0]
     first, second = sorted(cloud.runs(cluster))
     assert second == f"{first}-2"
     assert list(cloud.health(cluster).values()).count("healthy") == 3
@@ -221,27 +176,96 @@ def test_two_replicas_come_in_one_run_from_one_snapshot_set(cloud: WorkflowCloud
     told = cloud.receipt(first)["members"]
     assert [(one["run_id"], one["state"]) for one in told] == [(first, "in_service"), (second, "in_service")]
     assert cloud.receipt(second)["outcome"] == "succeeded"
+    kinds = sorted(one.split("-")[0] for one in cloud.made_by_peaker(cluster))
+    assert kinds == ["i"] * 2 + ["vol"] * 6
+    peaks = {one["instance_id"] for one in told}
+
+    # DescribeVolumes may be ahead of DeleteVolume.
+    faults.add("ec2:DeleteVolume", "VolumeInUse")
+    cloud.set_load(cluster, 50, 1)
+    execution = cloud.run("scale_in", {"cluster": cluster.name, "count": 2})
+    assert cloud.last_state(execution) == "ReplicaRetired", execution
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+    assert cloud.lease_is_free(cluster)
+    run_id, _ = sorted(run for run in cloud.runs(cluster) if run.startswith("scale-in"))
+    members = cloud.receipt(run_id)["members"]
+    assert {one["instance_id"] for one in members} == peaks
+    assert [(one["state"], one["stands"]) for one in members] == [("gone", "retired")] * 2
 
 
-def test_a_dead_prewarm_engine_was_started_again(
-    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
-) -> None:
-    new_hosts = {one for one in cloud.made_by_peaker(built[0]) if one.startswith("i-")}
-    starts = [
-        host for document, host in cloud.answers.asked if document == "start_prewarm" and host in new_hosts
+# -- the plan and what the account may have --------------------------------------------------------------
+
+
+@contextmanager
+def the_account_may_have(cloud: WorkflowCloud, quota: tuple[str, str], value: float) -> Iterator[None]:
+    quotas = cloud.cloud.quotas
+    before = quotas.value(*quota)
+    assert before is not None
+    quotas.give(*quota, value)
+    try:
+        yield
+    finally:
+        quotas.give(*quota, before)
+
+
+def vcpus_in_use(cloud: WorkflowCloud) -> int:
+    """Of all hosts that earlier tests left, whatever their type."""
+    ec2 = cloud.client("ec2")
+    running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    pages = ec2.get_paginator("describe_instances").paginate(Filters=running)
+    types = [
+        host["InstanceType"]
+        for page in pages
+        for group in page["Reservations"]
+        for host in group["Instances"]
     ]
-    assert len(starts) == 2
+    described = ec2.describe_instance_types(InstanceTypes=sorted(set(types)))["InstanceTypes"]
+    vcpus = {one["InstanceType"]: one["VCpuInfo"]["DefaultVCpus"] for one in described}
+    return sum(vcpus[name] for name in types)
 
 
-def hold_lease(cloud: WorkflowCloud, cluster: Cluster) -> None:
-    cloud.client("dynamodb").put_item(
-        TableName=TABLE,
-        Item={
-            "pk": {"S": f"cluster#{cluster.name}"},
-            "sk": {"S": "lease"},
-            "run_id": {"S": "another-run"},
-            "operation": {"S": "scale_in"},
-            "fencing_token": {"N": "7"},
-            "held_until": {"S": "2099-01-01T00:00:00.000Z"},
-        },
-    )
+def gp3_gib(cloud: WorkflowCloud) -> int:
+    pages = cloud.client("ec2").get_paginator("describe_volumes").paginate()
+    return sum(one["Size"] for page in pages for one in page["Volumes"] if one["VolumeType"] == "gp3")
+
+
+def planned(cloud: WorkflowCloud, cluster: Cluster) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The plan of two replicas, and its checks by their names."""
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan", "count": 2})
+    assert execution["status"] == "SUCCEEDED", execution
+    plan = execution["document"]
+    return plan, {one["name"]: one for one in plan["checks"]}
+
+
+def test_plan_mode_returns_the_plan_and_writes_nothing(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    plan, checks = planned(cloud, cluster)
+    assert (plan["donor"], plan["zones"][0]) == (cluster.base_id, "us-east-1a")
+    assert plan["price"]["hourly"] > 0.126
+    assert plan["lead_time"]["seconds"] > 0
+    assert plan["refusals"] == []
+    shared = checks["initialization rate"]["detail"]
+    assert "of 5,000, the account's quota" in shared, "Service Quotas was asked, and may be"
+    assert (checks["vCPUs"]["verdict"], checks["EBS storage"]["verdict"]) == ("pass", "pass")
+    assert cloud.rows(f"cluster#{cluster.name}") == []
+    assert cloud.made_by_peaker(cluster) == []
+
+
+def test_what_ec2_and_ebs_would_refuse_is_refused_by_the_plan(cloud: WorkflowCloud) -> None:
+    """Of two there is room for one: EC2 would launch the first, and say VcpuLimitExceeded to the second."""
+    cluster = cloud.cluster()
+    storage = the_account_may_have(cloud, GP3, (gp3_gib(cloud) + 12) / GIB_PER_TIB)
+    with the_account_may_have(cloud, STANDARD, vcpus_in_use(cloud) + 3), storage:
+        with pytest.raises(ClientError, match="VcpuLimitExceeded"):
+            cloud.client("ec2").run_instances(
+                ImageId=cluster.settings["image_id"], InstanceType="r6i.large", MinCount=2, MaxCount=2,
+                SubnetId=cluster.settings["subnets"]["us-east-1a"],
+            )  # fmt: skip
+        plan, checks = planned(cloud, cluster)
+    assert {one["code"] for one in plan["refusals"]} == {"check"}, "the plan says that all is well"
+    for name, code in (("vCPUs", STANDARD[1]), ("EBS storage", GP3[1])):
+        found = checks[name]
+        assert (found["verdict"], found["numbers"]["fit"]) == ("refuse", 1), plan["checks"]
+        assert f"--quota-code {code}" in found["remedy"]
+    assert "1 of 2 replicas would fit" in checks["vCPUs"]["detail"]

@@ -20,11 +20,7 @@ from typing import Any
 import pydantic
 import yaml
 from peaker.adapters.dynamodb.items import LedgerTable
-from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.ledger import ResourceKind, RunRow
 
 from environments.schema import load_environment
 from lab.application_load import APPLICATION_LOAD
@@ -40,8 +36,7 @@ from stacks.naming import Names
 from statemachines.expansion import as_text, in_partition, placeholder
 from tests.support.balanced_endpoint import delete_balanced_endpoint, make_balanced_endpoint
 from tests.support.builders import BY_NAME
-from tests.support.cluster_resources import restore
-from tests.support.deployed_roles import DeployedRoles, trust
+from tests.support.deployed_roles import make_roles, names_of_any_cluster, role_arn, trust
 from tests.support.host_answers import HostAnswers
 from tests.support.workflows import MACHINES
 
@@ -50,8 +45,8 @@ ENVIRONMENT = "local"
 NAMES = Names(load_environment(ENVIRONMENT))
 TABLE = NAMES.ledger_table
 BUCKET = "peaker-packages"
-# What a build proves once and for all.
-PROVEN = {"PrepareDonor": {"server_uuid": "uuid-of-the-donor"}, "VerifyStorage": {"verdict": "warm"}}
+# Of an execution.
+LIMIT_SECONDS = 400
 LISTENER_PORTS = iter(range(20_000, 30_000))
 # With the workflows that each starts and waits for.
 WORKFLOWS = {
@@ -62,6 +57,8 @@ WORKFLOWS = {
     "scale_in": ("remove_replica",),
     "roll_back": (),
 }
+# Of the DNS names of clusters.
+DOMAIN = "reads.example"
 HOST_ROLE = "peaker-replica"
 PACKAGE_SHA256 = "ab" * 32
 CLOCK_SCALE = 600.0
@@ -107,9 +104,8 @@ class WorkflowCloud:
         self.plane = plane
         self.answers = answers
         self.machines: dict[str, str] = {}
-        self.roles = DeployedRoles.of(
-            self.client("iam"), ENVIRONMENT, f"arn:aws:s3:::{BUCKET}/{HOST_PACKAGE}"
-        )
+        zone = self.client("route53").create_hosted_zone(Name=DOMAIN, CallerReference=DOMAIN)["HostedZone"]
+        self._zone_id = str(zone["Id"]).rsplit("/", 1)[-1]
         self._clusters = 0
         # The read endpoints by cluster; a DNS name has none.
         self._open: dict[str, dict[str, str]] = {}
@@ -146,7 +142,8 @@ class WorkflowCloud:
         iam.create_role(RoleName=HOST_ROLE, AssumeRolePolicyDocument=trust("ec2.amazonaws.com"))
         iam.create_instance_profile(InstanceProfileName=HOST_ROLE)
         iam.add_role_to_instance_profile(InstanceProfileName=HOST_ROLE, RoleName=HOST_ROLE)
-        self.roles.make(WORKFLOWS)
+        package = f"arn:aws:s3:::{BUCKET}/{HOST_PACKAGE}"
+        make_roles(iam, names_of_any_cluster(ENVIRONMENT, self._zone_id, DOMAIN, package), WORKFLOWS)
 
     def _deploy_documents(self) -> None:
         for path in sorted((ROOT / "ssm_documents").glob("*.yaml")):
@@ -164,7 +161,7 @@ class WorkflowCloud:
             answer = self.client("lambda").create_function(
                 FunctionName=NAMES.function(definition.name),
                 Runtime="python3.13",
-                Role=self.roles.function_role(definition.name),
+                Role=role_arn(NAMES, NAMES.function(definition.name)),
                 Handler=definition.handler,
                 Code={"ZipFile": code},
                 Timeout=60,
@@ -181,7 +178,9 @@ class WorkflowCloud:
         for child in WORKFLOWS[name]:
             definition = definition.replace(placeholder(child, "StateMachine"), self.machines[child])
         answer = self.client("stepfunctions").create_state_machine(
-            name=NAMES.state_machine(name), definition=definition, roleArn=self.roles.workflow_role(name)
+            name=NAMES.state_machine(name),
+            definition=definition,
+            roleArn=role_arn(NAMES, NAMES.state_machine(name)),
         )
         return str(answer["stateMachineArn"])
 
@@ -191,7 +190,7 @@ class WorkflowCloud:
     def own_clusters(self) -> Iterator[WorkflowCloud]:
         """Whatever clusters are made within are taken away at the end, so that later tests find the account as before.
 
-        Their health checks and policies would slow those down, their hosts and volumes count against the quotas.
+        Their health checks would slow those down, their hosts count against the quotas.
         """
         others = set(self._open)
         try:
@@ -200,13 +199,23 @@ class WorkflowCloud:
             self._close([name for name in self._open if name not in others])
 
     def _close(self, clusters: list[str]) -> None:
-        self.roles.forget(clusters)
         for name in clusters:
             self.client("ssm").delete_parameters(Names=[_settings_parameter(name)])
             endpoint = self._open.pop(name)
             if endpoint:
                 delete_balanced_endpoint(self.client("elbv2"), endpoint)
-        restore(self.client("ec2"), clusters, self.eventually)
+            self._terminate(name)
+
+    def _terminate(self, cluster: str) -> None:
+        ec2 = self.client("ec2")
+        running = [
+            {"Name": "tag:peaker:cluster", "Values": [cluster]},
+            {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
+        ]
+        groups = ec2.describe_instances(Filters=running)["Reservations"]
+        ec2.terminate_instances(
+            InstanceIds=[one["InstanceId"] for group in groups for one in group["Instances"]]
+        )
 
     def cluster(self, size_gib: int = 4, **changes: Any) -> Cluster:
         """A new cluster, healthy and serving; `changes` go over the local environment's settings.
@@ -223,12 +232,7 @@ class WorkflowCloud:
     def cluster_by_name(self, **changes: Any) -> Cluster:
         """A new cluster behind a DNS name that knows no replica yet."""
         name = self._next_name()
-        zone = self.client("route53").create_hosted_zone(Name=f"{name}.example", CallerReference=name)
-        endpoint = {
-            **BY_NAME,
-            "hosted_zone_id": zone["HostedZone"]["Id"].rsplit("/", 1)[-1],
-            "record_name": f"reads.{name}.example",
-        }
+        endpoint = {**BY_NAME, "hosted_zone_id": self._zone_id, "record_name": f"{name}.{DOMAIN}"}
         return self._cluster(name, {}, {**changes, "read_endpoint": endpoint})
 
     def _next_name(self) -> str:
@@ -245,7 +249,6 @@ class WorkflowCloud:
         self.client("ssm").put_parameter(
             Name=_settings_parameter(name), Value=json.dumps(settings), Type="String"
         )
-        self.roles.join(settings)
         source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
         base = self._host(settings, "us-east-1b", {"peaker:role": "replica", "peaker:load": "base"})
         self._data_volumes(settings, base, "us-east-1b", size_gib)
@@ -295,71 +298,24 @@ class WorkflowCloud:
         self.eventually(lambda: self.instance_state(instance_id) == "running")
         return instance_id
 
-    def _data_volumes(
-        self, settings: dict[str, Any], instance_id: str, zone: str, size_gib: int = 4, **tags: str
-    ) -> list[str]:
+    def _data_volumes(self, settings: dict[str, Any], instance_id: str, zone: str, size_gib: int) -> None:
         ec2 = self.client("ec2")
-        made = []
         keys = settings.get("kms_key_arns", [])[:1]
         encryption = {"Encrypted": True, "KmsKeyId": keys[0]} if keys else {}
         for volume in settings["volumes"]:
-            all_tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"], **tags}
+            tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
             volume_id = ec2.create_volume(
                 AvailabilityZone=zone,
                 Size=size_gib,
                 VolumeType="gp3",
-                TagSpecifications=[_tags("volume", all_tags)],
+                TagSpecifications=[_tags("volume", tags)],
                 **encryption,
             )["VolumeId"]
             self.eventually(lambda one=volume_id: self._volume_state(one) == "available")
             ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=volume["device"])
             self.eventually(lambda one=volume_id: self._volume_state(one) == "in-use")
-            made.append(str(volume_id))
-        return made
 
-    def peak_replica(self, cluster: Cluster, size_gib: int = 4, by: str = "built") -> str:
-        """A peak replica in service as a scale-out leaves it: tagged, recorded in the ledger, registered."""
-        run_id = f"scale-out-{cluster.name}-{by}"
-        tags = {
-            "peaker:owner": ENVIRONMENT,
-            "peaker:run-id": run_id,
-            "peaker:role": "replica",
-            "peaker:load": "peak",
-        }
-        instance_id = self._host(cluster.settings, "us-east-1a", tags)
-        volumes = self._data_volumes(cluster.settings, instance_id, "us-east-1a", size_gib, **tags)
-        ledger = DynamoDbLedger(LedgerTable(self.client("dynamodb"), TABLE))
-        now = self.cloud.clock.now()
-        lease = DynamoDbLease(LedgerTable(self.client("dynamodb"), TABLE))
-        holder = lease.acquire(cluster.name, run_id, "scale_out", now, now + timedelta(hours=1))
-        ledger.open_run(
-            holder, RunRow(run_id, cluster.name, "scale_out", now, ExecutionInput(cluster=cluster.name))
-        )
-        made = [(ResourceKind.INSTANCE, "replica", instance_id)]
-        made += [
-            (ResourceKind.VOLUME, one["name"], volumes[i])
-            for i, one in enumerate(cluster.settings["volumes"])
-        ]
-        for kind, name, resource_id in made:
-            row = ledger.intend(holder, kind, name, "Built", now, {})
-            ledger.made(holder, row, resource_id, now)
-        for step, numbers in PROVEN.items():
-            ledger.start_step(holder, step, now, now + timedelta(hours=1))
-            ledger.finish_step(holder, step, now, numbers)
-        target = ledger.intend(
-            holder, ResourceKind.TARGET, "read-endpoint", "Built", now, {"instance_id": instance_id}
-        )
-        ledger.made(holder, target, instance_id, now)
-        ledger.set_replica(
-            holder, ReplicaRow(cluster.name, instance_id, run_id, ReplicaState.IN_SERVICE, now)
-        )
-        lease.release(holder, now)
-        self._put_into_service(cluster, instance_id)
-        return instance_id
-
-    def set_load(
-        self, cluster: Cluster, load: float, required_replicas: float, surplus: float | None = None
-    ) -> None:
+    def set_load(self, cluster: Cluster, load: float, required_replicas: float) -> None:
         """The load metric, as high in the last period as in the one that runs, and what forecast_load publishes.
 
         The load is so high in the periods to come as well: a busy machine's run may take some of them.
@@ -372,25 +328,19 @@ class WorkflowCloud:
         points = [(now + period * number, load) for number in range(-1, LOADED_PERIODS)]
         opened: Any = self.cloud
         load_history(opened, metric["namespace"], metric["name"], metric["dimensions"], points)
-        self.client("cloudwatch").put_metric_data(
-            Namespace=NAMES.metric_namespace,
-            MetricData=[
-                {
-                    "MetricName": name,
-                    "Dimensions": [{"Name": "Cluster", "Value": cluster.name}],
-                    "Timestamp": now,
-                    "Value": value,
-                }
-                for name, value in {"RequiredReplicas": required_replicas, "ReplicaSurplus": surplus}.items()
-                if value is not None
-            ],
-        )
+        datum = {
+            "MetricName": "RequiredReplicas",
+            "Dimensions": [{"Name": "Cluster", "Value": cluster.name}],
+            "Timestamp": now,
+            "Value": required_replicas,
+        }
+        self.client("cloudwatch").put_metric_data(Namespace=NAMES.metric_namespace, MetricData=[datum])
 
     # -- executions ------------------------------------------------------------------------------------------
 
-    def run(self, workflow: str, given: Any, *, limit_seconds: float = 400) -> dict[str, Any]:
+    def run(self, workflow: str, given: Any) -> dict[str, Any]:
         """Start an execution and wait for its end; returns DescribeExecution with the parsed output."""
-        return self.finish(self.start(workflow, given), limit_seconds=limit_seconds)
+        return self.finish(self.start(workflow, given))
 
     def start(self, workflow: str, given: Any) -> str:
         """Start an execution; returns its ARN."""
@@ -399,16 +349,16 @@ class WorkflowCloud:
         )
         return str(answer["executionArn"])
 
-    def finish(self, arn: str, *, limit_seconds: float = 400) -> dict[str, Any]:
+    def finish(self, arn: str) -> dict[str, Any]:
         """Wait for an execution's end; returns DescribeExecution with the parsed output."""
         stepfunctions = self.client("stepfunctions")
-        deadline = time.monotonic() + limit_seconds
+        deadline = time.monotonic() + LIMIT_SECONDS
         # As it is in this process: a look over the API costs as much as a step of the workflow.
         [running] = [one for one in executions() if one.exec_arn == arn]
         while not _has_ended(running):
             if time.monotonic() > deadline:
                 stepfunctions.stop_execution(executionArn=arn)
-                raise AssertionError(f"{arn} did not end in {limit_seconds} s; last: {self.last_events(arn)}")
+                raise AssertionError(f"{arn} did not end in {LIMIT_SECONDS} s; last: {self.last_events(arn)}")
             time.sleep(0.02)
         answer: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
         if answer["status"] == "SUCCEEDED" and "output" not in answer:
@@ -416,13 +366,13 @@ class WorkflowCloud:
         answer["document"] = json.loads(answer["output"]) if answer.get("output") else None
         return answer
 
-    def last_events(self, arn: str, count: int = 8) -> list[Any]:
+    def last_events(self, arn: str) -> list[Any]:
         events = self.client("stepfunctions").get_execution_history(
             executionArn=arn, reverseOrder=True, maxResults=200
         )["events"]
         return [
             {key: value for key, value in event.items() if key not in {"timestamp", "id", "previousEventId"}}
-            for event in events[:count]
+            for event in events[:8]
         ]
 
     def last_state(self, execution: dict[str, Any]) -> str:
@@ -464,10 +414,6 @@ class WorkflowCloud:
         )
         states = [one["State"]["Name"] for group in found["Reservations"] for one in group["Instances"]]
         return states[0] if states else ""
-
-    def is_gone(self, instance_id: str) -> bool:
-        """Terminated, or shown no more: EC2 shows an instance for about an hour after its end."""
-        return self.instance_state(instance_id) in ("", "terminated")
 
     def _volume_state(self, volume_id: str) -> str:
         found = self.client("ec2").describe_volumes(Filters=[{"Name": "volume-id", "Values": [volume_id]}])
@@ -532,13 +478,13 @@ class WorkflowCloud:
 
 
 @contextmanager
-def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterator[WorkflowCloud]:
+def workflow_cloud(state_dir: Path) -> Iterator[WorkflowCloud]:
     """Open a cloud with everything deployed; nothing is left of it afterwards."""
     answers = HostAnswers()
     plane = simulated_dataplane(answers)
     plane.endpoints.responds = answers.answers_probes
     settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05, lambda_preload=PURE)
-    with LocalCloud(plane, state_dir, clock_scale=clock_scale, settings=settings) as cloud:
+    with LocalCloud(plane, state_dir, clock_scale=CLOCK_SCALE, settings=settings) as cloud:
         # Thousands of requests: a line per request, flushed, would cost a fifth of the time.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         workflows = WorkflowCloud(cloud, plane, answers)

@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from environments.schema import load_environment
 from peaker_contract.catalogue import FUNCTIONS
+from stacks.naming import Names
 from stacks.rights.boundary import boundary_document
 from stacks.rights.role_statements import function_statements, policy_document
 from tests.infrastructure.conftest import Assembly
-from tests.support.deployed_roles import DeployedRoles
+from tests.support.deployed_roles import of_workflow
 from tests.support.workflow_cloud import WORKFLOWS
 
 # What only the template knows: physical names that CloudFormation makes.
@@ -59,35 +58,30 @@ def of_template(local: Assembly, kind: str, name_of: str) -> dict[str, Allowed]:
     }
 
 
-@pytest.fixture(scope="module")
-def roles() -> DeployedRoles:
-    """Of the local environment, its clusters joined as a test's cluster joins."""
-    made = DeployedRoles(None, load_environment("local"), TOKEN)
-    made.clusters = list(made.environment.clusters)
-    return made
+NAMES = Names(load_environment("local"), TOKEN)
 
 
-def test_functions_run_under_the_templates_statements(local: Assembly, roles: DeployedRoles) -> None:
+def test_functions_run_under_the_templates_statements(local: Assembly) -> None:
     expected = of_template(local, "AWS::Lambda::Function", "FunctionName")
     found = {
-        roles.names.function(one.name): set(allowed(policy_document(function_statements(one, roles.names))))
+        NAMES.function(one.name): set(allowed(policy_document(function_statements(one, NAMES))))
         for one in FUNCTIONS
     }
     assert found == expected
 
 
-def test_workflows_run_under_the_templates_statements(local: Assembly, roles: DeployedRoles) -> None:
+def test_workflows_run_under_the_templates_statements(local: Assembly) -> None:
     expected = of_template(local, "AWS::StepFunctions::StateMachine", "StateMachineName")
     found = {
-        roles.names.state_machine(name): set(allowed(policy_document(roles.of_workflow(name, children))))
+        NAMES.state_machine(name): set(allowed(policy_document(of_workflow(NAMES, name, children))))
         for name, children in WORKFLOWS.items()
     }
     assert found == expected
 
 
-def test_they_run_within_the_templates_boundary(local: Assembly, roles: DeployedRoles) -> None:
+def test_they_run_within_the_templates_boundary(local: Assembly) -> None:
     [(_, found)] = local.resources("AWS::IAM::ManagedPolicy")
-    document = json.loads(json.dumps(boundary_document(roles.names)))
+    document = json.loads(json.dumps(boundary_document(NAMES)))
     assert without_package(found["Properties"]["PolicyDocument"]) == without_package(document)
 
 

@@ -35,7 +35,6 @@ Action = Callable[[Any], object]
 def cells(role: Role, s: Setting) -> Iterator[Cell]:
     yield from _commands(role, s)
     yield from _parameters(role, s)
-    yield from _secrets(s)
     yield from _rows(role, s)
     yield from _files(role, s)
     yield from _messages(role, s)
@@ -71,36 +70,15 @@ def _commands(role: Role, s: Setting) -> Iterator[Cell]:
         *(f"Peaker-{OTHER}-{name}" for name in role.documents or ("stop_database",)),
     ):
         yield Cell(f"send {document}: own", "ssm", _send(document, InstanceIds=[s.own_instance]))
-    for whose, one in s.instances.items():
-        yield Cell(
-            f"open a session on a host: {whose}", "ssm", lambda c, one=one: c.start_session(Target=one)
-        )
     for name in own:
-        yield Cell(
-            f"write anew {name}",
-            "ssm",
-            lambda c, name=name: c.update_document(Name=name, Content="{}", DocumentVersion="$LATEST"),
-        )
         yield Cell(f"delete {name}", "ssm", lambda c, name=name: c.delete_document(Name=name))
-        yield Cell(
-            f"share {name}",
-            "ssm",
-            lambda c, name=name: c.modify_document_permission(
-                Name=name, PermissionType="Share", AccountIdsToAdd=["999999999999"]
-            ),
-        )
-    yield Cell(
-        "run an automation",
-        "ssm",
-        lambda c: c.start_automation_execution(DocumentName="AWS-TerminateEC2Instance"),
-    )
 
 
 def _parameters(role: Role, s: Setting) -> Iterator[Cell]:
     cluster, prices = s.names.cluster_parameter("orders"), s.names.prices_parameter
     theirs = (f"/peaker/{OTHER}/clusters/orders", f"/peaker/{OTHER}/prices", "/shop/database/password")
     readers = (P.READ_CLUSTER_SETTINGS,)
-    read_by_people = role.is_set("read", "operate")
+    read_by_people = role.is_set("read", "operate", "rehearse")
     if not role.holds(*readers) and not read_by_people:
         yield Cell("read its settings", "ssm", lambda c: c.get_parameter(Name=cluster), True)
     if not role.holds(P.READ_PRICES, P.FETCH_PRICES) and not read_by_people:
@@ -122,21 +100,6 @@ def _parameters(role: Role, s: Setting) -> Iterator[Cell]:
             "ssm",
             lambda c, name=name: c.put_parameter(Name=name, Value="{}", Type="String", Overwrite=True),
             name == cluster,
-        )
-        yield Cell(f"delete {name}", "ssm", lambda c, name=name: c.delete_parameter(Name=name))
-
-
-def _secrets(s: Setting) -> Iterator[Cell]:
-    for name in ("orders/replication", "another-cluster/replication", f"{OTHER}/orders/admin"):
-        yield Cell(
-            f"read the secret {name}",
-            "secretsmanager",
-            lambda c, name=name: c.get_secret_value(SecretId=name),
-        )
-        yield Cell(
-            f"write the secret {name}",
-            "secretsmanager",
-            lambda c, name=name: c.put_secret_value(SecretId=name, SecretString="x"),
         )
 
 
@@ -169,24 +132,6 @@ def _rows(role: Role, s: Setting) -> Iterator[Cell]:
         if not job:
             yield Cell(f"{verb} {own}", "dynamodb", lambda c, call=call: call(c, own), True)
         yield Cell(f"{verb} {theirs}", "dynamodb", lambda c, call=call: call(c, theirs))
-    for table in (own, theirs):
-        yield from _never_done_to(table)
-
-
-def _never_done_to(table: str) -> Iterator[Cell]:
-    yield Cell(f"delete a row of {table}", "dynamodb", lambda c: c.delete_item(TableName=table, Key=KEY))
-    yield Cell(
-        f"delete rows of {table}",
-        "dynamodb",
-        lambda c: c.batch_write_item(RequestItems={table: [{"DeleteRequest": {"Key": KEY}}]}),
-    )
-    yield Cell(f"read all of {table}", "dynamodb", lambda c: c.scan(TableName=table))
-    yield Cell(f"delete {table}", "dynamodb", lambda c: c.delete_table(TableName=table))
-    yield Cell(
-        f"take the protection off {table}",
-        "dynamodb",
-        lambda c: c.update_table(TableName=table, DeletionProtectionEnabled=False),
-    )
 
 
 def _files(role: Role, s: Setting) -> Iterator[Cell]:
@@ -199,21 +144,12 @@ def _files(role: Role, s: Setting) -> Iterator[Cell]:
         a_job = (bucket, key) == (own, in_run)
         yield from _read_and_write(bucket, key, a_job)
     yield from _read_and_write(s.package_bucket, "another-product/secret.zip", False)
-    for bucket in (own, theirs, s.package_bucket, "foreign-bucket"):
-        yield Cell(f"delete s3://{bucket}", "s3", lambda c, bucket=bucket: c.delete_bucket(Bucket=bucket))
-        yield Cell(f"list s3://{bucket}", "s3", lambda c, bucket=bucket: c.list_objects_v2(Bucket=bucket))
-        yield Cell(
-            f"write the policy of s3://{bucket}",
-            "s3",
-            lambda c, bucket=bucket: c.put_bucket_policy(Bucket=bucket, Policy="{}"),
-        )
 
 
 def _read_and_write(bucket: str, key: str, a_job: bool) -> Iterator[Cell]:
     place = {"Bucket": bucket, "Key": key}
     yield Cell(f"read s3://{bucket}/{key}", "s3", lambda c: c.get_object(**place), a_job)
     yield Cell(f"write s3://{bucket}/{key}", "s3", lambda c: c.put_object(**place, Body=b""), a_job)
-    yield Cell(f"delete s3://{bucket}/{key}", "s3", lambda c: c.delete_object(**place))
 
 
 def _messages(role: Role, s: Setting) -> Iterator[Cell]:
@@ -225,19 +161,6 @@ def _messages(role: Role, s: Setting) -> Iterator[Cell]:
         if not (a_job and role.holds(P.TELL_OPERATORS)):
             paged = lambda c, topic=topic: c.publish(TopicArn=topic, Message="all is well")  # noqa: E731
             yield Cell(f"page by {topic}", "sns", paged, a_job)
-        yield Cell(
-            f"listen to {topic}",
-            "sns",
-            lambda c, topic=topic: c.subscribe(TopicArn=topic, Protocol="email", Endpoint="me@example.com"),
-        )
-        yield Cell(f"delete {topic}", "sns", lambda c, topic=topic: c.delete_topic(TopicArn=topic))
-        yield Cell(
-            f"open {topic}",
-            "sns",
-            lambda c, topic=topic: c.set_topic_attributes(
-                TopicArn=topic, AttributeName="Policy", AttributeValue="{}"
-            ),
-        )
     letters = (f"{s.names.prefix}-prices", s.names.operator_topic, f"peaker-{OTHER}-prices")
     for name in map(undelivered, letters):
         url = f"https://sqs.us-east-1.amazonaws.com/{s.account}/{name}"
@@ -245,7 +168,7 @@ def _messages(role: Role, s: Setting) -> Iterator[Cell]:
         own_letters = name.startswith(s.names.prefix)
         if not (own_letters and role.is_set("operate")):
             yield Cell(f"receive from {name}", "sqs", lambda c, u=url: c.receive_message(QueueUrl=u))
-        yield Cell(f"empty {name}", "sqs", lambda c, u=url: c.purge_queue(QueueUrl=u))
+            yield Cell(f"empty {name}", "sqs", lambda c, u=url: c.purge_queue(QueueUrl=u))
         yield Cell(f"delete {name}", "sqs", lambda c, u=url: c.delete_queue(QueueUrl=u))
 
 

@@ -21,21 +21,11 @@ ON_INSTANCE: dict[str, tuple[OnOne, Jobs]] = {
     "terminate": (lambda c, one: c.terminate_instances(InstanceIds=[one]), (P.TERMINATE_INSTANCES,)),
     "stop": (lambda c, one: c.stop_instances(InstanceIds=[one]), (P.STOP_INSTANCES,)),
     "start": (lambda c, one: c.start_instances(InstanceIds=[one]), (P.START_INSTANCES,)),
-    "reboot": (lambda c, one: c.reboot_instances(InstanceIds=[one]), ()),
     "give other user data to": (
         lambda c, one: c.modify_instance_attribute(InstanceId=one, UserData={"Value": b"id"}), ()),
-    "give a role to": (
-        lambda c, one: c.associate_iam_instance_profile(
-            InstanceId=one, IamInstanceProfile={"Name": FOREIGN_ROLE}), ()),
-    "open the metadata of": (
-        lambda c, one: c.modify_instance_metadata_options(InstanceId=one, HttpTokens="optional"), ()),
-    "read the console of": (lambda c, one: c.get_console_output(InstanceId=one), ()),
-    "make an image of": (lambda c, one: c.create_image(InstanceId=one, Name="copy"), ()),
 }  # fmt: skip
 ON_VOLUME: dict[str, tuple[OnOne, Jobs]] = {
     "delete": (lambda c, one: c.delete_volume(VolumeId=one), (P.DELETE_VOLUMES,)),
-    "detach": (lambda c, one: c.detach_volume(VolumeId=one), ()),
-    "resize": (lambda c, one: c.modify_volume(VolumeId=one, Size=8), ()),
     "snapshot alone": (lambda c, one: c.create_snapshot(VolumeId=one), ()),
 }
 ON_SNAPSHOT: dict[str, tuple[OnOne, Jobs]] = {
@@ -44,32 +34,14 @@ ON_SNAPSHOT: dict[str, tuple[OnOne, Jobs]] = {
         lambda c, one: c.create_volume(
             AvailabilityZone=ZONE, SnapshotId=one, TagSpecifications=tags("volume", owner="local")),
         (P.CREATE_VOLUMES,)),
-    "share": (
-        lambda c, one: c.modify_snapshot_attribute(
-            SnapshotId=one, Attribute="createVolumePermission", OperationType="add", UserIds=["999999999999"]),
-        ()),
-    "publish": (
-        lambda c, one: c.modify_snapshot_attribute(
-            SnapshotId=one, Attribute="createVolumePermission", OperationType="add", GroupNames=["all"]), ()),
-    "restore fast": (
-        lambda c, one: c.enable_fast_snapshot_restores(AvailabilityZones=[ZONE], SourceSnapshotIds=[one]), ()),
-    "copy": (lambda c, one: c.copy_snapshot(SourceRegion="us-east-1", SourceSnapshotId=one), ()),
 }  # fmt: skip
-
-ON_RESERVATION: dict[str, tuple[OnOne, Jobs]] = {
-    "give back": (
-        lambda c, one: c.cancel_capacity_reservation(CapacityReservationId=one),
-        (),
-    ),
-}
 
 
 def cells(role: Role, s: Setting) -> Iterator[Cell]:
     yield from _touched(role, "ec2", "instance", ON_INSTANCE, s.instances)
     yield from _touched(role, "ec2", "volume", ON_VOLUME, s.volumes)
     yield from _touched(role, "ec2", "snapshot", ON_SNAPSHOT, s.snapshots)
-    yield from _touched(role, "ec2", "capacity reservation", ON_RESERVATION, s.reservations)
-    yield from _reserved(role, s)
+    yield from _started(s)
     yield from _beside(s)
     yield from _blocks(role, s)
     yield from _attached(role, s)
@@ -108,11 +80,6 @@ def _beside(s: Setting) -> Iterator[Cell]:
 
 def _blocks(role: Role, s: Setting) -> Iterator[Cell]:
     for whose, one in s.snapshots.items():
-        yield Cell(
-            f"read a block of a snapshot: {whose}",
-            "ebs",
-            lambda c, one=one: c.get_snapshot_block(SnapshotId=one, BlockIndex=0, BlockToken="t"),
-        )
         if whose != "own" or not role.holds(P.LIST_SNAPSHOT_BLOCKS):
             yield Cell(
                 f"list the blocks of a snapshot: {whose}",
@@ -149,14 +116,10 @@ def _tagged(s: Setting) -> Iterator[Cell]:
         given_tags = [{"Key": f"peaker:{key}", "Value": value} for key, value in given.items()]
         return lambda c: c.create_tags(Resources=[one], Tags=given_tags)
 
-    def take(one: str) -> Callable[[Any], object]:
-        return lambda c: c.delete_tags(Resources=[one], Tags=[{"Key": "peaker:owner"}])
-
     for what, one in foreign.items():
         yield Cell(f"make its own, by the owner tag, {what}", "ec2", put(one, owner=s.environment))
         yield Cell(f"call a replica {what}", "ec2", put(one, role="replica"))
         yield Cell(f"name the volume of {what}", "ec2", put(one, volume="data"))
-        yield Cell(f"take the owner tag off {what}", "ec2", take(one))
     for what, one in own.items():
         yield Cell(f"give an own {what} to another environment", "ec2", put(one, owner=OTHER))
         yield Cell(
@@ -165,7 +128,6 @@ def _tagged(s: Setting) -> Iterator[Cell]:
             put(one, owner=OTHER, volume="data"),
         )
         yield Cell(f"move an own {what} to another environment", "ec2", put(one, environment=OTHER))
-        yield Cell(f"take the owner tag off an own {what}", "ec2", take(one))
 
 
 def _snapshotted(role: Role, s: Setting) -> Iterator[Cell]:
@@ -228,9 +190,6 @@ def _launched(role: Role, s: Setting) -> Iterator[Cell]:
     for key in ("owner", "environment", "cluster", "role", "load"):
         less = {name: value for name, value in own.items() if name != key}
         yield Cell(f"launch without the tag {key}", "ec2", launch(less), key != "owner")
-    for whose, one in s.not_own("reservations").items():
-        # The boundary leaves it to the role: a group's reservations are people's, and carry no tag of ours.
-        yield Cell(f"launch into reserved room: {whose}", "ec2", launch(own, **_into(one)), True)
     yield Cell("launch without a tag", "ec2", launch(own, TagSpecifications=[]))
     yield Cell(
         "launch with an untagged volume", "ec2", launch(own, TagSpecifications=tags("instance", **own))
@@ -247,12 +206,6 @@ def _launched(role: Role, s: Setting) -> Iterator[Cell]:
     yield Cell("launch with a key pair", "ec2", launch(own, KeyName="mine"), True)
     mapping = [{"DeviceName": "/dev/sdz", "Ebs": {"SnapshotId": s.snapshots["nobody's"]}}]
     yield Cell("launch from a foreign snapshot", "ec2", launch(own, BlockDeviceMappings=mapping))
-    rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
-    yield Cell(
-        "open a security group",
-        "ec2",
-        lambda c: c.authorize_security_group_ingress(GroupId=GROUP, IpPermissions=[rule]),
-    )
 
 
 def _made(role: Role, s: Setting) -> Iterator[Cell]:
@@ -274,45 +227,7 @@ def _made(role: Role, s: Setting) -> Iterator[Cell]:
     )
 
 
-def _into(reservation: str) -> dict[str, Any]:
-    target = {"CapacityReservationId": reservation}
-    return {"CapacityReservationSpecification": {"CapacityReservationTarget": target}}
-
-
-def _reserved(role: Role, s: Setting) -> Iterator[Cell]:
-    """Nobody reserves; people do."""
-    own = {
-        "owner": s.environment, "environment": s.environment, "cluster": "orders", "role": "replica",
-        "load": "peak",
-    }  # fmt: skip
-
-    def reserve(given: dict[str, str], **changes: Any) -> Callable[[Any], object]:
-        request = {
-            "InstanceType": "r6i.large",
-            "InstancePlatform": "Linux/UNIX",
-            "AvailabilityZone": ZONE,
-            "InstanceCount": 1,
-            "InstanceMatchCriteria": "targeted",
-            "EndDateType": "limited",
-            "EndDate": "2100-01-01T00:00:00Z",
-            "TagSpecifications": tags("capacity-reservation", **given),
-            **changes,
-        }
-        return lambda c: c.create_capacity_reservation(**{k: v for k, v in request.items() if v is not None})
-
-    yield Cell("reserve capacity", "ec2", reserve(own), True)
-    yield Cell("reserve capacity without an end", "ec2", reserve(own, EndDateType=None, EndDate=None), True)
-    yield Cell("reserve capacity for whatever runs", "ec2", reserve(own, InstanceMatchCriteria="open"), True)
-    yield Cell("reserve capacity in another environment's name", "ec2", reserve({**own, "owner": OTHER}))
-    yield Cell("reserve capacity in nobody's name", "ec2", reserve(own, TagSpecifications=None))
-    for whose, one in s.not_own("reservations").items():
-        yield Cell(
-            f"let an own instance start in reserved room: {whose}",
-            "ec2",
-            lambda c, one=one: c.modify_instance_capacity_reservation_attributes(
-                InstanceId=s.own_instance, **_into(one)
-            ),
-        )
+def _started(s: Setting) -> Iterator[Cell]:
     for whose, one in s.not_own("instances").items():
         yield Cell(
             f"tell where to start an instance: {whose}",
@@ -324,7 +239,7 @@ def _reserved(role: Role, s: Setting) -> Iterator[Cell]:
 
 
 def _keys(s: Setting) -> Iterator[Cell]:
-    """Nobody reads with a key, hands it on or administers it; EC2 uses it for a role."""
+    """Nobody reads with a key or hands it on; EC2 uses it for a role."""
     for whose, key in (("the volumes'", s.own_key), ("a foreign", s.foreign_key)):
         yield Cell(
             f"decrypt with {whose} key", "kms", lambda c, key=key: c.decrypt(KeyId=key, CiphertextBlob=b"x")
@@ -340,11 +255,4 @@ def _keys(s: Setting) -> Iterator[Cell]:
             f"make a data key with {whose} key",
             "kms",
             lambda c, key=key: c.generate_data_key(KeyId=key, KeySpec="AES_256"),
-        )
-        yield Cell(f"delete {whose} key", "kms", lambda c, key=key: c.schedule_key_deletion(KeyId=key))
-        yield Cell(f"disable {whose} key", "kms", lambda c, key=key: c.disable_key(KeyId=key))
-        yield Cell(
-            f"write the policy of {whose} key",
-            "kms",
-            lambda c, key=key: c.put_key_policy(KeyId=key, PolicyName="default", Policy="{}"),
         )

@@ -20,7 +20,6 @@ class Setting:
     instances: dict[str, str]
     volumes: dict[str, str]
     snapshots: dict[str, str]
-    reservations: dict[str, str]
     group: str
     own_group: str
     own_listener: str
@@ -44,7 +43,7 @@ class Setting:
         return self.names.environment.account
 
     def not_own(self, what: str) -> dict[str, str]:
-        """Foreign ids of `instances`, `volumes`, `snapshots` or `reservations`, by whose they are."""
+        """Foreign ids of `instances`, `volumes` or `snapshots`, by whose they are."""
         return {whose: one for whose, one in getattr(self, what).items() if whose != "own"}
 
 
@@ -109,11 +108,6 @@ def make_setting(aws: ResourceCloud, names: Names, before: BeforeDeployment, rec
         instances={whose: _instance(aws, given) for whose, given in instances.items()},
         volumes=volumes,
         snapshots={whose: _snapshot(aws, volumes[whose], given) for whose, given in kept.items()},
-        reservations={
-            whose: _reservation(aws, given)
-            for whose, given in kept.items()
-            if whose in ("nobody's", "another environment's", "own")
-        },
         group=group["TargetGroups"][0]["TargetGroupArn"],
         own_group=aws.elbv2.describe_target_groups(Names=[endpoint])["TargetGroups"][0]["TargetGroupArn"],
         own_listener=listeners[0]["ListenerArn"],
@@ -137,15 +131,3 @@ def _volume(aws: ResourceCloud, given: dict[str, str]) -> str:
 def _snapshot(aws: ResourceCloud, volume: str, given: dict[str, str]) -> str:
     more = {"TagSpecifications": tags("snapshot", **given)} if given else {}
     return str(aws.ec2.create_snapshot(VolumeId=volume, **more)["SnapshotId"])
-
-
-def _reservation(aws: ResourceCloud, given: dict[str, str]) -> str:
-    made = aws.ec2.create_capacity_reservation(
-        InstanceType="r6i.large",
-        InstancePlatform="Linux/UNIX",
-        AvailabilityZone="us-east-1a",
-        InstanceCount=1,
-        InstanceMatchCriteria="targeted",
-        **({"TagSpecifications": tags("capacity-reservation", **given)} if given else {}),
-    )
-    return str(made["CapacityReservation"]["CapacityReservationId"])
