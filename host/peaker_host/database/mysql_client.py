@@ -84,15 +84,17 @@ class MysqlClient:
                 return ask(["mariadb", *self._argv[1:]]).stdout
             raise
 
-    def wait_until_up(self, timeout_seconds: float) -> bool:
-        deadline = time.monotonic() + timeout_seconds
-        while time.monotonic() < deadline:
+    def why_down(self, wait_seconds: float) -> str:
+        """Returns why the server does not let this login in within the time; empty as soon as it does."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
             try:
                 self.rows("SELECT 1", timeout_seconds=10.0)
-                return True
-            except DatabaseUnreachable:
-                time.sleep(0.3)
-        return False
+                return ""
+            except DatabaseUnreachable as error:
+                if time.monotonic() >= deadline:
+                    return str(error)
+            time.sleep(0.3)
 
 
 def admin_client(machine: Machine) -> MysqlClient:
@@ -124,6 +126,12 @@ def remote_login(
         yield MysqlClient(machine.processes, machine.mysql_client, path)
     finally:
         os.unlink(path)
+
+
+def is_from_server(error: str, *numbers: int) -> bool:
+    """Tells whether a server said it, with one of these numbers if any is given. From 2000 on they are the client's."""
+    found = re.search(r"ERROR (1\d\d\d) ", error)
+    return found is not None and (not numbers or int(found[1]) in numbers)
 
 
 def without_passwords(message: str, statement: str) -> str:

@@ -308,7 +308,7 @@ class TestImagesAgainstTheirDonor:
                 "from peaker_host.layouts.image_fit import donor_facts\n"
                 "from peaker_host.machine.settings import Machine\n"
                 "client = admin_client(Machine())\n"
-                "assert client.wait_until_up(120)\n"
+                "assert not client.why_down(120)\n"
                 "client.execute('CREATE TABLE mysql.secret (n INT) ENCRYPTION = \"Y\"')\n"
                 "print(json.dumps(donor_facts(client, 'mysql', ['/srv/d'])))\n",
             )

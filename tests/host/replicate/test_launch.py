@@ -36,6 +36,12 @@ def answer_of_a_running_server() -> str:
     return table({"1": 1})
 
 
+# The accounts came with the donor's data; Oracle's RPMs let no root in without a password.
+ACCESS_DENIED = CommandFailed(
+    "mysql ended with exit code 1: ERROR 1045 (28000): Access denied for user 'root'@'localhost'"
+)
+
+
 def nobody_answers() -> str:
     raise CommandFailed("ERROR 2002 (HY000): Can't connect to local MySQL server through socket")
 
@@ -243,10 +249,12 @@ class TestStartDatabase:
         assert verbs.index("daemon-reload") < verbs.index("start")
 
     @pytest.mark.real
+    @pytest.mark.parametrize("answer", [answer_of_a_running_server(), ACCESS_DENIED])
     def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
-        self, host: Host, ready: ScriptedProcesses
+        self, host: Host, ready: ScriptedProcesses, answer: Any
     ) -> None:
-        ready.on("SELECT 1", answer=answer_of_a_running_server())
+        """Also one that refuses the login: another unit's, with passwords of its own."""
+        ready.on("SELECT 1", answer=answer)
         result = self.start(host, ready)
         assert result["error"] == "DatabaseStillRunning"
         assert not os.path.ismount(host.settings.datadir)
@@ -291,6 +299,18 @@ class TestStartDatabase:
         result = self.start(host, ready, timeout_seconds=1)
         assert result["error"] == DatabaseStartFailed.__name__
         assert "boom" in result["message"]
+
+    @pytest.mark.real
+    def test_a_server_that_refuses_the_administrator_is_not_waited_for_and_its_words_are_shown(
+        self, host: Host, ready: ScriptedProcesses
+    ) -> None:
+        """No admin.cnf in the image: 1,800 s later it was said that the server does not answer, and not why."""
+        ready.on("SELECT 1", answer=lambda _: nobody_answers())
+        ready.on("systemctl start mysql", answer=lambda _: ready.on("SELECT 1", answer=ACCESS_DENIED) and "")
+        ready.on("systemctl is-active", answer="active\n")
+        result = self.start(host, ready, timeout_seconds=100_000)
+        assert result["error"] == DatabaseStartFailed.__name__
+        assert "ERROR 1045 (28000): Access denied" in result["message"]
 
     @pytest.mark.real
     @pytest.mark.parametrize("ends_as", ["failed", "inactive"])
