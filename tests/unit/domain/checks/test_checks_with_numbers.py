@@ -62,6 +62,13 @@ def test_piops_above_a_gigabit_are_paid_for_and_not_delivered() -> None:
     assert "data 7,629 IOPS" in wasted.remedy
 
 
+def test_what_the_instance_carries_is_no_waste() -> None:
+    assert verdicts([FREE], InstancePromise(20_000, 596.0)) == {
+        "IOPS of the volumes": "pass",
+        "MiB/s of the volumes": "pass",
+    }
+
+
 def test_what_is_included_in_the_price_is_no_waste_though_the_instance_carries_less() -> None:
     both = [planned_volume("data", size_gib=100), FREE]
     found = look_at_bandwidth(both, "r7g.large", R7G_LARGE, US_EAST_1)
@@ -117,6 +124,11 @@ def test_binary_logs_cover_the_whole_lead_time(kept: Known | Unknown, verdict: s
 @pytest.mark.parametrize(("pool_gib", "verdict"), [(8, "pass"), (13.5, "warn"), (15.9, "refuse")])
 def test_the_buffer_pool_fits_the_memory(pool_gib: float, verdict: str) -> None:
     assert buffer_pool(Known(pool_gib * 1024**3), Known(16 * 1024), "r7g.large").verdict == verdict
+
+
+def test_what_is_not_known_of_the_memory_is_no_pass() -> None:
+    assert buffer_pool(Unknown("no run yet"), Known(1), "r7g.large").verdict == "unknown"
+    assert buffer_pool(Known(1), Unknown("EC2"), "r7g.large").verdict == "unknown"
 
 
 def test_rates_above_the_quota_of_the_region_are_told_with_the_remedy() -> None:

@@ -17,7 +17,6 @@ from peaker.domain.planning.lead_time import (
 )
 from peaker.domain.planning.options import MARGIN, choose, ways_of
 from peaker.domain.planning.plan_facts import PlanFacts
-from peaker.domain.prices.price_table import PriceTable
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.past_runs import PastSteps
 
@@ -92,6 +91,13 @@ def test_a_return_of_which_no_run_waits_for_the_catch_up_is_not_taken() -> None:
     assert way(fleet=stands, past=quicker).returns == PEAK
 
 
+def test_with_time_enough_nothing_is_paid_for_a_rate() -> None:
+    found = way(hours=24)
+    assert taken(found).rate_mib_per_s is None
+    assert choice(found).in_time is True
+    assert "the cheapest of those that are ready in time" in choice(found).reason
+
+
 def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
     """The default may take half as long again; AWS promises a paid rate within 10 %."""
     slow = LeadTimeInputs((VolumeToHydrate("data", TIB, 200 * MIB),))
@@ -107,13 +113,6 @@ def test_the_margin_counts() -> None:
     for more, met in ((0.1, True), (-0.1, False)):
         by = NOON + timedelta(seconds=3600 * (1 + MARGIN) + more)
         assert choose([exact], None, NOON, by).in_time is met
-
-
-def test_an_unknown_price_is_never_the_cheapest() -> None:
-    dear = Option(action="build", p50_seconds=60, p90_seconds=60, usd=9.0)
-    unknown = Option(action="return", p50_seconds=30, p90_seconds=30, usd=None, replica=PEAK)
-    assert choose([unknown, dear], None, NOON, NOON + timedelta(hours=1)).taken == dear
-    assert taken(way(prices=PriceTable("us-east-1", "", "?"))).usd is None
 
 
 def test_a_rate_above_the_regions_quota_is_not_taken() -> None:

@@ -162,6 +162,14 @@ def test_what_cannot_be_forecast_is_given_back_after_a_lead_time_of_low_load() -
     assert patient.state.low_checks == 0
 
 
+def test_what_cannot_be_forecast_is_kept_while_the_load_is_not_measured() -> None:
+    """Half an hour without a point: the last one before says nothing of the load since, and patience begins again."""
+    late = forecast(10.0, standing=Standing.DEGRADED, age_seconds=1800.0)
+    decision = check(known_now(load=90.0, serving=3), late, CheckState(low_checks=99))
+    assert (decision.action, decision.state.low_checks) == (Action.NONE, 0)
+    assert "the newest load is 30 min late" in decision.reason
+
+
 def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_it() -> None:
     sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
     inputs = replace(known_now(), calendar=(sale,))

@@ -44,13 +44,6 @@ def test_what_costs_is_counted_over_the_batch_and_the_snapshot_set_is_one() -> N
     }
 
 
-def test_a_return_starts_an_instance_and_makes_nothing() -> None:
-    found = calls("return")
-    assert found["ec2:StartInstances"].times == 1
-    assert found["ec2:StartInstances"].undone_by == "ec2:StopInstances"
-    assert not {"ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume"} & set(found)
-
-
 def test_what_is_deleted_at_the_end_stands_at_the_end() -> None:
     assert list(calls("build"))[-1] == "ec2:DeleteSnapshot"
 

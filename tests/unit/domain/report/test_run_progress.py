@@ -82,13 +82,6 @@ def test_the_remaining_time_is_counted_from_the_report_and_to_the_poll_that_find
     assert of(early).eta_seconds.value - of(later).eta_seconds.value == 300
 
 
-def test_an_engine_without_a_rate_or_dead_has_no_remaining_time_and_says_why() -> None:
-    for report, why in (({"eta_seconds": None}, "rate"), ({"state": "dead"}, "died")):
-        progress = prewarming(**report)
-        assert isinstance(of(progress).eta_seconds, Unknown)
-        assert why in of(progress).eta_seconds.why
-
-
 def test_figures_that_the_host_did_not_report_are_unknown_and_not_zero() -> None:
     progress = prewarming(blocks_done=None, blocks_total=None, rate_mib_per_s=None)
     for reading in (of(progress).share, of(progress).blocks_done, of(progress).rate_mib_per_s):
@@ -120,14 +113,6 @@ def test_behind_the_database_the_rest_of_the_reading_is_at_work() -> None:
     assert of(progress).waits_for == "all that is used"
     assert behind_database(state="done").step == "StartReplication"
     assert behind_database(step("VerifyStorage", 9)).step == "VerifyStorage"
-
-
-def test_a_prewarm_that_is_done_gives_way_to_the_next_step() -> None:
-    assert prewarming(state="done", eta_seconds=0).between
-    progress = doing(
-        step("StartPrewarm", 1, 2), step("ReportPrewarm", 2, 9, state="done"), step("VerifyStorage", 9.5)
-    )
-    assert progress.step == "VerifyStorage"
 
 
 def test_the_end_is_found_by_the_poll_after_it() -> None:

@@ -31,6 +31,11 @@ def test_more_failing_queries_than_its_peers_goes_back_even_when_fast() -> None:
     assert verdict.reason == "2.00% of its queries fail, 0.50% of its peers'"
 
 
+@pytest.mark.parametrize("errors", [0, 2])
+def test_a_failed_query_or_two_prove_nothing(errors: int) -> None:
+    assert judge_step(Service(150, errors, 0.4), [PEER], POLICY).action is RampAction.ADVANCE
+
+
 def test_too_few_queries_hold_and_say_how_many_are_needed() -> None:
     verdict = judge_step(Service(99, 0, 0.1), [PEER], POLICY)
     assert (verdict.action, verdict.reason) == (
@@ -115,3 +120,7 @@ def test_clients_that_keep_their_connections_hold_nothing_up_for_ever() -> None:
 def test_a_share_that_has_not_arrived_changes_no_other_verdict(newcomer: Service) -> None:
     alone = judge_step(newcomer, [PEER], POLICY)
     assert judge_share(alone, newcomer, [PEER], POLICY, after(0)) == alone
+
+
+def test_a_cluster_that_nobody_reads_waits_for_no_share() -> None:
+    assert judged(Service(0, 0, None), Service(99, 0, 0.4), after(0)).action is RampAction.ADVANCE

@@ -14,7 +14,6 @@ from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.retirement import LoadEvidence, guard_load, guard_removal
 from peaker.domain.service.surplus import (
-    MOST_AT_ONCE,
     RemovableReplicas,
     RemovalRequest,
     choose_idle_replicas,
@@ -110,12 +109,6 @@ def _without(fleet: FleetState, gone: Replica) -> FleetState:
     return replace(fleet, replicas=tuple(one for one in fleet.replicas if one is not gone))
 
 
-def test_expired_parked_ones_go_beside_those_that_serve_and_do_not_count_against_them() -> None:
-    fleet = fleet_with(BASE, _expired("i-0000000000000c0de"), *peaks(3))
-    chosen = choose_idle_replicas(fleet, 2).replicas
-    assert [one.is_parked for one in chosen] == [True, False, False]
-
-
 def test_who_is_too_young_stays_and_another_one_goes() -> None:
     young, old = peaks(2)
     idle = choose_idle_replicas(
@@ -129,11 +122,3 @@ def test_the_one_that_is_asked_for_by_name_goes_alone() -> None:
     _, second, _ = peaks(3)
     assert choose_idle_replicas(fleet_with(BASE, *peaks(3)), 3, second.instance_id).replicas == (second,)
     assert choose_idle_replicas(fleet_with(BASE), 3, BASE.instance_id).replicas == ()
-
-
-def test_no_more_go_at_once_than_one_transaction_can_look_at() -> None:
-    many = peaks(MOST_AT_ONCE + 5)
-    assert (
-        spared(fleet_with(BASE, *many), max_replicas=100, asked=RemovalRequest(surplus=Known(500.0))).count
-        == MOST_AT_ONCE
-    )

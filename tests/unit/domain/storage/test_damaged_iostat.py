@@ -66,6 +66,7 @@ NOTHING: dict[str, tuple[str, str]] = {
     "only-the-banner": (LINUX, "no report of iostat -x"),
     "prose": ("the disk is slow since Tuesday\n", "no report of iostat -x"),
     "binary": ("\x7fELF\x02\x01\x01\x00\ufffd\ufffd", "no report of iostat -x"),
+    "vmstat": (" r  b   swpd   free\n 1  0      0 812345\n", "no report of iostat -x"),
     "iostat-without-x": (
         "Device tps kB_read/s kB_wrtn/s kB_dscd/s kB_read kB_wrtn kB_dscd\n",
         "ran without -x",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from peaker.domain.storage.io_diagnosis import diagnose
-from peaker.domain.storage.io_findings import Verdict
 from peaker.domain.storage.iostat_text import read_iostat
 
-from tests.support.sysstat_json import lacking_row, of_11_7_3, of_12_0_3, of_12_1_4, of_12_2_0, row
+from tests.support.sysstat_json import of_11_7_3, of_12_0_3, of_12_1_4, of_12_2_0, row
 
 HEADING = "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await"
 HEADING_REST = "wareq-sz  aqu-sz  %util"
@@ -29,15 +27,6 @@ def test_sectors_in_columns_named_after_kib_are_halved_and_said() -> None:
     assert found.notes == (
         "amounts came in sectors (sysstat 12.1.2 to 12.2.0) and are taken from rate x request size, in 1 of 2 reports",
     )
-
-
-def test_a_disk_whose_row_lacks_columns_is_unknown_and_the_other_is_judged() -> None:
-    found = read_iostat(of_12_2_0([row(), lacking_row("nvme2n1")], [row(), row("nvme2n1")]))
-    assert found.damage is None
-    assert found.notes == ("the row of nvme2n1 has no queue (aqu-sz): unknown in 1 of 2 reports",)
-    by_name = {one.device: one for one in diagnose(found.reports)}
-    assert by_name["nvme1n1"].counts == {Verdict.APPLICATION_LIMITED: 2}
-    assert by_name["nvme2n1"].counts == {Verdict.APPLICATION_LIMITED: 1}
 
 
 def _wrapped() -> str:

@@ -114,32 +114,12 @@ def test_without_its_heading_a_row_reads_the_same(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("amount", "unit_kib"), [("3200.00", 0.5), ("1600.00", 1.0), ("1.56", 1024.0)])
-def test_the_unit_of_a_row_without_heading_follows_from_request_size_times_rate(
-    amount: str, unit_kib: float
-) -> None:
-    load = only(f"sda 0.00 0.00 100.00 0.00 {amount} 0.00 32.00 1.00 10.00 9.90 99.00")
-    assert load.kib_per_s == pytest.approx(float(amount) * unit_kib)
-
-
 def test_pretty_output_with_units_and_the_name_at_the_end_is_one_report() -> None:
     (report,) = read_iostat(PRETTY).reports
     load = report.device("vda")
     assert load is not None
     assert load.kib_per_s == pytest.approx(1.6 * 1024 + 800)
     assert (load.await_ms, load.queue, load.merged_writes_per_s) == (10.0, 1.5, 48.86)
-
-
-def test_the_short_form_has_totals_only() -> None:
-    load = only(
-        "Device tps kB/s rqm/s await areq-sz aqu-sz %util\nvda 150.00 2400.00 5.00 10.00 16.00 1.50 75.00"
-    )
-    assert (load.requests_per_s, load.kib_per_s, load.await_ms, load.reads_per_s) == (
-        150.0,
-        2400.0,
-        10.0,
-        None,
-    )
 
 
 def test_json_says_the_same_as_text() -> None:

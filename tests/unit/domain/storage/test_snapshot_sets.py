@@ -66,12 +66,6 @@ def both(hours_ago: float) -> list[Snapshot]:
     return [snapshot(volume, hours_ago) for volume in USED]
 
 
-def test_without_a_snapshot_all_that_is_used_is_copied() -> None:
-    found = expected_copy(USED, [], NOON)
-    assert (found.is_full, found.copied_bytes) == (True, 120 * GIB)
-    assert found.reason == "full copy: no completed snapshot of vol-data, vol-log"
-
-
 def test_a_snapshot_that_is_not_complete_is_none() -> None:
     pending = [snapshot("vol-data", 1, "pending"), snapshot("vol-log", 1, "error")]
     assert expected_copy(USED, pending, NOON).is_full
@@ -87,8 +81,3 @@ def test_an_increment_has_a_share_of_what_is_used_that_grows_ever_slower_with_ti
 
 def test_the_newest_snapshot_of_each_volume_counts_a_backup_of_somebody_else_too() -> None:
     assert expected_copy(USED, [*both(48), *both(2)], NOON).reason == "changed in 2.0 h as a rule"
-
-
-def test_the_oldest_of_the_newest_snapshots_says_for_how_long_changes_have_gathered() -> None:
-    uneven = [snapshot("vol-data", 1), snapshot("vol-log", 10)]
-    assert expected_copy(USED, uneven, NOON).reason == "changed in 10.0 h as a rule"
