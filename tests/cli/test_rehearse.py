@@ -12,9 +12,7 @@ def test_the_command_asks_for_its_budget_measures_and_removes(
     product: DeployedProduct, tmp_path: Path
 ) -> None:
     out = tmp_path / "figures.json"
-    # No schedule is on: nothing but the rehearsal is at work.
-    product.starts_nothing_by_itself()
-    product.cloud.clock.set(scale=5 * FAST)
+    product.cloud.clock.set(scale=FAST)
     dear = product.peaker("rehearse", "orders", "--budget", "0.01", "--yes", "--out", str(out))
     assert (dear.status, out.exists()) == (1, False)
     assert "--budget is 0.01: raise it, or lower --gib" in dear.err
@@ -35,4 +33,3 @@ def test_the_command_asks_for_its_budget_measures_and_removes(
     assert (again.status, again.document["rows"]) == (0, figures["rows"]), again.err
     nothing = product.peaker("rehearse", "orders", "--remove", "--out", str(out))
     assert (nothing.status, nothing.out) == (0, "no rehearsal of orders left anything\n")
-    product.starts_by_itself_again()

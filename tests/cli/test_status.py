@@ -16,9 +16,10 @@ from tests.support.deployed_product import DeployedProduct, eventually, peaker_c
 def test_the_document_has_every_figure_or_says_why_not(product: DeployedProduct) -> None:
     def known() -> dict[str, Any] | None:
         """With a load and a forecast of now: where the machine stalled while the clock was fast, the last are old."""
-        product.cloud.client("lambda").invoke(
-            FunctionName="peaker-local-forecast_load", Payload=json.dumps({"cluster": "orders"}).encode()
-        )
+        for function in ("check_replicas", "forecast_load"):
+            product.cloud.client("lambda").invoke(
+                FunctionName=f"peaker-local-{function}", Payload=json.dumps({"cluster": "orders"}).encode()
+            )
         found: dict[str, Any] = product.peaker("status", "orders", "--json").document
         return found if all("value" in found["capacity"][name] for name in ("load", "forecast")) else None
 
