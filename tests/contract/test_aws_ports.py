@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
+from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
@@ -137,6 +138,11 @@ ERRORS = [
     ("RequestLimitExceeded", 503, errors.Throttled),
     ("PriorRequestNotComplete", 400, errors.Throttled),
     ("ThrottlingException", 400, errors.Throttled),
+    # Of SNS and of its key, of Parameter Store, of the EBS direct APIs.
+    ("Throttled", 429, errors.Throttled),
+    ("KMSThrottling", 400, errors.Throttled),
+    ("TooManyUpdates", 400, errors.Throttled),
+    ("ConcurrentLimitExceededException", 400, errors.Throttled),
     ("InsufficientInstanceCapacity", 500, errors.CapacityUnavailable),
     ("VcpuLimitExceeded", 400, errors.CapacityUnavailable),
     ("InvalidVolume.NotFound", 400, errors.ResourceNotFound),
@@ -148,6 +154,18 @@ ERRORS = [
     ("InternalError", 400, errors.AwsUnavailable),
     ("SomethingElse", 502, errors.AwsUnavailable),
     ("UnauthorizedOperation", 403, errors.AwsCallRejected),
+]
+
+
+# What botocore sends again by itself is worth another try of ours. LimitExceededException is a full account, too.
+ERRORS += [
+    (code, 400, kind)
+    for kind, codes in (
+        (errors.Throttled, ThrottledRetryableChecker._THROTTLED_ERROR_CODES),
+        (errors.AwsUnavailable, TransientRetryableChecker._TRANSIENT_ERROR_CODES),
+    )
+    for code in codes
+    if code not in {"LimitExceededException", *(known for known, *_ in ERRORS)}
 ]
 
 

@@ -18,15 +18,22 @@ from peaker_contract.errors import (
 
 THROTTLING = frozenset(
     {
+        "BandwidthLimitExceeded",
+        "ConcurrentLimitExceededException",
+        "EC2ThrottledException",
+        "KMSThrottling",
         "PriorRequestNotComplete",
         "RequestLimitExceeded",
         "RequestThrottled",
+        "RequestThrottledException",
         "SlowDown",
         "SnapshotCreationPerVolumeRateExceeded",
+        "Throttled",
         "Throttling",
         "ThrottlingException",
         "ThrottledException",
         "TooManyRequestsException",
+        "TooManyUpdates",
         "TransactionConflictException",
         "TransactionInProgressException",
         "ProvisionedThroughputExceededException",
@@ -59,7 +66,16 @@ NOT_FOUND = frozenset(
         "ResourceNotFound",
     }
 )
-UNAVAILABLE = frozenset({"InternalError", "InternalFailure", "InternalServerError", "Unavailable"})
+UNAVAILABLE = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "Unavailable",
+    }
+)
 
 
 @contextmanager

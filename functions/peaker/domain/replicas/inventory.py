@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from peaker_contract.names import VOLUME_TAG
+from peaker_contract.names import ROLE_TAG, VOLUME_TAG
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Instance:
     tags: Mapping[str, str] = field(default_factory=dict)
     client_token: str | None = None
     billed_as: str | None = None
+
+    @property
+    def is_replica(self) -> bool:
+        """Tells whether it is tagged as a replica: IAM lets commands through to no other instance."""
+        return self.tags.get(ROLE_TAG) == "replica"
 
 
 @dataclass(frozen=True)

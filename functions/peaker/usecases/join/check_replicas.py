@@ -32,7 +32,9 @@ def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = 
     settings = ports.clusters.settings(cluster)
     targets = [*ports.endpoint.health(settings).items(), *ports.endpoint.warming_health(settings).items()]
     running = {
-        one.instance_id: one for one in ports.compute.instances_of_cluster(cluster) if one.state == "running"
+        one.instance_id: one
+        for one in ports.compute.instances_of_cluster(cluster)
+        if one.state == "running" and one.is_replica
     }
     known = {name for name, target in targets if target.state in _IN_THE_ENDPOINT}
     replicas = [running[name] for name in sorted(known & running.keys())]

@@ -202,10 +202,13 @@ def _compare(
         for peer, health in serving.items()
         if health.state is TargetState.HEALTHY and peer != instance_id
     )
-    measured = _measured(ports, step, settings, ramp.round, [instance_id, *peers[:COMPARED_PEERS]])
-    newcomer, compared = measured[instance_id], [measured[peer] for peer in peers[:COMPARED_PEERS]]
+    # A source that serves reads takes its share of them, and no command reaches it.
+    replicas = {one.instance_id for one in ports.compute.instances_of_cluster(step.cluster) if one.is_replica}
+    asked = [peer for peer in peers if peer in replicas][:COMPARED_PEERS]
+    measured = _measured(ports, step, settings, ramp.round, [instance_id, *asked])
+    newcomer, compared = measured[instance_id], [measured[peer] for peer in asked]
     verdict = judge_step(newcomer, compared, settings.ramp)
-    if not peers:
+    if not asked:
         return verdict
     newcomers = max(1, len(set(ports.endpoint.warming_health(settings)) - set(serving)))
     expected = _expected(ports, settings, ramp, len(peers), newcomers)

@@ -93,7 +93,7 @@ def fleet_of(
             ledger_row=rows.get(instance.instance_id),
         )
         for instance in staying
-        if instance.tags.get(ROLE_TAG) == "replica"
+        if instance.is_replica
     ]
     return FleetState(
         cluster=cluster,

@@ -18,7 +18,7 @@ from peaker.runtime import telemetry
 from peaker.runtime.telemetry import emit_check
 from peaker.usecases.join.check_replicas import LOOKS, THROTTLED_LOOKS, check_replicas
 
-from peaker_contract.errors import AwsUnavailable, Retryable, Throttled
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Retryable, Throttled
 from peaker_contract.metrics import Metric
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.interferences import Raises
@@ -182,6 +182,21 @@ def test_an_answer_that_aws_does_not_show_takes_no_other_with_it(
     figures = check_replicas(ports, "orders", pauses.append)
     assert (figures.serving, figures.unreported, len(pauses) + 1) == (2 - unheard, unheard, looks)
     assert (f"{FIRST} did not report: {type(refusal).__name__}: ssm:Get" in figures.reason) == bool(unheard)
+
+
+@pytest.mark.parametrize("state", [TargetState.UNHEALTHY, TargetState.DRAINING])
+def test_a_replica_that_a_failover_made_the_source_is_asked_nothing_and_keeps_nobody_from_being_heard(
+    ports: CalmPorts, state: TargetState
+) -> None:
+    """It stands in the endpoint still, and IAM lets no command through to a source: one refusal ended each look."""
+    ports.compute.add(instance(SECOND, "source"))
+    ports.endpoint.set(SECOND, state)
+    ports.refuses("commands.send", AwsCallRejected("ssm:SendCommand: AccessDeniedException"), of=SECOND)
+    ports.commands.said["report_health"] = answers(reads_per_second=120.5)
+    figures = check_replicas(ports, "orders", never)
+    assert (figures.registered, figures.serving, figures.unreported) == (1, 1, 0)
+    assert figures.metrics()[Metric.READ_QUERIES_PER_SECOND] == 120.5
+    assert json.loads(ports.commands.parameters[0]["Health"])["peers"] == []
 
 
 def test_held_replicas_serve_and_are_counted_apart() -> None:

@@ -18,7 +18,7 @@ from peaker_contract import errors
 from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
+from tests.support.builders import BASE, BY_NAME, RUN_ID, SOURCE, instance, leased, orders, with_cluster
 from tests.support.peak import answers
 
 NEW = "i-000000000000c0002"
@@ -47,6 +47,22 @@ def test_nobody_is_compared_before_clients_have_followed_the_new_share(step_seco
     assert ports.commands.sent == []
     ports.clock.advance(seconds=1)
     answers(ports, "measure_service", measurable=True, queries=500, errors=0, mean_ms=0.4, window_seconds=30)
+    with pytest.raises(errors.RampInProgress, match=r"share 1: "):
+        ramp_traffic(ports, given)
+    assert {host for _, host, _ in ports.commands.sent} == {NEW, BASE}
+
+
+def test_a_source_that_serves_reads_is_no_peer_to_compare_with() -> None:
+    """IAM lets no command through to it, and a refusal would undo a replica that is warm by now."""
+    ports, given = ramping(10)
+    ports.endpoint.set(SOURCE, TargetState.HEALTHY)
+    ports.refuses(
+        "commands.send", errors.AwsCallRejected("ssm:SendCommand: AccessDeniedException"), of=SOURCE
+    )
+    answers(ports, "measure_service", measurable=True, queries=500, errors=0, mean_ms=0.4, window_seconds=30)
+    with pytest.raises(errors.RampInProgress, match="begun"):
+        ramp_traffic(ports, given)
+    ports.clock.advance(seconds=FOLLOW_SECONDS)
     with pytest.raises(errors.RampInProgress, match=r"share 1: "):
         ramp_traffic(ports, given)
     assert {host for _, host, _ in ports.commands.sent} == {NEW, BASE}
