@@ -137,15 +137,6 @@ def test_a_role_that_does_not_trust_lambda_is_refused(aws: Control) -> None:
         aws.function(SOURCE, Role="arn:aws:iam::123456789012:role/nobody")
 
 
-def test_the_context_says_what_lambda_says(aws: Control, function: str) -> None:
-    context = aws.invoke(function, {"action": "context"})[1]
-    assert context["arn"] == function
-    assert context["name"] == function.rsplit(":", 1)[1]
-    assert context["memory"] == "512"
-    assert len(context["request"]) == 36
-    assert 300_000 < context["remaining"] <= 600_000
-
-
 @pytest.mark.parametrize(
     ("denied", "starts"), [({}, True), ({"Effect": "Deny", "Action": "kms:Decrypt", "Resource": "*"}, False)]
 )

@@ -195,12 +195,6 @@ def test_a_target_is_initial_until_its_probes_pass(reads: Reads) -> None:
     assert reads.state(first) == "healthy"
 
 
-def test_probes_go_to_the_health_port_and_path(reads: Reads) -> None:
-    instance_id = reads.replica()
-    address = reads.aws.instance(instance_id)["PrivateIpAddress"]
-    assert set(reads.aws.plane.endpoints.probes) == {(address, HEALTH_PORT, "/")}
-
-
 @pytest.mark.parametrize("answer", [503, None])
 def test_a_target_that_fails_its_probes_is_unhealthy_and_comes_back(reads: Reads, answer: int | None) -> None:
     kept, failing = reads.replica(), reads.replica()

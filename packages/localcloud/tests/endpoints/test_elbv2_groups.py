@@ -267,21 +267,6 @@ def test_a_weight_given_back_in_time_keeps_the_connections(reads: Listening) -> 
         assert connection.ask() == "c"
 
 
-def test_a_group_that_is_forwarded_to_no_more_fades_as_at_weight_0(reads: Listening) -> None:
-    reads.register(reads.serving, "a")
-    reads.register(reads.warming, "c")
-    reads.forward(1, 999)
-    with reads.connect_to("c") as connection:
-        with in_real_time(reads):
-            reads.elbv2.modify_listener(
-                ListenerArn=reads.listener,
-                DefaultActions=[{"Type": "forward", "TargetGroupArn": reads.serving}],
-            )
-            assert connection.ask() == "c"
-        assert reads.who_answers(10) == {"a": 10}
-        eventually(lambda: connection.ask() == "")
-
-
 def test_an_empty_group_refuses_its_share(reads: Listening) -> None:
     reads.register(reads.serving, "a")
     reads.forward(1, 1)
@@ -314,22 +299,6 @@ def test_draining_in_one_group_keeps_what_lives_in_the_other(reads: Listening) -
         eventually(lambda: reads.state(reads.warming, "c") == "unused")  # not registered any more
         assert connection.ask() == "c"
         assert reads.who_answers(100)["c"] > 40
-
-
-def test_a_target_that_leaves_both_groups_drains_and_goes_when_its_connections_end(reads: Listening) -> None:
-    for group in (reads.serving, reads.warming):
-        reads.attribute(group, "deregistration_delay.timeout_seconds", "30")
-        reads.register(group, "a", "c")
-    with reads.connect_to("c") as connection:
-        reads.deregister(reads.serving, "c")
-        reads.deregister(reads.warming, "c")
-        assert reads.who_answers(20) == {"a": 20}
-        reads.cloud.clock.sleep(60)
-        assert connection.ask() == "c"
-    endpoints = reads.cloud.dataplane.endpoints  # type: ignore[union-attr]
-    assert isinstance(endpoints, HaproxyReadEndpoints)
-    (name,) = endpoints._endpoints
-    eventually(lambda: [s.instance_id for s in endpoints.stats(name)] == [reads.address("a")])
 
 
 @pytest.mark.parametrize("terminates", ["true", "false"])

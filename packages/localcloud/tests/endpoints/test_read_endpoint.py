@@ -151,13 +151,6 @@ def test_an_endpoint_whose_process_died_comes_back_with_the_next_apply(
     assert who_answers(port, 2) == {"a": 2}
 
 
-def test_remove_frees_the_port(endpoints: HaproxyReadEndpoints, port: int, servers: dict[str, int]) -> None:
-    endpoints.apply(ReadEndpointSpec("orders", port, (target("a", servers),)))
-    endpoints.remove("orders")
-    endpoints.remove("orders")
-    socket.create_server(("127.0.0.1", port)).close()
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -13,7 +13,6 @@ import pytest
 
 from cloud_rig.real_machine import IMAGES, address, built_mysql_image, new_instance_id, own_network
 from cloud_rig.resources import eventually
-from localcloud.cleanup import leftovers
 from localcloud.dataplane import BlockDevice, DataPlaneError, HostSpec, RunResult
 from localcloud.hosts import NamespaceHosts, NetworkPlan
 from localcloud.hosts.network import namespace_name, namespaces
@@ -331,16 +330,6 @@ def test_a_bridge_or_network_of_someone_else_is_refused(tmp_path: Path, hosts: N
     finally:
         same_bridge.close()
         same_network.close()
-
-
-def test_close_leaves_nothing(tmp_path: Path) -> None:
-    network = own_network(offset=1)
-    hosts = NamespaceHosts(tmp_path, IMAGES, network)
-    hosts.launch(HostSpec(new_instance_id(), built_mysql_image(), address(network, 1), "x"))
-    assert len(leftovers(tmp_path)) >= 4
-    hosts.close()
-    hosts.close()
-    assert leftovers(tmp_path) == []
 
 
 def _machine_processes(command_line: str) -> list[str]:

@@ -67,12 +67,6 @@ def values(dynamodb: Any) -> dict[str, str]:
     return {item["sk"]["S"]: item["value"]["S"] for item in dynamodb.scan(TableName=TABLE)["Items"]}
 
 
-def test_a_transaction_writes_all_its_items(dynamodb: Any) -> None:
-    dynamodb.transact_write_items(TransactItems=[put("a", "1"), put("b", "2")])
-    dynamodb.transact_write_items(TransactItems=[update("a", "3"), refuse("b")])
-    assert values(dynamodb) == {"a": "3", "b": "2"}
-
-
 def test_refused_transactions_take_nothing_from_other_writers(dynamodb: Any) -> None:
     def refused() -> None:
         for number in range(30):

@@ -288,28 +288,6 @@ def test_deleting_a_snapshot_leaves_its_volumes_whole(aws: ResourceCloud) -> Non
     assert code_of(error) == "InvalidSnapshot.NotFound"
 
 
-def test_a_restored_volume_is_cold_and_its_status_shows_how_far_it_is(aws: ResourceCloud) -> None:
-    def status(volume_id: str) -> dict[str, Any]:
-        return dict(aws.ec2.describe_volume_status(VolumeIds=[volume_id])["VolumeStatuses"][0])
-
-    source = aws.available_volume()
-    aws.plane.volumes.write(source, dict.fromkeys(range(1000), b"rows"))
-    copy = aws.available_volume(SnapshotId=aws.completed_snapshot(source), VolumeInitializationRate=100)
-    assert aws.volume(copy)["Size"] == 4
-    assert aws.plane.volumes.volumes[copy].limits.initialization_rate_mib_per_s == 100
-    assert status(copy)["InitializationStatusDetails"] == {
-        "InitializationType": "provisioned-rate",
-        "Progress": 0,
-        "EstimatedTimeToCompleteInSeconds": 5,
-    }
-    aws.plane.volumes.warm(copy, range(250))
-    assert status(copy)["InitializationStatusDetails"]["Progress"] == 25
-    aws.plane.volumes.warm(copy)
-    details = {d["Name"]: d["Status"] for d in status(copy)["VolumeStatus"]["Details"]}
-    assert details["initialization-state"] == "completed"
-    assert "InitializationStatusDetails" not in status(source)
-
-
 def test_a_snapshot_of_the_data_plane_can_be_made_known(aws: ResourceCloud) -> None:
     source = aws.available_volume()
     aws.plane.volumes.write(source, {1: b"seed"})

@@ -52,7 +52,7 @@ class DirectActions:
             raise DirectError(
                 "ValidationException", "INVALID_PARAMETER_VALUE", "MaxResults must be between 100 and 10000."
             )
-        start = int(response._get_param("NextToken") or response._get_param("StartingBlockIndex") or 0)
+        start = int(response._get_param("NextToken") or 0)
         rest = [index for index in indices if index >= start]
         return rest[:size], str(rest[size]) if len(rest) > size else None
 

@@ -1,7 +1,7 @@
 """EBS as AWS behaves, on the data plane's volumes: volumes, snapshots, attachments.
 
 moto keeps the records (tags, filters); what moto leaves out is here: pending snapshots, volumes that are
-creating and attaching, validation, ClientToken, attach errors, hydration in DescribeVolumeStatus. Root
+creating and attaching, validation, ClientToken, attach errors. Root
 volumes are records only: the host's root filesystem is not in the block store, so a snapshot is refused.
 """
 

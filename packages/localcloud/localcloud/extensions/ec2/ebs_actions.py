@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from localcloud.dataplane import DataPlaneError
 from localcloud.extensions.ec2.account_limits import check_storage
 from localcloud.extensions.ec2.direct_apis import DirectActions
 from localcloud.extensions.ec2.ebs import (
-    BLOCK_BYTES,
     attach,
     attachments_of,
     check_attach_allowed,
@@ -217,13 +215,6 @@ class EbsActions:
         page, token = _page(response, volumes)
         return ActionResult({"Volumes": [self._describe_volume(v) for v in page], "NextToken": token})
 
-    def describe_volume_status(self, response: Any) -> ActionResult:
-        volumes = self._chosen_volumes(response)
-        page, token = _page(response, volumes)
-        return ActionResult(
-            {"VolumeStatuses": [self._describe_volume_status(v) for v in page], "NextToken": token}
-        )
-
     def describe_snapshots(self, response: Any) -> ActionResult:
         ids = response._get_param("SnapshotIds", [])
         snapshots = self._visible(
@@ -286,37 +277,6 @@ class EbsActions:
             "KmsKeyId": getattr(volume, "kms_key_id", None),
             "MultiAttachEnabled": False,
         }
-
-    def _describe_volume_status(self, volume: Any) -> dict[str, Any]:
-        details = [
-            {"Name": "io-enabled", "Status": "passed"},
-            {"Name": "io-performance", "Status": "not-applicable"},
-        ]
-        status: dict[str, Any] = {
-            "VolumeId": volume.id,
-            "AvailabilityZone": volume.availability_zone,
-            "VolumeStatus": {"Status": "ok", "Details": details},
-        }
-        if isinstance(volume, EbsVolume) and volume.in_store and volume.snapshot_id:
-            initialization = self._initialization(volume)
-            done = initialization["Progress"] >= 100
-            details.append(
-                {"Name": "initialization-state", "Status": "completed" if done else "initializing"}
-            )
-            status["InitializationStatusDetails"] = initialization
-        return status
-
-    def _initialization(self, volume: EbsVolume) -> dict[str, Any]:
-        stat = self.state.dataplane.volumes.stat(volume.id)
-        warm = stat.blocks_in_snapshot - stat.blocks_cold
-        share = warm / stat.blocks_in_snapshot if stat.blocks_in_snapshot else 1.0
-        details: dict[str, Any] = {"InitializationType": "default", "Progress": int(100 * share)}
-        rate = volume.volume_initialization_rate
-        if rate is not None:
-            remaining_mib = stat.blocks_cold * BLOCK_BYTES / 1024**2
-            details["InitializationType"] = "provisioned-rate"
-            details["EstimatedTimeToCompleteInSeconds"] = math.ceil(remaining_mib / rate)
-        return details
 
 
 def _zone_name(state: Ec2State, request: Mapping[str, Any]) -> str:
@@ -385,12 +345,12 @@ def install(cloud: OpenCloud) -> None:
         "create_snapshots",
         "delete_snapshot",
         "describe_volumes",
-        "describe_volume_status",
         "describe_snapshots",
     ):
         state.replace_action(ElasticBlockStore, name, getattr(actions, name))
     state.add_action(ElasticBlockStore, "get_ebs_default_kms_key_id", actions.get_ebs_default_kms_key_id)
-    for name in ("modify_volume", "copy_snapshot", "modify_snapshot_tier", "restore_snapshot_tier"):
+    refused = "modify_volume describe_volume_status copy_snapshot modify_snapshot_tier restore_snapshot_tier"
+    for name in refused.split():
         state.replace_action(ElasticBlockStore, name, actions.refuse)
     state.replace_action(EBSResponse, "list_snapshot_blocks", direct.list_snapshot_blocks)
     refused = "list_changed_blocks get_snapshot_block start_snapshot put_snapshot_block complete_snapshot"
