@@ -62,13 +62,12 @@ def restored(host: Host, image: Path) -> Volume:
 
 def truly_live(host: Host, volume: Volume, kind: str) -> Blocks:
     """The blocks with data of files, as the kernel names them after recovery, on a copy of the volume."""
-    copy = host.root / "oracle.img"
-    copy_with_holes(volume.image, copy)
-    oracle = Volume("vol-0", str(copy), copy)
+    # Not by `mount -o loop`, which asks every loop device of the machine for its file: one of others may not answer.
+    oracle = restored(host, volume.image)
     point = host.root / "oracle"
     point.mkdir(exist_ok=True)
-    options = "loop,nouuid" if kind == "xfs" else "loop"
-    subprocess.run(["mount", "-t", kind, "-o", options, oracle.path, str(point)], check=True)
+    options = ("-o", "nouuid") if kind == "xfs" else ()
+    subprocess.run(["mount", "-t", kind, *options, oracle.path, str(point)], check=True)
     try:
         files = sorted(str(path) for path in point.rglob("*") if path.is_file())
         said = subprocess.run(
