@@ -48,7 +48,8 @@ class Forecast:
     later_step_seconds: int = 3600
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
     utilisation: bool = False
-    # The highest believed load of the history that it was made from; infinite where that is not known.
+    # The highest believed load of the history that it was made from, outside the calendar's events that multiply it;
+    # infinite where that is not known.
     highest_load: float = inf
 
     @property

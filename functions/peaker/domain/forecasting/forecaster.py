@@ -64,6 +64,7 @@ class Forecaster:
     """Fits the models once, on the first `fit_steps` of a load (all by default), and forecasts for any lead time.
 
     Origins are steps of the series, the last one then known; those after the fit see newer loads, but no newer fit.
+    `events` are the times, from and until, of the events that multiply a load: what came then was multiplied already.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Forecaster:
         horizon_steps: int | None = None,
         reach_seconds: float = SHORTEST_REACH_DAYS * DAY_SECONDS,
         zone: tzinfo = UTC,
+        events: Sequence[tuple[float, float]] = (),
     ) -> None:
         self.series = series
         self.levels = tuple(sorted(levels))
@@ -84,6 +86,7 @@ class Forecaster:
         self.fit_steps = len(series.values) if fit_steps is None else fit_steps
         self.fitted = LoadSeries(series.start_seconds, series.step_seconds, series.values[: self.fit_steps])
         self.believed = believable(series.values, self.fit_steps)
+        self.usual = _outside(events, series, self.believed)
         self.utilisation = utilisation_reasons(self.fitted)
         self.days = self.fitted.span_days()
         self._controls: dict[int, Controlled] = {}
@@ -130,7 +133,7 @@ class Forecaster:
                 if later is None
                 else self._days_ahead.step_seconds,
                 utilisation=bool(self.utilisation),
-                highest_load=float(np.nanmax(self.believed[: origin + 1])),
+                highest_load=_highest(self.usual[: origin + 1], self.believed[: origin + 1]),
             )
             found.append(in_real_time(issued, self.zone) if is_moved else issued)
         return found
@@ -300,6 +303,20 @@ def newest_load(series: LoadSeries, believed: Floats, origin: int) -> tuple[floa
     good = np.flatnonzero(np.isfinite(believed[first : origin + 1]))
     age = float(origin - seen[-1]) * series.step_seconds
     return age, float(believed[first + good[-1]]) if len(good) else None
+
+
+def _outside(events: Sequence[tuple[float, float]], series: LoadSeries, values: Floats) -> Floats:
+    """The values, without those of a step that overlaps an event."""
+    begins = series.start_seconds + series.step_seconds * np.arange(len(values))
+    inside = np.zeros(len(values), dtype=bool)
+    for since, until in events:
+        inside |= (begins < until) & (begins + series.step_seconds > since)
+    return np.where(inside, np.nan, values)
+
+
+def _highest(usual: Floats, values: Floats) -> float:
+    """The highest usual value; where none is, the highest of all."""
+    return float(np.nanmax(usual if np.isfinite(usual).any() else values))
 
 
 def utilisation_reasons(series: LoadSeries) -> list[str]:

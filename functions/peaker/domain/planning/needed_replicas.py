@@ -101,7 +101,9 @@ class Outlook:
         The factor raises it no further than the highest load of the history times the factor, and never lowers it.
         """
         passed = self.passed_seconds
-        load = self.forecast.highest(level, passed + since, passed + until)
+        return self.multiplied(self.forecast.highest(level, passed + since, passed + until), factor)
+
+    def multiplied(self, load: float, factor: float) -> float:
         return max(load, factor * min(load, self.forecast.highest_load))
 
 
@@ -182,8 +184,9 @@ def _by_load(outlook: Outlook, numbers: dict[str, float]) -> Iterator[_Asked]:
     factor = outlook.factor(0.0, outlook.lead_time.p90_seconds + outlook.policy.period_seconds)
     if outlook.is_reactive and factor > 1:
         numbers["calendar_factor"] = factor
-        by = f"{text} with the calendar's factor {factor:g}, {load_text(factor * load)}"
-        yield _asked(outlook, factor * load, by)
+        raised = outlook.multiplied(load, factor)
+        by = f"{text} with the calendar's factor {factor:g}, {load_text(raised)}"
+        yield _asked(outlook, raised, by)
 
 
 def _by_forecast(outlook: Outlook, numbers: dict[str, float]) -> Iterator[_Asked]:

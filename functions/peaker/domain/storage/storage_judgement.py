@@ -158,7 +158,7 @@ def _is_rate(limit: dict[str, Any]) -> bool:
     return (
         isinstance(delivered, int | float)
         and isinstance(promised, int | float)
-        and 0 <= delivered < _NO_RATE
+        and 0 < delivered < _NO_RATE
         and 0 < promised < _NO_RATE
     )
 

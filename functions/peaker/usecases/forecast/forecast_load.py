@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from peaker.domain.decoding import Frozen
@@ -16,7 +16,7 @@ from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
 from peaker.domain.planning.needed_replicas import DecisionInputs
-from peaker.domain.planning.scaling import Outcome, ScalingDecision, decide
+from peaker.domain.planning.scaling import Action, Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
     Capacity,
     ScalingPolicy,
@@ -127,9 +127,11 @@ def forecast_load(ports: Ports, cluster: str) -> ForecastReport:
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
         nearer = forecaster.at_the_end(back.p90_seconds)
         later = decide(inputs, nearer, back, policy, state)
-        # A nearer look may let a return wait; it is no reason to take a replica away (I8).
-        if later.surplus == 0:
-            forecast, lead_time, decision = nearer, back, later
+        if later.surplus:
+            # A nearer look may let a return wait; it is no reason to take a replica away (I8).
+            reason = f"no scale-in: {decision.reason}, and they return in time"
+            later = replace(later, action=Action.NONE, outcome=Outcome.HOLD, reason=reason, surplus=0)
+        forecast, lead_time, decision = nearer, back, later
     check = _Check(
         settings=settings,
         now=now,

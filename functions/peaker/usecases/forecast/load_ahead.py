@@ -27,6 +27,11 @@ def load_forecaster(series: LoadSeries, lead_time: LeadTime, settings: ClusterSe
         series,
         reach_seconds=reach,
         zone=ZoneInfo(settings.time_zone),
+        events=[
+            (one.from_.timestamp(), one.until.timestamp())
+            for one in settings.calendar
+            if one.factor is not None
+        ],
     )
 
 

@@ -139,6 +139,19 @@ def test_one_wild_point_is_not_believed() -> None:
     assert forecast.highest_load == values.max()
 
 
+def test_the_highest_load_is_that_outside_events_which_multiplied_it() -> None:
+    """Else a sale at three times the load would be forecast at nine times it, once it has begun."""
+    values = daily(28)
+    highest = values[:-8].max()
+    values[-8:] *= 3
+    known = series(values)
+    sale = (known.end_seconds - 8 * STEP, known.end_seconds + 10 * HOUR)
+    assert forecast_demand(known, HOUR, events=[sale]).highest_load == highest
+    ended = (known.start_seconds - HOUR, known.end_seconds - 8 * STEP)
+    assert forecast_demand(known, HOUR, events=[ended]).highest_load == values[-8:].max()
+    assert forecast_demand(known, HOUR, events=[sale, ended]).highest_load == values.max()
+
+
 def test_a_spike_that_lasts_is_believed() -> None:
     values = daily(28)
     values[-4:] *= 8

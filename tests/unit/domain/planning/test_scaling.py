@@ -179,6 +179,16 @@ def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_i
     assert check(inputs, replace(growing, highest_load=260.0)).numbers["forecast_upper"] == 520.0
 
 
+def test_a_load_that_an_event_has_raised_is_not_raised_again() -> None:
+    """Usual is 190 at most, and twice that is there: what cannot be forecast takes what it takes now."""
+    sale = event(NOW - HOUR, NOW + 5 * HOUR, "sale", factor=2.0)
+    degraded = forecast(380.0, standing=Standing.DEGRADED, highest_load=190.0)
+    raised = replace(known_now(load=380.0, serving=4), calendar=(sale,))
+    assert check(raised, degraded).required == 4
+    rising = replace(known_now(load=150.0), calendar=(sale,))
+    assert check(rising, degraded).required == 3
+
+
 def test_a_lead_time_beyond_the_forecast_is_an_alarm_with_its_number() -> None:
     """Its last step says nothing of the hour in which the replica would serve."""
     far = LeadTime(20 * HOUR, 30 * HOUR, (), "given")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from peaker.domain.storage.storage_judgement import judge_loads
+from peaker.domain.storage.storage_judgement import judge_loads, knee_share
 
 from tests.support.builders import planned_volume
 
@@ -56,3 +56,10 @@ def test_nvme_statistics_tell_the_instance_s_limit() -> None:
 def test_without_a_usable_load_test_the_limit_is_unknown(broken: object) -> None:
     (judged,) = judge_loads([broken], PLANNED)
     assert judged["verdict"] == "unknown"
+
+
+def test_a_volume_that_delivered_nothing_has_no_share_and_a_replica_no_capacity_of_zero() -> None:
+    """No load can be divided by such a capacity: each check would end there until the proof is forgotten."""
+    stalled = {"verdict": "shared-storage contention", "iops_delivered": 0.0, "iops_promised": 3000.0}
+    assert knee_share([stalled]) is None
+    assert knee_share([stalled, {**stalled, "iops_delivered": 1500.0}]) == 0.5

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from peaker.domain.issued import LoadPoints
-from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput
@@ -18,11 +18,13 @@ from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
 
+from peaker_contract.catalogue import states_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsUnavailable
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
-from peaker_contract.names import LOAD_TAG, OWNER_TAG
+from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.steps import Part
 from sim import others
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.virtual_time import START as NOON
@@ -30,6 +32,7 @@ from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders, with_
 from tests.unit.domain.forecasting.loads import daily
 
 PEAK = "i-000000000000f0001"
+PARKED = "i-000000000000f0009"
 
 
 @dataclass
@@ -350,3 +353,31 @@ class TestClientsThatKeepTheirConnections:
         here.common.lease.release(holder, NOON)
         why = self.look(here).read_shares_unknown
         assert why == {self.newcomers[0]: "it serves for 10 min and is compared after 15"}
+
+
+def parked(here: World) -> None:
+    tags = {LOAD_TAG: "peak", OWNER_TAG: "local", RUN_TAG: RUN_ID}
+    here.common.compute.add(replace(instance(PARKED, tags=tags), state="stopped"))
+    holder = here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
+    row = ReplicaRow("orders", PARKED, RUN_ID, ReplicaState.PARKED, NOON)
+    standing = Parking(NOON, None, None, None, "no limit is known")
+    here.common.ledger.set_replica(holder, replace(row, parking=standing))
+    here.common.lease.release(holder, NOON)
+
+
+def test_a_peak_far_ahead_brings_no_parked_replica_back_at_the_third_low_check() -> None:
+    """Two serve, one does now; an event takes three, as far off as a build, and a return takes minutes."""
+    begins = {"from": "2026-11-21T13:45:00Z", "until": "2026-11-21T18:00:00Z"}
+    here = world(0.2, calendar=[event(min_replicas=3, **begins)], forecast={"schedule_minutes": 5})
+    here.serve()
+    parked(here)
+    (state, *_) = states_of(Part.HYDRATION)
+    here.remembered.past = PastSteps(
+        seconds={state: [5 * 3600.0] * 10}, hydrated_bytes=[1e9] * 10, return_speeds=[50.0]
+    )
+    reports = here.checks(3)
+    assert reports[0].lead_time_p90_seconds < 3600
+    assert [(one.shortage, one.surplus) for one in reports] == [(0, 0)] * 3
+    assert "no scale-in: the calendar: sale, takes 3 replicas" in reports[-1].reason
+    here.common.clock.advance(minutes=75)
+    assert here.check().shortage == 1
