@@ -173,7 +173,7 @@ class CalendarEvent(Settings):
         default=None,
         ge=1.0,
         le=100,
-        description="Multiplies the forecast, up to the highest load of the last 62 days outside such events, times it.",
+        description="Multiplies the forecast, up to the highest load of 62 days outside such events, times it.",
         examples=[1.5],
     )
 
