@@ -62,6 +62,14 @@ def test_an_outage_that_ends_in_a_storm_is_met_by_the_reactive_floor() -> None:
     assert ours.serving[after : after + 10].max() * 40.0 >= values[22 * DAY + 46]
 
 
+def test_an_outage_of_an_hour_before_the_readers_takes_no_replica_away() -> None:
+    values = daily(24)
+    values[22 * DAY + 40 : 22 * DAY + 44] = 0.0
+    scene = scenario(values, 22)
+    at = 22 * DAY + 40 - scene.first
+    assert run(scene).serving[at : at + 16].min() >= 4
+
+
 def test_a_batch_begins_when_nothing_is_being_built() -> None:
     scene = scenario(daily(24), 20, capacity_per_replica=10.0, max_replicas=40)
     ours = run(scene)

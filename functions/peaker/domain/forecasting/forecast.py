@@ -43,6 +43,8 @@ class Forecast:
     age_seconds: float | None = None
     last_load: float | None = None
     shifted: bool = False
+    # The last hour was lower than it hardly ever is at that time: an outage before the readers looks so.
+    fallen: bool = False
     stale: bool = True
     later_quantiles: Floats | None = None
     later_step_seconds: int = 3600

@@ -50,8 +50,9 @@ class Guards:
         now = np.nan_to_num(deviation[origins], nan=0.0)
         before = [deviation[max(0, at - fall) : at + 1] for at in origins]
         lowest = np.array([np.fmin.reduce(each, initial=0.0) for each in before], dtype=float)
-        returning = (now < self.fell_below) & (now > (1 - _GONE_SHARE) * lowest)
-        return Seen(now, now > self.rose_above, returning)
+        fallen = now < self.fell_below
+        returning = fallen & (now > (1 - _GONE_SHARE) * lowest)
+        return Seen(now, now > self.rose_above, fallen, returning)
 
     def raised(self, z: Floats, origins: Ints, horizons: Ints, levels: Floats, seen: Seen) -> Floats:
         """Quantiles z [origin, horizon, level] from p90 on, at least what the guards say."""
@@ -72,10 +73,11 @@ class Guards:
 
 @dataclass(frozen=True)
 class Seen:
-    """Per origin: the last hour's deviation in z, whether it is a rare rise, whether a rare fall goes away."""
+    """Per origin: the last hour's deviation in z, whether it is a rare rise or fall, whether a rare fall goes away."""
 
     deviation: Floats
     shifted: Flags
+    fallen: Flags
     returning: Flags
 
 

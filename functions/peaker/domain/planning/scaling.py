@@ -2,8 +2,8 @@
 
 A pure function of the facts of now, a forecast, a lead time, a policy and the state of earlier checks.
 Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes; removal needs
-measured low load and a forecast that stays below; where nothing can be forecast, low load in every check of a lead
-time, and the forecast has no say), I12 (max_replicas is a ceiling).
+measured low load and a forecast that stays below; after a rare fall, low load in every check of a lead time; so too
+where nothing can be forecast, and there the forecast has no say), I12 (max_replicas is a ceiling).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _scale_in(outlook: Outlook, need: Need, state: CheckState, low_checks: int) 
         needed = f"as needed by {why}" if keep == serving else f"and none may go: {keep} are kept ({why})"
         return _none(Outcome.HOLD, f"{_serving_text(inputs.fleet)}, {needed}", need, state)
     checks_needed = policy.low_checks_needed
-    if outlook.is_reactive:
+    if outlook.is_reactive or outlook.forecast.fallen:
         checks_needed = _patient_checks(outlook)
     if low_checks < checks_needed:
         reason = f"{_replicas(keep)} would do ({why}), seen {low_checks} of {checks_needed} times in a row"
@@ -200,7 +200,7 @@ def _serving_text(fleet: FleetCounts) -> str:
 
 
 def _patient_checks(outlook: Outlook) -> int:
-    """Low checks in a row that reactive scaling waits for: a lead time of low load, an hour at least."""
+    """Low checks in a row before what is low now is believed to last: a lead time of low load, an hour at least."""
     patience = max(_SHORTEST_PATIENCE_SECONDS, outlook.lead_time.p90_seconds)
     return max(
         outlook.policy.low_checks_needed, math.ceil(patience / outlook.policy.period_seconds - 1e-9) + 1

@@ -66,6 +66,14 @@ def test_a_load_that_comes_back_from_an_outage_is_expected_back_in_full() -> Non
     assert any("comes back" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize(("steps", "fallen"), [(0, False), (1, True), (4, True)])
+def test_a_load_that_is_gone_at_once_has_fallen(steps: int, fallen: bool) -> None:
+    values = daily(DAYS)
+    if steps:
+        values[-steps:] = 0.0
+    assert forecast_demand(series(values), HOUR).fallen is fallen
+
+
 def test_a_load_that_stays_away_is_not_waited_for() -> None:
     away = out_for_a_day(left=0.02, back_to=0.02, hours_back=0)
     usual = daily(DAYS + 1)[DAYS * DAY :]

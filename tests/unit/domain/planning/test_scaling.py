@@ -170,6 +170,15 @@ def test_what_cannot_be_forecast_is_kept_while_the_load_is_not_measured() -> Non
     assert "the newest load is 30 min late" in decision.reason
 
 
+def test_a_load_that_has_fallen_as_it_hardly_ever_does_keeps_its_replicas_for_a_lead_time() -> None:
+    """What the readers stand behind is down for half an hour, and its return would take two hours of building."""
+    down = forecast(0.0, fallen=True)
+    waiting = check(known_now(load=0.0, serving=4), down, CheckState(low_checks=23))
+    assert (waiting.action, waiting.outcome) == (Action.NONE, Outcome.HOLD)
+    assert "seen 24 of 25 times in a row" in waiting.reason
+    assert check(known_now(load=0.0, serving=4), down, CheckState(low_checks=24)).surplus == 3
+
+
 def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_it() -> None:
     sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
     inputs = replace(known_now(), calendar=(sale,))
