@@ -45,4 +45,6 @@ class CheckState:
 
     def counted_already(self, now_seconds: float, period_seconds: float) -> bool:
         """Whether the last check was less than half a period ago: a check that is called twice counts once."""
-        return self.checked_seconds is not None and now_seconds - self.checked_seconds < period_seconds / 2
+        return (
+            self.checked_seconds is not None and abs(now_seconds - self.checked_seconds) < period_seconds / 2
+        )

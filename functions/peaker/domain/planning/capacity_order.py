@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from peaker.domain.document.plan import Check, PlannedType, Price
-from peaker.domain.prices.price_table import PriceTable, usd
+from peaker.domain.prices.price_table import PriceTable, total, usd
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.inventory import InstancePromise
 from peaker_contract.cluster import ClusterSettings
@@ -20,19 +20,21 @@ def capacity_order(
     price: Price,
     replicas: int,
     parked: Reading,
+    dearer_than: Callable[[str], Reading],
 ) -> tuple[PlannedType, ...]:
     """The settings' types. The first is judged by the plan's refusals; another is left out for a reason of its own.
 
     A replica with less memory than its peers would be slow where they serve from memory, and one of another
     architecture cannot boot the image. `replicas` are the peak replicas there would be, all at the dearest price:
-    the budget holds at every moment (I12). An unknown type is not taken (I4).
+    the budget holds at every moment (I12). `dearer_than` says what those that run cost above so many of a type. An
+    unknown type is not taken (I4).
     """
     first = settings.instance_type
     types = [PlannedType(instance_type=first, instance_hourly=usd(prices.instance_hour(first), 6))]
     for kind in settings.fallback_instance_types:
         hourly = usd(prices.instance_hour(kind), 6)
         why = _unlike(promises.get(first), promises.get(kind), first, kind) or _over_budget(
-            settings, price.with_instance(hourly, kind), replicas, parked
+            settings, price.with_instance(hourly, kind), replicas, parked, dearer_than(kind)
         )
         types.append(PlannedType(instance_type=kind, instance_hourly=hourly, why_not=why))
     return tuple(types)
@@ -81,16 +83,20 @@ def _words(architectures: tuple[str, ...]) -> str:
     return " and ".join(architectures) or "of an architecture that EC2 does not name"
 
 
-def _over_budget(settings: ClusterSettings, price: Price, replicas: int, parked: Reading) -> str | None:
+def _over_budget(
+    settings: ClusterSettings, price: Price, replicas: int, parked: Reading, dearer: Reading
+) -> str | None:
     limit = settings.limits.max_hourly_cost_usd
     if limit is None:
         return None
-    if price.hourly is None or price.snapshots_hourly is None or isinstance(parked, Unknown):
+    also = total((parked, dearer))
+    if price.hourly is None or price.snapshots_hourly is None or isinstance(also, Unknown):
         return f"its price is unknown, and max_hourly_cost_usd {limit:g} cannot be checked"
-    sum_usd = price.hourly * replicas + parked.value + price.snapshots_hourly
+    sum_usd = price.hourly * replicas + also.value + price.snapshots_hourly
     if sum_usd <= limit:
         return None
+    beside = f" and ${also.value:.3f}/h for dearer types and parked volumes" if also.value else ""
     return (
-        f"{replicas} peak replicas at ${price.hourly:.3f}/h are ${sum_usd:.2f}/h, "
+        f"{replicas} peak replicas at ${price.hourly:.3f}/h{beside} are ${sum_usd:.2f}/h, "
         f"above max_hourly_cost_usd {limit:g}"
     )

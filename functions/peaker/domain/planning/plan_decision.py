@@ -50,7 +50,7 @@ def plan_scale_out(facts: PlanFacts, ways: Sequence[Way]) -> ScaleOutPlan:
     built = [member for member, way in zip(members, ways, strict=True) if _returned(fleet, way) is None]
     volumes, price = members[0].volumes, members[0].price
     parked = _parked_hourly(fleet, returned, prices)
-    dearer = _dearer(fleet, settings, prices)
+    dearer = _dearer(fleet, settings.instance_type, prices)
     return ScaleOutPlan(
         cluster=settings.name,
         planned_at=require_utc(facts.now),
@@ -86,7 +86,15 @@ def plan_scale_out(facts: PlanFacts, ways: Sequence[Way]) -> ScaleOutPlan:
         build=planned_build(settings),
         members=members,
         batch_price=_batch_price(members),
-        types=capacity_order(settings, facts.promises, prices, price, len(fleet.peak) + count, parked),
+        types=capacity_order(
+            settings,
+            facts.promises,
+            prices,
+            price,
+            len(fleet.peak) + count,
+            parked,
+            lambda kind: _dearer(fleet, kind, prices),
+        ),
         replicas_after=len(fleet.under_ceiling) + count,
         peak_hourly_usd=usd(peak_hourly(fleet, members, parked, dearer), 4),
     )
@@ -149,17 +157,13 @@ def _parked_hourly(fleet: FleetState, returned: Sequence[Replica], prices: Price
     return total(volumes_hourly(one.volumes, prices) for one in staying)
 
 
-def _dearer(fleet: FleetState, settings: ClusterSettings, prices: PriceTable) -> Reading:
-    """USD per hour of the peak replicas that were launched with another type, above the usual type's price."""
-    usual = prices.instance_hour(settings.instance_type)
-    others = [
-        one.instance.instance_type
-        for one in fleet.peak
-        if one.instance.instance_type != settings.instance_type
-    ]
+def _dearer(fleet: FleetState, than: str, prices: PriceTable) -> Reading:
+    """USD per hour of the peak replicas that were launched with another type, above the price of `than`."""
+    usual = prices.instance_hour(than)
+    others = [one.instance.instance_type for one in fleet.peak if one.instance.instance_type != than]
     own = [prices.instance_hour(kind) for kind in others]
     if isinstance(usual, Unknown):
-        return Known(0.0)  # the plan is refused for that price already
+        return Known(0.0)  # the type is refused for that price already
     return total(one if isinstance(one, Unknown) else Known(max(0.0, one.value - usual.value)) for one in own)
 
 

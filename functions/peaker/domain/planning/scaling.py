@@ -235,7 +235,7 @@ def _objection(outlook: Outlook, state: CheckState) -> str | None:
     if (
         not outlook.is_reactive
         and shift is not None
-        and inputs.now_seconds - shift < HOLD_AFTER_SHIFT_SECONDS
+        and 0 <= inputs.now_seconds - shift < HOLD_AFTER_SHIFT_SECONDS
     ):
         return f"a level shift was seen {(inputs.now_seconds - shift) / 3600:.1f} h ago"
     for trouble in inputs.troubles:

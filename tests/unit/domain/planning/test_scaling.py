@@ -179,6 +179,12 @@ def test_a_load_that_has_fallen_as_it_hardly_ever_does_keeps_its_replicas_for_a_
     assert check(known_now(load=0.0, serving=4), down, CheckState(low_checks=24)).surplus == 3
 
 
+@pytest.mark.parametrize("wrong", [{"checked_seconds": NOW + 86_400}, {"shift_seen_seconds": NOW + 86_400}])
+def test_a_clock_that_was_ahead_holds_no_removal_until_its_time_comes(wrong: dict[str, float]) -> None:
+    low = CheckState(low_checks=2, **wrong)  # type: ignore[arg-type]
+    assert check(known_now(load=50.0, serving=3), forecast(50.0), low).surplus == 2
+
+
 def test_a_factor_reaches_no_higher_than_the_highest_load_of_the_history_times_it() -> None:
     sale = event(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
     inputs = replace(known_now(), calendar=(sale,))

@@ -71,3 +71,13 @@ def test_dearer_types_that_serve_already_count_in_the_budget() -> None:
         errors.ScaleOutRefused, match=r"\$1.890/h for dearer types .* are \$2.14/h, above the budget"
     ):
         planned(ports)
+
+
+def test_dearer_types_that_serve_already_count_where_another_type_is_to_be_taken() -> None:
+    """One of the usual type fits beside it, at $2.14/h; one of twice that price would pass the budget."""
+    ports = world("r6i.xlarge", limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 2.2})
+    dear = instance("i-0dea0000000000001", tags={"peaker:load": "peak"})
+    ports.compute.add(replace(dear, instance_type="r6i.8xlarge"))
+    found = left_out(ports)
+    assert found["r6i.large"] is None
+    assert "are $2.27/h, above max_hourly_cost_usd 2.2" in str(found["r6i.xlarge"])
