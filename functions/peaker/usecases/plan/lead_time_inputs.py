@@ -129,10 +129,9 @@ def snapshot_history(
 
 
 def volume_bytes(settings: ClusterSettings, fleet: FleetState | None) -> dict[str, float]:
-    """Bytes per volume name, from the replica that has the most of them."""
+    """Bytes per name of a data volume, from the replica that has the most of them."""
     sizes: dict[str, float] = {}
     for replica in fleet.replicas if fleet else ():
-        for volume in replica.volumes:
-            if volume.name is not None:
-                sizes[volume.name] = max(sizes.get(volume.name, 0.0), volume.size_gib * GIB)
+        for name, volume in data_volumes(replica, settings.volumes).items():
+            sizes[name] = max(sizes.get(name, 0.0), volume.size_gib * GIB)
     return sizes

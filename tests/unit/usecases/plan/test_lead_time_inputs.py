@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import InstancePromise, Snapshot
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.plan.lead_time_inputs import SnapshotHistory, lead_time_inputs
+from peaker.usecases.plan.lead_time_inputs import SnapshotHistory, lead_time_inputs, volume_bytes
 
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.virtual_time import START as NOON
@@ -51,6 +52,19 @@ def test_before_a_prewarm_all_that_the_snapshots_hold_is_read(ports: CalmPorts) 
 
 def test_without_snapshots_the_volumes_are_taken_to_be_full(ports: CalmPorts) -> None:
     assert bytes_of(ports, PastSteps(), None) == {"data": 200, "log": 200}
+
+
+def test_volumes_that_only_their_device_names_are_read_and_a_root_volume_is_not(ports: CalmPorts) -> None:
+    """A base replica made by hand, by its manual page: a first build was taken to read nothing, in minutes."""
+    data, log = data_volumes_of(BASE, size_gib=200)
+    for volume in (data, log):
+        ports.storage.add(replace(volume, tags={}))
+    root = {"peaker:volume": "root"}
+    ports.storage.add(replace(data, volume_id="vol-root", device="/dev/xvda", size_gib=900, tags=root))
+    fleet = gather_fleet(ports, ports.clusters.settings("orders"), with_volumes=True)
+    assert volume_bytes(ports.clusters.settings("orders"), fleet) == {"data": 200 * GIB, "log": 200 * GIB}
+    assert bytes_of(ports, PastSteps(), None) == {"data": 200, "log": 200}
+    assert bytes_of(ports, PastSteps(), HELD) == {"data": DATA, "log": LOG}
 
 
 def test_what_the_last_prewarm_read_is_read_again_wherever_it_lies(ports: CalmPorts) -> None:
