@@ -45,6 +45,7 @@ def install(cloud: OpenCloud) -> None:
     from moto.cloudwatch.exceptions import InvalidParameterValue, ValidationError
     from moto.cloudwatch.models import CloudWatchBackend, MetricDatumBase
     from moto.cloudwatch.responses import CloudWatchResponse
+    from moto.core.responses import ActionResult
 
     store = cloud.metrics
 
@@ -82,7 +83,17 @@ def install(cloud: OpenCloud) -> None:
         return shown
 
     def get_metric_statistics(self: Any) -> Any:
-        raise ValidationError("The local cloud has no GetMetricStatistics: ask GetMetricData.")
+        start, end = _aware(self._get_param("StartTime")), _aware(self._get_param("EndTime"))
+        if start is None or end is None or start >= end:
+            raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
+        name, period = self._get_param("MetricName"), int(self._get_param("Period"))
+        key = metric_key(self._get_param("Namespace"), name, self._get_param("Dimensions", []))
+        points: dict[float, dict[str, Any]] = {}
+        for wanted in self._get_param("Statistics"):
+            for at, value in _periods(store, key, start, end, period, wanted, cloud.clock.now()):
+                blank = {"Timestamp": _naive(at), "Unit": store.unit(key) or "None"}
+                points.setdefault(at, blank)[wanted] = value
+        return ActionResult({"Label": name, "Datapoints": [points[at] for at in sorted(points)]})
 
     def get_filtered_metrics(self: Any, metric_name: str, namespace: str, dimensions: Any) -> list[Any]:
         found = []

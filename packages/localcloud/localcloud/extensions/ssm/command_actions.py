@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 STDOUT_CHARACTERS = 24_000
 COMMAND_FILTERS = frozenset({"InvokedAfter", "InvokedBefore", "Status", "ExecutionStage", "DocumentName"})
 STDERR_CHARACTERS = 8_000
+PLUGIN_OUTPUT_CHARACTERS = 2_500
 
 
 class SsmActions:
@@ -75,6 +77,21 @@ class SsmActions:
         page, token = _page(response, shown)
         return ActionResult({"Commands": page, "NextToken": token})
 
+    def list_command_invocations(self, response: Any) -> ActionResult:
+        """Each command is of one instance: its only invocation."""
+        filters = {f["key"]: f["value"] for f in response._get_param("Filters") or []}
+        if unknown := sorted(filters.keys() - {"Status"}):
+            raise ssm_error("InvalidFilterKey", f"{unknown[0]} is not a filter here.")
+        commands = self.commands.commands(response._get_param("CommandId"), response._get_param("InstanceId"))
+        shown = [
+            self._describe_invocation(command, bool(response._get_param("Details")))
+            for command in commands
+            if time.monotonic() >= command.visible_at
+            and command.status == filters.get("Status", command.status)
+        ]
+        page, token = _page(response, shown)
+        return ActionResult({"CommandInvocations": page, "NextToken": token})
+
     def describe_instance_information(self, response: Any) -> ActionResult:
         filters = {f["Key"]: f["Values"] for f in response._get_param("Filters") or []}
         if unknown := sorted(filters.keys() - {"InstanceIds"}):
@@ -100,6 +117,25 @@ class SsmActions:
             "Status": command.status,
             "StatusDetails": command.details,
             "TimeoutSeconds": command.delivery_seconds,
+        }
+
+    def _describe_invocation(self, command: Command, with_details: bool) -> dict[str, Any]:
+        plugin = {
+            "Name": command.document.document.step_name,
+            "Status": command.status,
+            "StatusDetails": command.details,
+            "ResponseCode": command.response_code,
+            "Output": command.stdout[:PLUGIN_OUTPUT_CHARACTERS],
+        }
+        return {
+            "CommandId": command.command_id,
+            "InstanceId": command.instance_id,
+            "Comment": command.request.get("Comment", ""),
+            "DocumentName": command.document.document.name,
+            "RequestedDateTime": command.requested_at,
+            "Status": command.status,
+            "StatusDetails": command.details,
+            "CommandPlugins": [plugin] if with_details else [],
         }
 
     def _describe_instance(self, instance: Any) -> dict[str, Any]:
@@ -138,6 +174,6 @@ def install(cloud: OpenCloud) -> None:
     actions = SsmActions(commands)
     for name in ("send_command", "get_command_invocation", "list_commands"):
         state.replace_action(SimpleSystemManagerResponse, name, getattr(actions, name))
-    for name in ("cancel_command", "describe_instance_information"):
+    for name in ("cancel_command", "list_command_invocations", "describe_instance_information"):
         state.add_action(SimpleSystemManagerResponse, name, getattr(actions, name))
     cloud.on_close(commands.close)

@@ -11,8 +11,10 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from moto.ec2.utils import filter_reservations
 from moto.ssm.exceptions import SSMException
 from moto.ssm.models import ssm_backends
 
@@ -28,7 +30,7 @@ from localcloud.extensions.ssm.command_records import Command
 
 DELIVERY_SECONDS = (30, 2_592_000, 3_600)  # lowest, highest, default
 LARGEST_DOCUMENT_BYTES = 64 * 1024
-NOT_HERE = ("Targets", "OutputS3BucketName", "DocumentHash")
+NOT_HERE = ("OutputS3BucketName", "DocumentHash")
 STOPPED_EARLY = 137  # the agent's code for a plugin that was timed out or cancelled
 POLL_SECONDS = 0.2
 # The agent is part of what a host boots from: a tag of the image says which version, of the host one that came later.
@@ -42,7 +44,8 @@ class RunCommand:
     def __init__(self, state: Ec2State) -> None:
         self.state = state
         self.cloud = state.cloud
-        self._commands: dict[str, Command] = {}
+        # By id and instance: a command to several instances is one for each, under one id.
+        self._commands: dict[tuple[str, str], Command] = {}
         self._lock = threading.RLock()
         self._random = random.Random(state.cloud.settings.seed)
 
@@ -85,19 +88,17 @@ class RunCommand:
             raise ssm_error("InvalidParameters", str(error)) from error
         delivery_seconds = _delivery_seconds(request.get("TimeoutSeconds"))
         delay = self.cloud.settings.describe_delay_seconds * self._random.uniform(0.3, 1.0)
-        command = Command(
-            str(uuid.UUID(int=self._random.getrandbits(128), version=4)),
-            bound,
-            request,
-            self.cloud.clock.now(),
-            delivery_seconds,
-            self._instance_id(request),
-            time.monotonic() + delay,
-        )
+        command_id = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        asked_at, visible_at = self.cloud.clock.now(), time.monotonic() + delay
+        sent = [
+            Command(command_id, bound, request, asked_at, delivery_seconds, instance_id, visible_at)
+            for instance_id in self._instance_ids(request)
+        ]
         with self._lock:
-            self._commands[command.command_id] = command
-        self.cloud.background(f"ssm-{command.instance_id}", lambda: self._run(command))
-        return command
+            self._commands.update({(command_id, one.instance_id): one for one in sent})
+        for one in sent:
+            self.cloud.background(f"ssm-{one.instance_id}", partial(self._run, one))
+        return sent[0]
 
     def _document(self, request: Mapping[str, Any]) -> CommandDocument:
         name = str(request.get("DocumentName", "")).rsplit("/", 1)[-1]
@@ -126,20 +127,23 @@ class RunCommand:
         except InvalidDocument as error:
             raise ssm_error("InvalidDocument", str(error)) from error
 
-    def _instance_id(self, request: Mapping[str, Any]) -> str:
-        ids = list(request.get("InstanceIds") or [])
-        not_here = [name for name in NOT_HERE if request.get(name)]
-        if len(ids) != 1 or not_here:
-            asked = not_here[0] if not_here else f"{len(ids)} InstanceIds"
-            raise ssm_error(
-                "ValidationException", f"The local cloud sends a command to one instance, not by {asked}."
-            )
-        if not self.online(ids[0]):
+    def _instance_ids(self, request: Mapping[str, Any]) -> list[str]:
+        if not_here := [name for name in NOT_HERE if request.get(name)]:
+            raise ssm_error("ValidationException", f"The local cloud knows no {not_here[0]} of a command.")
+        ids = [str(one) for one in request.get("InstanceIds") or []]
+        if targets := request.get("Targets"):
+            filters = {target["Key"]: target["Values"] for target in targets}
+            reservations = filter_reservations(self.state.backend.all_reservations(), filters)
+            ids = [one.id for found in reservations for one in found.instances if self.online(one.id)]
+            if not ids:
+                text = "No instance has these tags: AWS takes such a command and runs it nowhere."
+                raise ssm_error("InvalidTarget", text)
+        if not ids or not all(map(self.online, ids)):
             account = self.cloud.settings.account_id
             raise ssm_error(
                 "InvalidInstanceId", f"Instances {ids} not in a valid state for account {account}"
             )
-        return str(ids[0])
+        return ids
 
     # -- a command on a host -------------------------------------------------------------------------------
 
@@ -223,32 +227,30 @@ class RunCommand:
     # -- looking and cancelling ----------------------------------------------------------------------------
 
     def cancel(self, command_id: str, instance_ids: Sequence[str]) -> None:
-        command = self.command(command_id)
-        if unknown := sorted(set(instance_ids) - {command.instance_id}):
+        targets = {one.instance_id: one for one in self.commands(command_id, None)}
+        if unknown := sorted(set(instance_ids) - targets.keys()):
             raise ssm_error("InvalidInstanceId", f"{unknown} are not targets of {command_id}.")
-        with self._lock:
-            if command.status in ENDED:
-                return
-            command.cancelled = True
-            command.status = command.details = "Cancelling"
-            running = command.running
-        if running is not None:
-            running.cancel()
-
-    def command(self, command_id: str) -> Command:
-        if command_id not in self._commands:
-            raise ssm_error("InvalidCommandId", f"{command_id} is not a command of this account.")
-        return self._commands[command_id]
+        for one in [targets[instance_id] for instance_id in instance_ids or targets]:
+            with self._lock:
+                if one.status in ENDED:
+                    continue
+                one.cancelled = True
+                one.status = one.details = "Cancelling"
+                running = one.running
+            if running is not None:
+                running.cancel()
 
     def commands(self, command_id: str | None, instance_id: str | None) -> list[Command]:
-        """Commands, newest first."""
-        chosen = [self.command(command_id)] if command_id else list(self._commands.values())
+        """Commands, newest first. Raises InvalidCommandId."""
+        chosen = [one for one in self._commands.values() if command_id in (None, one.command_id)]
+        if command_id is not None and not chosen:
+            raise ssm_error("InvalidCommandId", f"{command_id} is not a command of this account.")
         return [one for one in reversed(chosen) if instance_id in (None, one.instance_id)]
 
     def visible(self, command_id: str, instance_id: str) -> Command:
         """Raises InvocationDoesNotExist, also for a short while after SendCommand."""
-        command = self._commands.get(command_id)
-        if command is None or command.instance_id != instance_id or time.monotonic() < command.visible_at:
+        command = self._commands.get((command_id, instance_id))
+        if command is None or time.monotonic() < command.visible_at:
             raise ssm_error("InvocationDoesNotExist", "")
         return command
 
