@@ -43,7 +43,7 @@ class Forecast:
     age_seconds: float | None = None
     last_load: float | None = None
     shifted: bool = False
-    # The last hour was lower than it hardly ever is at that time: an outage before the readers looks so.
+    # The last hour was lower than almost any was at that time of day, as in an outage before the readers.
     fallen: bool = False
     stale: bool = True
     later_quantiles: Floats | None = None
