@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.runs.execution_input import Trigger
-from peaker.domain.runs.ledger import VolumeRates
+from peaker.domain.runs.ledger import Donor, ResourceKind, VolumeRates
 from peaker.domain.runs.run import ExecutionRequest, PlanStep, StepInput
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
@@ -22,9 +22,11 @@ from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.validate_request import validate_request
 
 from peaker_contract import errors
+from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Interference, Invocation
 from tests.support.builders import (
@@ -284,3 +286,35 @@ def test_a_long_prewarm_is_asked_more_rarely() -> None:
 @pytest.mark.parametrize(("eta", "pause"), [(None, 10), (0, 10), (1000, 250), (1e9, LONGEST_PAUSE_SECONDS)])
 def test_the_pause_follows_the_remaining_time(eta: float | None, pause: int) -> None:
     assert pause_seconds(eta) == pause
+
+
+def test_a_set_of_which_one_member_shows_is_waited_for(ports: CalmPorts) -> None:
+    """The answer was lost, and EC2 shows what was made one by one."""
+    planned(ports)
+    given = step(ports, "CreateSnapshots")
+    volumes = ports.ledger.run(RUN_ID).required(Donor, "").volumes
+    for name, volume_id in volumes.items():
+        details = {"source_volume_id": volume_id}
+        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
+    ports.storage.create_snapshots(
+        BASE, [next(iter(volumes.values()))], {RUN_TAG: RUN_ID, OWNER_TAG: "local"}
+    )
+    with pytest.raises(errors.SnapshotsPending, match="does not show yet"):
+        create_snapshots(ports, given)
+    ports.clock.advance(minutes=6)
+    with pytest.raises(errors.SnapshotFailed, match="no member"):
+        create_snapshots(ports, given)
+
+
+def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: CalmPorts) -> None:
+    planned(ports)
+    given = step(ports, "CreateSnapshots")
+    for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
+        details = {"source_volume_id": volume_id}
+        intend(ports, given, ResourceKind.SNAPSHOT, name, details)
+    with pytest.raises(errors.SnapshotsPending, match="answer was lost"):
+        create_snapshots(ports, given)
+    assert len(ports.done("storage.create_snapshots")) == 0
+    ports.clock.advance(minutes=6)
+    create_snapshots(ports, given)
+    assert len(ports.done("storage.create_snapshots")) == 1

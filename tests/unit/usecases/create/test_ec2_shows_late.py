@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from peaker.domain.runs.ledger import Donor, ResourceKind
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.run import lost_answers
 from peaker.usecases.run.run_memory import intend
 
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
 from sim.calm import CalmPorts
-from sim.workflows.interferences import Followed
+from sim.workflows.interferences import Followed, Watches
 from tests.support.builders import RUN_ID, leased
 
 
@@ -90,3 +93,17 @@ def test_a_volume_that_a_list_shows_and_attach_does_not_find_is_tried_again(port
     with pytest.raises(errors.VolumesAttaching, match="begins to attach"):
         attach_volumes(ports, leased(ports, "AttachVolumes"))
     attach_volumes(ports, leased(ports, "AttachVolumes"))
+
+
+def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one had looked for rows and snapshots before the first had written or made any."""
+    given = leased(ports, "CreateSnapshots")
+
+    def overtakes() -> None:
+        monkeypatch.setattr(lost_answers, "LOST_ANSWER_GRACE", timedelta(0))
+        with pytest.raises(errors.SnapshotsPending, match="another call makes the set"):
+            create_snapshots(ports, given)
+
+    ports.meets(Watches(at="storage.create_snapshots", hit=overtakes))
+    create_snapshots(ports, given)
+    assert len(ports.done("storage.create_snapshots")) == 1

@@ -265,3 +265,13 @@ def test_a_plan_names_the_setting_and_its_price() -> None:
     [note] = planned_notes(world())
     assert note.startswith("one snapshot set is taken while the cluster is observed (keep_snapshots)")
     assert "at most 8 GiB, $0.0005 an hour" in note
+
+
+def test_a_kept_set_that_somebody_deletes_is_kept_no_more() -> None:
+    ports = completed(world())
+    ports.clock.advance(hours=1)
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.delete_snapshot(snapshot_id)
+    looked(ports)
+    assert ports.ledger.snapshot_sets("orders") == []
+    assert set(states_by_volume(ports).values()) == {ResourceState.UNDONE}

@@ -21,6 +21,7 @@ from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
+from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.names import LOAD_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.outside import detach
@@ -184,3 +185,14 @@ def test_a_replica_that_another_call_terminated_meanwhile_is_no_refusal(
     monkeypatch.setattr(retiring, "require_removable", terminated_before)
     with pytest.raises(errors.RetirementInProgress):
         retire_replica(ports, step(ports, "RetireReplica"))
+
+
+def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
+    ports = with_peak(calm_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(given.holder, "DrainReplica", NOON, lease_end(NOON))
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
+    clients(ports, 2)
+    numbers = drain_replica(ports, given).numbers
+    assert (numbers["forced"], numbers["cut_connections"], numbers["cut_transactions"]) == (True, 2, 0)

@@ -12,7 +12,7 @@ from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.sent_commands import BEGINS_WITHIN, command_comment, fence_parameters
 
-from peaker_contract.errors import AgentTooOld, HostCommandFailed, HostCommandRunning, LeaseLost
+from peaker_contract.errors import AgentTooOld, BinlogsGone, HostCommandFailed, HostCommandRunning, LeaseLost
 from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import BASE, instance, leased, orders, with_cluster
 from tests.support.peak import AT_WORK, STILL_RUNNING
@@ -193,3 +193,11 @@ class TestFence:
 def refused_by_the_host(error: str) -> CommandOutcome:
     said = {"version": 1, "ok": False, "error": error, "message": "the host's clock says 12:20"}
     return CommandOutcome(CommandStatus.FAILED, "Failed", json.dumps(said))
+
+
+def test_the_hosts_own_error_is_told(ports: CalmPorts) -> None:
+    step = leased(ports, "StartReplication")
+    said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
+    ports.commands.said["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
+    with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
+        run_host_command(ports, step, "start_replication", BASE, {**RUN, "SourceHost": "10.77.0.10"})

@@ -21,12 +21,13 @@ from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_his
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run import kept_snapshots
 from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import LeaseLost, UndoInProgress
-from peaker_contract.names import OWNER_TAG
+from peaker_contract.names import DONOR_TAG, OWNER_TAG
 from sim.calm import CalmPorts, calm_ports
-from tests.support.builders import leased, orders, with_cluster
+from tests.support.builders import BASE, leased, orders, with_cluster
 
 FIRST, SECOND = "scale-out-orders-20261121T120000-0001", "scale-out-orders-20261122T120000-0002"
 
@@ -192,3 +193,31 @@ def test_the_next_plan_expects_an_increment_where_the_first_expected_a_full_copy
     # The snapshots hold two GiB each, of which 15 % change in a day; the full copy of before says nothing of that.
     assert snapshot_seconds(PastSteps(full_copies=[140.0])) == pytest.approx(60 + 3, abs=0.5)
     assert snapshot_seconds(PastSteps(full_copies=[140.0], increments=[64.0])) == 64
+
+
+def test_a_run_that_succeeded_leaves_its_set_and_says_so(ports: CalmPorts) -> None:
+    notes = succeeded(ports, FIRST)
+    assert any(f"the next snapshots of {BASE} copy only changes" in note for note in notes)
+    assert {one.tags[DONOR_TAG] for one in ports.storage.snapshots.values()} == {BASE}
+    [kept] = ports.ledger.snapshot_sets("orders")
+    assert (kept.donor, set(kept.snapshots), kept.gib) == (BASE, {"data", "log"}, 4.0)
+    assert states(ports, FIRST) == {ResourceState.KEPT}
+
+
+def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(ports: CalmPorts) -> None:
+    snapshotted(ports, FIRST)
+    log = next(one for one in ports.storage.snapshots.values() if one.source_volume_id == "vol-log-0001")
+    ports.storage.delete_snapshot(log.snapshot_id)
+    recorded(ports, FIRST)
+    [kept] = ports.ledger.snapshot_sets("orders")
+    assert (set(kept.snapshots), kept.manifest) == ({"data"}, {})
+    assert states(ports, FIRST) == {ResourceState.KEPT, ResourceState.UNDONE}
+
+
+def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: CalmPorts) -> None:
+    succeeded(ports, FIRST)
+    given = leased(ports, "RetireReplica", "scale_in", "scale-in-orders-1")
+    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), FIRST, drained=True)
+    assert tear_down(job) == []
+    assert len(ports.storage.snapshots) == 2
+    assert states(ports, FIRST) == {ResourceState.KEPT}

@@ -10,6 +10,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
 from peaker.domain.runs.run import FailedStep, StepInput
 from peaker.usecases.run.run_memory import intend
+from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import NotOwned, UndoInProgress
@@ -139,3 +140,15 @@ def test_what_was_just_made_and_does_not_show_yet_is_not_taken_for_gone(
     undo(ports, step)
     assert ports.done("compute.terminate") == [NEW]
     assert ports.storage.volumes_of_run(RUN_ID) == []
+
+
+def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistration_delay(
+    ports: CalmPorts,
+) -> None:
+    step = build(ports)
+    job = TearDown(ports, step.holder, ports.clusters.settings("orders"), RUN_ID, drained=True)
+    assert tear_down(job) == [f"target {NEW} healthy"]
+    assert ports.endpoint.health(orders())[NEW].state is TargetState.DRAINING
+    assert ports.done("compute.terminate") == []
+    tear_down(job)
+    assert ports.done("compute.terminate") == [NEW]

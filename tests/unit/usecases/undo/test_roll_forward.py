@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
@@ -9,6 +11,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Donor, ResourceKind, ResourceState, RunReplica, of_kind
 from peaker.domain.runs.run import FailedStep, RecordStep
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.record_receipt import record_receipt
@@ -155,3 +158,17 @@ def test_a_peer_that_has_ended_is_not_registered(ports: CalmPorts) -> None:
     with pytest.raises(errors.RampInProgress, match="begun"):
         ramp_traffic(ports, given)
     assert gone not in ports.endpoint.warming_health(orders())
+
+
+def test_the_undo_of_a_run_takes_the_snapshots_that_it_kept_for_later_runs(ports: CalmPorts) -> None:
+    holder = leased(ports, "RecordReceipt").holder
+    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.SNAPSHOT)
+    made = {row.name: str(row.resource_id) for row in rows}
+    donor = ports.ledger.run(RUN_ID).required(Donor, "ChooseDonor")
+    ports.ledger.keep_snapshots(holder, SnapshotSet("orders", RUN_ID, BASE, NOON, made, dict(donor.volumes)))
+    for _ in range(6):
+        with suppress(errors.UndoInProgress):
+            undone(ports)
+        ports.clock.advance(minutes=6)
+    assert ports.storage.snapshots_of_run(RUN_ID) == []
+    assert ports.ledger.snapshot_sets("orders") == []
