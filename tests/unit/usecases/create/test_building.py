@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import Donor, ResourceKind, VolumeRates
 from peaker.domain.runs.run import ExecutionRequest, PlanStep, StepInput
@@ -20,6 +22,7 @@ from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
+from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.run_memory import intend
@@ -318,3 +321,48 @@ def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(port
     ports.clock.advance(minutes=6)
     create_snapshots(ports, given)
     assert len(ports.done("storage.create_snapshots")) == 1
+
+
+@pytest.mark.parametrize(("required", "refused"), [(1, True), (2, False), (None, False)])
+def test_an_alarm_without_a_shortage_has_nothing_to_build(
+    ports: CalmPorts, required: float | None, refused: bool
+) -> None:
+    if required is not None:
+        ports.readings.metrics["orders", "RequiredReplicas"] = required
+    by_alarm = plan_step(ports, trigger=Trigger(kind="alarm"))
+    if refused:
+        with pytest.raises(errors.NoShortage, match="needs 1 replicas, 1 serve"):
+            plan_scale_out(ports, by_alarm)
+    else:
+        assert plan_scale_out(ports, by_alarm).plan["refusals"] == []
+    assert plan_scale_out(ports, plan_step(ports)).plan["donor"] == BASE
+
+
+def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: CalmPorts) -> None:
+    planned(ports)
+    ports.world.account.full_zones = {"us-east-1a"}
+    for _ in range(2):
+        found = launch_replica(ports, step(ports, "LaunchReplica"))
+    assert found.numbers["zone"] == "us-east-1b"
+    made = ports.compute.instances_of_run(RUN_ID)
+    assert len(made) == 1
+    assert made[0].tags == {
+        OWNER_TAG: "local",
+        RUN_TAG: RUN_ID,
+        "peaker:cluster": "orders",
+        "peaker:environment": "local",
+        "peaker:role": "replica",
+        "peaker:load": "peak",
+    }
+    assert ports.ledger.replicas("orders")[made[0].instance_id].state is ReplicaState.BUILDING
+
+
+def test_a_newcomer_is_awaited_in_the_warming_group(ports: CalmPorts) -> None:
+    snapshotted(ports)
+    instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
+    ports.endpoint.set(instance_id, TargetState.INITIAL, "Elb.InitialHealthChecking", only="warming")
+    with pytest.raises(errors.TargetNotHealthy, match=r"initial Elb\.InitialHealthChecking"):
+        await_healthy(ports, step(ports, "AwaitHealthy"))
+    ports.endpoint.set(instance_id, TargetState.HEALTHY, only="warming")
+    await_healthy(ports, step(ports, "AwaitHealthy"))
+    assert ports.ledger.replicas("orders")[instance_id].state is ReplicaState.BUILDING

@@ -16,7 +16,7 @@ from peaker.usecases.run.run_memory import intend
 from peaker_contract import errors
 from peaker_contract.names import VOLUME_TAG
 from sim.calm import CalmPorts
-from sim.workflows.interferences import Followed, Watches
+from sim.workflows.interferences import Followed, Raises, Watches
 from tests.support.builders import RUN_ID, leased
 
 
@@ -106,4 +106,13 @@ def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts, monkeypatch: p
 
     ports.meets(Watches(at="storage.create_snapshots", hit=overtakes))
     create_snapshots(ports, given)
+    assert len(ports.done("storage.create_snapshots")) == 1
+
+
+def test_a_call_that_was_refused_is_made_again_without_a_wait(ports: CalmPorts) -> None:
+    intended_long_ago(ports)
+    ports.meets(Raises(at="storage.create_snapshots", error=errors.Throttled("RequestLimitExceeded")))
+    with pytest.raises(errors.Throttled):
+        create_snapshots(ports, leased(ports, "CreateSnapshots"))
+    create_snapshots(ports, leased(ports, "CreateSnapshots"))
     assert len(ports.done("storage.create_snapshots")) == 1

@@ -12,6 +12,7 @@ from peaker.domain.runs.run import PlanStep, StepInput
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import lease_end
 from peaker.usecases.run.tear_down import TearDown, tear_down
 
 from peaker_contract import errors
@@ -141,3 +142,31 @@ def test_a_zone_is_left_only_after_it_refused_with_the_group_and_without() -> No
     ports.world.account.full_zones = {"us-east-1a"}
     launch(ports)
     assert states(ports) == {"1a/group": "undone", "1a": "undone", "1b/group": "made"}
+
+
+def test_a_late_call_of_a_fenced_run_launches_nothing(ports: CalmPorts) -> None:
+    """An earlier call wrote the pool's row: no write stands between the late one and EC2 (I6)."""
+    given = leased(ports, "LaunchReplica")
+    launches_without_an_answer(ports, shows=False)
+    now = ports.clock.now()
+    ports.lease.acquire("orders", RUN_ID, "scale_out", now, lease_end(now), fence=True)
+    with pytest.raises(errors.LeaseLost):
+        launch_replica(ports, given)
+    assert zones_asked(ports) == [ZONE_A]
+
+
+def test_an_instance_that_shows_is_taken_over(ports: CalmPorts) -> None:
+    launches_without_an_answer(ports)
+    launch(ports)
+    assert zones_asked(ports) == [ZONE_A]
+    [row] = rows(ports)
+    assert row.resource_id == ports.compute.instances_of_run(RUN_ID)[0].instance_id
+
+
+def test_the_undo_finds_what_was_launched_without_an_answer(ports: CalmPorts) -> None:
+    ports.world.account.full_zones = {"us-east-1a"}
+    launches_without_an_answer(ports)
+    given = leased(ports, "UndoScaleOut")
+    job = TearDown(ports, given.holder, ports.clusters.settings("orders"), RUN_ID)
+    [left] = tear_down(job)
+    assert ports.done("compute.terminate") == [left]

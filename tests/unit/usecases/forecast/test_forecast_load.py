@@ -381,3 +381,28 @@ def test_a_peak_far_ahead_brings_no_parked_replica_back_at_the_third_low_check()
     assert "no scale-in: the calendar: sale, takes 3 replicas" in reports[-1].reason
     here.common.clock.advance(minutes=75)
     assert here.check().shortage == 1
+
+
+def test_the_replica_that_serves_is_no_longer_being_built() -> None:
+    here = world(1.0)
+    here.serve()
+    here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
+    report = here.check()
+    assert (report.serving, report.building) == (2, 0)
+
+
+def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None:
+    here = world(0.3)
+    report = here.check()
+    assert report.scored == 0
+    (issued,) = here.remembered.kept["orders"]
+    assert issued.p50 <= issued.p95
+    assert issued.target_seconds > NOON.timestamp()
+    end = NOON.timestamp()
+    here.remembered.kept["orders"] = [
+        replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * (i % 24), p95=1e9)
+        for i in range(60)
+    ]
+    again = here.check()
+    assert again.scored == 60
+    assert again.coverage == 1.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, SelectStep
+from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.check_shortage import check_shortage
@@ -92,3 +94,24 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: CalmPorts) -> None
     retire_replica(ports, step(ports, "RetireReplica"))
     assert ports.done("compute.terminate") == [PEAK]
     assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+@pytest.mark.parametrize("state", [ReplicaState.BUILDING, ReplicaState.DRAINING])
+def test_scale_in_takes_it_by_name_and_only_so(ports: CalmPorts, state: ReplicaState) -> None:
+    left_behind(ports, state)
+    with pytest.raises(errors.NoIdleReplica, match=f"the ledger says {state.value}"):
+        select_idle_replicas(ports, selected(ports, None))
+    found = select_idle_replicas(ports, selected(ports))
+    assert found.replicas == (PEAK,)
+    assert found.members[0]["out_of_service"] is (state is ReplicaState.BUILDING)
+    guard_retirement(ports, step(ports, "GuardRetirement"))
+
+
+def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: CalmPorts) -> None:
+    left_behind(ports, ReplicaState.BUILDING)
+    ports.endpoint.set(PEAK, TargetState.HEALTHY, only="warming")
+    select_idle_replicas(ports, selected(ports))
+    for _ in range(2):
+        with pytest.raises(errors.RetirementInProgress, match=f"target {PEAK}"):
+            retire_replica(ports, step(ports, "RetireReplica"))
+    assert ports.done("compute.terminate") == []

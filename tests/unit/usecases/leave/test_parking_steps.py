@@ -19,6 +19,7 @@ from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.leave import park_replica as parking
 from peaker.usecases.leave.confirm_idle import confirm_idle
 from peaker.usecases.leave.deregister_replica import deregister_replica
+from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.park_replica import Parked, choose_disposal, park_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
@@ -392,3 +393,15 @@ def test_a_parked_replica_starts_also_where_the_group_is_gone(ports: CalmPorts) 
     ports.compute.group_refused = errors.AwsCallRejected("ec2:StartInstances: InvalidParameterValue")
     started_with_a_group(ports)
     assert ports.asked("compute.start") == [(PEAK, GROUP), (PEAK,)]
+
+
+def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
+    limits = {"drain": {"limit_seconds": 0, "allow_forced": True}, "retirement": ALWAYS}
+    ports = with_peak(calm_ports(orders(**limits)))
+    select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    clients(ports, 3, 7)
+    given = recorded(ports, "DrainReplica")
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
+    ports.ledger.finish_step(given.holder, "DrainReplica", NOON, drain_replica(ports, given).numbers)
+    assert "3 connections are to be cut" in confirm_idle(ports, recorded(ports, "ConfirmIdle")).text

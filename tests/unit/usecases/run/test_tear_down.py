@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
@@ -13,7 +14,7 @@ from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
-from peaker_contract.errors import NotOwned, UndoInProgress
+from peaker_contract.errors import AwsCallRejected, NotOwned, UndoInProgress
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import (
@@ -152,3 +153,27 @@ def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistratio
     assert ports.done("compute.terminate") == []
     tear_down(job)
     assert ports.done("compute.terminate") == [NEW]
+
+
+def test_a_refused_deletion_keeps_nothing_else_from_going(ports: CalmPorts) -> None:
+    """Both snapshots and a volume are refused; the rest goes, and the end names all three."""
+    step = build(ports)
+    for snapshot_id in ports.storage.snapshots:
+        refusal = AwsCallRejected(f"{snapshot_id}: InvalidSnapshot.InUse")
+        ports.refuses("storage.delete_snapshot", refusal, of=snapshot_id)
+    refusal = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
+    ports.refuses("storage.delete_volume", refusal, of="vol-data-0002")
+    with pytest.raises(AwsCallRejected) as told:
+        undo(ports, step)
+    assert ports.done("compute.terminate") == [NEW]
+    assert ports.done("storage.delete_snapshot", "storage.delete_volume") == ["vol-log-0002"]
+    for name in ("vol-data-0002", *ports.storage.snapshots):
+        assert name in str(told.value)
+
+
+def test_the_replicas_row_ends_as_retired(ports: CalmPorts) -> None:
+    step = build(ports)
+    row = ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, ports.clock.now())
+    ports.ledger.set_replica(step.holder, row)
+    undo(ports, step)
+    assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.RETIRED

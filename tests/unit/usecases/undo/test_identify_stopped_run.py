@@ -80,3 +80,9 @@ def test_an_execution_that_is_not_listed_yet_is_asked_for_again(ports: CalmPorts
     ports.world.workflows.executions.clear()
     with pytest.raises(Throttled, match="knows no execution"):
         identify_stopped_run(ports, stopped())
+
+
+def test_an_execution_that_holds_no_lease_left_nothing(ports: CalmPorts) -> None:
+    held(ports)
+    with pytest.raises(NothingToUndo, match="holds no lease of orders, payments"):
+        identify_stopped_run(ports, stopped(name="another"))

@@ -19,6 +19,7 @@ from peaker.domain.service.leftovers import (
     SETTLED_AFTER,
     Leftover,
     Remedy,
+    UndoAttempts,
 )
 from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import LEASE_TIME
@@ -38,6 +39,7 @@ from tests.support.builders import (
     EXECUTION,
     RUN_ID,
     instance,
+    leased,
     orders,
     run_with_a_registered_replica,
     with_cluster,
@@ -272,6 +274,26 @@ class TestLedgerAndCloud:
         recorded(ports, built(ports), "succeeded", ReplicaState.IN_SERVICE)
         ports.compute.terminate(NEW)
         assert look(ports).text == "nothing is left over"
+
+    @pytest.mark.parametrize(("base", "noted"), [(TargetState.UNHEALTHY, False), (TargetState.HEALTHY, True)])
+    def test_an_unhealthy_replica_is_doubted_only_while_another_is_healthy(
+        self, serving: CalmPorts, base: TargetState, noted: bool
+    ) -> None:
+        """Where none is healthy the cause is none of theirs."""
+        serving.endpoint.set(NEW, TargetState.UNHEALTHY)
+        serving.endpoint.set(BASE, base)
+        look(serving)
+        assert (serving.ledger.replicas("orders")[NEW].unhealthy_since is not None) is noted
+
+    def test_what_the_undo_of_another_run_waits_for_pauses_no_replica(self, serving: CalmPorts) -> None:
+        serving.endpoint.set(NEW, TargetState.UNHEALTHY)
+        step = leased(serving, "UndoScaleOut", run_id="another")
+        waiting = UndoAttempts(first_at=NOON, last_at=serving.clock.now(), alike=20, waiting="denied")
+        serving.ledger.settle(step.holder, waiting)
+        release_lease(serving, step)
+        passes(serving)
+        look(serving)
+        assert serving.ledger.replicas("orders")[NEW].unhealthy_since is not None
 
 
 class TestTheLease:

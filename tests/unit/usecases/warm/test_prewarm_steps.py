@@ -191,6 +191,11 @@ class TestProof:
         assert (iops["promised_by"], iops["verdict"]) == ("instance baseline", "delivered")
         assert (amount["promised"], amount["verdict"]) == (77.49, "below")
 
+    def test_the_summary_says_await_before_and_after(self) -> None:
+        ports = world()
+        answers(ports, "verify_storage", verdict="warm", await_cold_ms=31.4, await_first_ms=0.81, volumes=[])
+        assert "cold 31.4 ms, first 0.81 ms" in verify_storage(ports, leased(ports, "VerifyStorage")).text
+
 
 LARGE_VOLUMES = [{"name": "data", "blocks_used": 300_000}, {"name": "log", "blocks_used": 9_000}]
 
