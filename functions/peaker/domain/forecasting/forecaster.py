@@ -9,7 +9,7 @@ What it does with hard input (each has a test):
 - one point above 3 x p99: not believed until a second one follows within three steps.
 - a level shift: the experts that follow the level gain weight within hours; until then the guard keeps the
   upper bands at least at "what we see now persists in full", and forbids scale-in for an hour.
-- a rare fall, which may be an outage: a replica goes only after a lead time of it.
+- a rare fall, which may be an outage: a replica goes only after half a lead time of it.
 - an outage: once half of a rare fall is gone, the upper bands expect all of it back (guards.py).
 - a series of zeros or of one value: that value, with a band as wide as its past errors (none).
 - clock changes: the rhythm is of the local hours of a zone (local_clock.py); the newest load and its age are of

@@ -2,8 +2,8 @@
 
 A pure function of the facts of now, a forecast, a lead time, a policy and the state of earlier checks.
 Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes; removal needs
-measured low load and a forecast that stays below; after a rare fall, low load in every check of a lead time; so too
-where nothing can be forecast, and there the forecast has no say), I12 (max_replicas is a ceiling).
+measured low load and a forecast that stays below; after a rare fall, low load in every check of half a lead time;
+where nothing can be forecast, of a lead time, and the forecast has no say), I12 (max_replicas is a ceiling).
 """
 
 from __future__ import annotations
@@ -200,8 +200,12 @@ def _serving_text(fleet: FleetCounts) -> str:
 
 
 def _patient_checks(outlook: Outlook) -> int:
-    """Low checks in a row before what is low now is believed to last: a lead time of low load, an hour at least."""
-    patience = max(_SHORTEST_PATIENCE_SECONDS, outlook.lead_time.p90_seconds)
+    """Low checks in a row before what is low now is believed to last: an hour of low load at least.
+
+    A lead time where nothing can be forecast; half of one after a rare fall, where the forecast has a say as well.
+    """
+    lead = outlook.lead_time.p90_seconds
+    patience = max(_SHORTEST_PATIENCE_SECONDS, lead if outlook.is_reactive else lead / 2)
     return max(
         outlook.policy.low_checks_needed, math.ceil(patience / outlook.policy.period_seconds - 1e-9) + 1
     )

@@ -155,7 +155,7 @@ def test_what_cannot_be_forecast_is_served_as_it_comes_and_no_dearer() -> None:
 def test_what_cannot_be_forecast_is_given_back_after_a_lead_time_of_low_load() -> None:
     """Two hours of lead time, a check every five minutes: 25 checks, as reactive scaling waits."""
     degraded = forecast(900.0, standing=Standing.DEGRADED)
-    waiting = check(known_now(load=90.0, serving=3), degraded, CheckState(low_checks=23))
+    waiting = check(known_now(load=90.0, serving=3), degraded, CheckState(low_checks=11))
     assert (waiting.action, waiting.outcome) == (Action.NONE, Outcome.HOLD)
     patient = check(known_now(load=90.0, serving=3), degraded, CheckState(low_checks=24))
     assert (patient.action, patient.surplus) == (Action.SCALE_IN, 2)
@@ -170,13 +170,13 @@ def test_what_cannot_be_forecast_is_kept_while_the_load_is_not_measured() -> Non
     assert "the newest load is 30 min late" in decision.reason
 
 
-def test_a_load_that_has_fallen_as_it_hardly_ever_does_keeps_its_replicas_for_a_lead_time() -> None:
+def test_a_load_that_has_fallen_as_it_hardly_ever_does_keeps_its_replicas_for_half_a_lead_time() -> None:
     """What the readers stand behind is down for half an hour, and its return would take two hours of building."""
     down = forecast(0.0, fallen=True)
-    waiting = check(known_now(load=0.0, serving=4), down, CheckState(low_checks=23))
+    waiting = check(known_now(load=0.0, serving=4), down, CheckState(low_checks=11))
     assert (waiting.action, waiting.outcome) == (Action.NONE, Outcome.HOLD)
-    assert "seen 24 of 25 times in a row" in waiting.reason
-    assert check(known_now(load=0.0, serving=4), down, CheckState(low_checks=24)).surplus == 3
+    assert "seen 12 of 13 times in a row" in waiting.reason
+    assert check(known_now(load=0.0, serving=4), down, CheckState(low_checks=12)).surplus == 3
 
 
 @pytest.mark.parametrize("wrong", [{"checked_seconds": NOW + 86_400}, {"shift_seen_seconds": NOW + 86_400}])
