@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from peaker.handlers import scheduled
+from peaker.runtime import wiring
 
 from peaker_contract.catalogue import FUNCTIONS
 from tests.infrastructure.conftest import Assembly
@@ -17,13 +18,7 @@ DOCUMENTS = REPOSITORY / "ssm_documents"
 # An operator takes a host out of the read endpoint with it, from the Systems Manager console.
 DOCUMENTS_FOR_PEOPLE = {"set_maintenance", "prepare_base"}
 ENVIRONMENT_VARIABLES = {
-    "PEAKER_ENVIRONMENT",
-    "LEDGER_TABLE",
-    "HOST_PACKAGE_BUCKET",
-    "HOST_PACKAGE_KEY",
-    "HOST_PACKAGE_SHA256",
-    "RUN_FILES_BUCKET",
-    "STATE_MACHINE_PREFIX",
+    *wiring.VARIABLES,
     "POWERTOOLS_SERVICE_NAME",
     "POWERTOOLS_METRICS_NAMESPACE",
     "OPENBLAS_NUM_THREADS",

@@ -29,7 +29,8 @@ from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports.bundle import Ports
 from peaker.runtime.clock import clock_from_environment
 
-_VARIABLES = (
+# What the stack gives every function.
+VARIABLES = (
     "PEAKER_ENVIRONMENT",
     "LEDGER_TABLE",
     "HOST_PACKAGE_BUCKET",
@@ -44,7 +45,7 @@ _VARIABLES = (
 def ports() -> Ports:
     """All ports on AWS. Raises RuntimeError that names the variables that the stack should give and did not."""
     given = os.environ
-    if missing := [name for name in _VARIABLES if not given.get(name)]:
+    if missing := [name for name in VARIABLES if not given.get(name)]:
         raise RuntimeError(f"environment variables are missing: {', '.join(missing)}; deploy again")
     environment = given["PEAKER_ENVIRONMENT"]
     ec2 = lazy_client("ec2")

@@ -28,6 +28,8 @@ _PASSWORDS = re.compile(r"(?:PASSWORD\s*=|IDENTIFIED\s+BY)\s*'((?:[^']|'')*)'", 
 _QUOTED_BY_SERVER = re.compile(r"\bnear\s+'.*\Z", re.DOTALL)
 # In a zone of its own a server shows a moment before a change of the clock an hour away from one after it.
 _IN_UTC = "--init-command=SET time_zone = '+00:00'"
+# Access denied; so too by the socket alone, by an expired password, and to a locked account (MySQL's and MariaDB's).
+LOGIN_REFUSED = (1045, 1698, 1862, 3118, 4151)
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
@@ -131,8 +133,11 @@ def remote_login(
 
 
 def is_from_server(error: str, *numbers: int) -> bool:
-    """Tells whether a server said it, with one of these numbers if any is given. From 2000 on they are the client's."""
-    found = re.search(r"ERROR (1\d\d\d) ", error)
+    """Tells whether a server said it, with one of these numbers if any is given.
+
+    The client's own errors are 2000 to 2999, and MariaDB's from 5000 on.
+    """
+    found = re.search(r"ERROR ([134]\d\d\d) ", error)
     return found is not None and (not numbers or int(found[1]) in numbers)
 
 

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from peaker_host.database.mysql_client import MysqlClient
+from peaker_host.database.mysql_client import LOGIN_REFUSED, MysqlClient, is_from_server
 from peaker_host.database.replica_status import (
     DIALECTS,
     ReplicaStatus,
@@ -35,8 +35,9 @@ _LEAST_SILENCE_SECONDS = 3.0
 # MySQL stops when a volume is full; so much is left for people to make room while it drains.
 LEAST_FREE_DISK_PERCENT = 5.0
 # max_connections, and the server's own max_user_connections: what clients hold, not what ails it.
-_NO_PLACE = ("ERROR 1040", "ERROR 1203")
-_REFUSED = ("ERROR 1045", "ERROR 1698", "ERROR 1227", "ERROR 1142", "Could not open required defaults file")
+_NO_PLACE = (1040, 1203)
+_MAY_NOT_ASK = (1142, 1227)
+_NO_LOGIN_FILE = "Could not open required defaults file"
 # Times that the server has not seen yet are 0000-00-00. The first transaction that is not applied is in the hands of
 # the coordinator (while it is delayed) or of a worker.
 _MYSQL_FACTS = {
@@ -296,12 +297,12 @@ def free_disk_percents(settings: Settings) -> Dict[str, float]:
 
 def _no_answer(error: str, free_disk_percent: Dict[str, float]) -> Sample:
     kind, problem = FAULT, f"the database did not answer: {error}"
-    if any(sign in error for sign in _NO_PLACE):
+    if is_from_server(error, *_NO_PLACE):
         # The room on its disks is known without it.
         nearly_full = disk_problem(free_disk_percent)
         crowded = f"the database has no place for one more connection: {error}"
         kind, problem = (FAULT, nearly_full) if nearly_full else (FULL, crowded)
-    elif any(sign in error for sign in _REFUSED):
+    elif is_from_server(error, *LOGIN_REFUSED, *_MAY_NOT_ASK) or _NO_LOGIN_FILE in error:
         problem = (
             f"the responder's database account is missing or refused, see docs/read-endpoint.md: {error}"
         )

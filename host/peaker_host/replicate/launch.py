@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Dict, FrozenSet, Optional
 
 from peaker_host.blocks.live_blocks import kept_live_blocks
-from peaker_host.database.mysql_client import MysqlClient, admin_client, is_from_server
+from peaker_host.database.mysql_client import LOGIN_REFUSED, MysqlClient, admin_client, is_from_server
 from peaker_host.database.page_load import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.health.policy import store_policy
@@ -55,8 +55,6 @@ _LOG_TAIL_BYTES = 64 * 1024
 _RESPONDER_SECONDS = 60.0
 # Between two looks at its unit while a server does not answer.
 _LOOK_SECONDS = 1.0
-# Access denied, also where the account is by the socket alone: a server says it once it has its accounts.
-_LOGIN_REFUSED = (1045, 1698)
 # The server gets so long to answer, whatever the mounts have taken of the time.
 _LEAST_SECONDS = 5.0
 
@@ -129,7 +127,7 @@ def _await_answer(machine: Machine, client: MysqlClient, deadline: float, log_of
     unit = machine.mysql_service
     while problem := client.why_down(_LOOK_SECONDS):
         state = machine.processes.run(["systemctl", "is-active", unit], check=False).stdout.strip()
-        is_final = state in ("failed", "inactive") or is_from_server(problem, *_LOGIN_REFUSED)
+        is_final = state in ("failed", "inactive") or is_from_server(problem, *LOGIN_REFUSED)
         if is_final or time.monotonic() >= deadline:
             shown = f"{unit} does not answer, its unit is {state or 'in an unknown state'}: {problem[-300:]}"
             raise DatabaseStartFailed(f"{shown}: {_server_said(machine, log_offset).strip()[-1500:]}")

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume, assemble, journal_ranges
+from host_bench import MIB, RUN_ID, Host, Volume, assemble, journal_ranges, write_out
 from peaker_host.blocks import log_replay
 from peaker_host.blocks.ranges import blocks_of_bytes, difference, total
 from peaker_host.machine.devices import describe_device, is_claimed
@@ -36,8 +36,7 @@ def snapshot_under_writes(host: Host, kind: str, written: int = 240 * MIB, *, ho
         (point / "t.ibd").write_bytes(os.urandom(40 * MIB))
         if hole:
             (point / "gone.ibd").write_bytes(os.urandom(20 * MIB))
-        subprocess.run(["fsfreeze", "-f", str(point)], check=True)
-        subprocess.run(["fsfreeze", "-u", str(point)], check=True)
+        write_out(point)
         (point / "gone.ibd").unlink(missing_ok=True)
         for number in range(written // (8 * MIB)):
             with (point / f"binlog.{number:06}").open("wb") as file:

@@ -234,6 +234,7 @@ def test_a_server_without_a_place_for_the_responder_was_not_looked_at(
     "said",
     [
         "ERROR 1045 (28000): Access denied for user 'peaker_health'@'localhost'",
+        "ERROR 4151 (HY000): Access denied, this account is locked",
         "Could not open required defaults file: /etc/peaker/health.cnf",
     ],
 )

@@ -40,6 +40,9 @@ def answer_of_a_running_server() -> str:
 ACCESS_DENIED = CommandFailed(
     "mysql ended with exit code 1: ERROR 1045 (28000): Access denied for user 'root'@'localhost'"
 )
+ACCOUNT_LOCKED = CommandFailed(
+    "mysql ended with exit code 1: ERROR 3118 (HY000): Access denied for user 'root'@'localhost'. Account is locked."
+)
 
 
 def nobody_answers() -> str:
@@ -249,7 +252,7 @@ class TestStartDatabase:
         assert verbs.index("daemon-reload") < verbs.index("start")
 
     @pytest.mark.real
-    @pytest.mark.parametrize("answer", [answer_of_a_running_server(), ACCESS_DENIED])
+    @pytest.mark.parametrize("answer", [answer_of_a_running_server(), ACCESS_DENIED, ACCOUNT_LOCKED])
     def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
         self, host: Host, ready: ScriptedProcesses, answer: Any
     ) -> None:

@@ -26,8 +26,8 @@ def capacity_order(
 
     A replica with less memory than its peers would be slow where they serve from memory, and one of another
     architecture cannot boot the image. `replicas` are the peak replicas there would be, all at the dearest price:
-    the budget holds at every moment (I12). `dearer_than` says what those that run cost above so many of a type. An
-    unknown type is not taken (I4).
+    the budget holds at every moment (I12). `dearer_than` returns the USD per hour that running peak replicas cost above
+    the price of a type. An unknown type is not taken (I4).
     """
     first = settings.instance_type
     types = [PlannedType(instance_type=first, instance_hourly=usd(prices.instance_hour(first), 6))]
