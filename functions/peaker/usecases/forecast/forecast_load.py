@@ -129,7 +129,7 @@ def forecast_load(ports: Ports, cluster: str) -> ForecastReport:
         later = decide(inputs, nearer, back, policy, state)
         if later.surplus:
             # A nearer look may let a return wait; it is no reason to take a replica away (I8).
-            reason = f"no scale-in: {decision.reason}, and they return in time"
+            reason = f"no scale-in: {decision.reason}; the parked replicas return in time"
             later = replace(later, action=Action.NONE, outcome=Outcome.HOLD, reason=reason, surplus=0)
         forecast, lead_time, decision = nearer, back, later
     check = _Check(
