@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -20,6 +21,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
 AT_ONCE = 7
+# Two to three times what the longest part takes on two cores.
+LIMIT_SECONDS = 900
+# From then on, before it is killed.
+CLEAN_UP_SECONDS = 60
 TAIL_LINES = 400
 PLAIN_PATH = LOGS / "plain-tools"
 # `unshare` is how root becomes a plain user here.
@@ -164,7 +169,10 @@ def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> Ended:
                 stderr=subprocess.STDOUT,
             )
             at_work.add(process)
+            ended = threading.Event()
+            threading.Thread(target=end_late, args=(process.pid, command, ended), daemon=True).start()
             _, status, usage = os.wait4(process.pid, 0)
+            ended.set()
             process.returncode = os.waitstatus_to_exitcode(status)
             at_work.discard(process)
             used += usage.ru_utime + usage.ru_stime
@@ -172,6 +180,17 @@ def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> Ended:
             if not well:
                 break
     return Ended(part, well, time.monotonic() - began, used)
+
+
+def end_late(process_id: int, command: tuple[str, ...], ended: threading.Event) -> None:
+    """End a command that takes longer than a part may; pytest shows its stacks (conftest.py) and cleans up."""
+    if ended.wait(LIMIT_SECONDS):
+        return
+    if "pytest" in command:
+        os.kill(process_id, signal.SIGUSR1)
+    os.kill(process_id, signal.SIGINT)
+    if not ended.wait(CLEAN_UP_SECONDS):
+        os.kill(process_id, signal.SIGKILL)
 
 
 def run_all(waiting: list[Part]) -> list[Part]:

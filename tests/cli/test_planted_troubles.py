@@ -24,13 +24,22 @@ DEAD_LETTER = "peaker-local-orders-scheduled-check-event-not-delivered"
 FOREIGN_RUN = "scale-out-orders-20261121T014000-9f3a"
 
 
+@pytest.fixture(scope="module")
+def by_hand(deployed: DeployedProduct) -> Iterator[None]:
+    """Nothing begins by itself between these tests: a trouble calls runs."""
+    deployed.starts_nothing_by_itself()
+    yield
+    deployed.starts_by_itself_again()
+
+
 @pytest.fixture
-def quiet(product: DeployedProduct) -> Iterator[DeployedProduct]:
+def quiet(by_hand: None, product: DeployedProduct) -> Iterator[DeployedProduct]:
     """Nothing is at work or begins by itself, the last check is of now, and the clock is slow.
 
     A peak replica that the test built, or a run that its trouble called, goes afterwards.
     """
-    product.starts_nothing_by_itself()
+    with fast(product):
+        eventually(lambda: nothing_runs(product))
     check(product)
     yield product
     product.starts_nothing_by_itself()
@@ -38,10 +47,29 @@ def quiet(product: DeployedProduct) -> Iterator[DeployedProduct]:
     product.answers.hosts = None
     product.cloud.faults.clear()
     with fast(product):
-        eventually(product.lease_is_free)
-        while peaks := running_peaks(product):
-            product.finish(product.start("scale_in", replica=peaks[0]))
-    product.starts_by_itself_again()
+        eventually(lambda: nothing_runs(product))
+    with at_scale(product.cloud.clock, FAST):
+        eventually(lambda: without_peaks(product))
+
+
+def nothing_runs(product: DeployedProduct) -> bool:
+    stepfunctions = product.cloud.client("stepfunctions")
+    running = (
+        stepfunctions.list_executions(stateMachineArn=one["stateMachineArn"], statusFilter="RUNNING")[
+            "executions"
+        ]
+        for one in stepfunctions.list_state_machines()["stateMachines"]
+    )
+    return not any(running) and product.lease_is_free()
+
+
+def without_peaks(product: DeployedProduct) -> bool:
+    """Whether no peak replica runs; one that does is removed, which is refused where the last check is of long ago."""
+    peaks = running_peaks(product)
+    if peaks:
+        check(product)
+        product.finish(product.start("scale_in", replica=peaks[0]))
+    return not peaks
 
 
 def running_peaks(product: DeployedProduct) -> list[str]:

@@ -41,8 +41,9 @@ READS_PER_S = 10.0
 LIMIT_SECONDS = 900.0
 # The clock may go forward only, and the bring-up took some of it.
 DAYS_AHEAD = timedelta(days=1)
+# So few statements on a busy machine are no comparison: which margin ends a ramp is what the domain's tests tell.
 SHORT = {
-    "ramp": {"shares": (1.0,), "step_seconds": 30},
+    "ramp": {"shares": (1.0,), "step_seconds": 30, "latency_margin": 100.0},
     "retirement": {"idle_seconds": 60, "park": "always"},
 }
 # What the source writes there is not for the replicas.
@@ -92,7 +93,7 @@ class MariaDbCluster:
         """Start a workflow by hand and wait for its end; the run's receipt, its steps by name."""
         arn = self.control.start(workflow, {"cluster": CLUSTER})
         ended = self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
-        assert ended.status == "SUCCEEDED", ended
+        assert ended.status == "SUCCEEDED", ended.failure
         assert not ended.is_refused, ended.output
         receipt = self.control.find_receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
         assert receipt is not None
