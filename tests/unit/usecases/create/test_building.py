@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.replicas.fleet import ReplicaState
-from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import Donor, ResourceKind, VolumeRates
 from peaker.domain.runs.run import ExecutionRequest, PlanStep, StepInput
@@ -366,3 +366,14 @@ def test_a_newcomer_is_awaited_in_the_warming_group(ports: CalmPorts) -> None:
     ports.endpoint.set(instance_id, TargetState.HEALTHY, only="warming")
     await_healthy(ports, step(ports, "AwaitHealthy"))
     assert ports.ledger.replicas("orders")[instance_id].state is ReplicaState.BUILDING
+
+
+def test_an_image_whose_server_cannot_become_a_replica_ends_the_build_before_the_prewarm(
+    ports: CalmPorts,
+) -> None:
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    said = {"version": 1, "ok": False, "error": "ImageUnfit", "message": "systemd has none of the units"}
+    ports.commands.said["assemble_storage"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(said))
+    with pytest.raises(errors.ImageUnfit, match="ImageUnfit: systemd has none of the units"):
+        assemble_storage(ports, step(ports, "AssembleStorage"))

@@ -275,3 +275,13 @@ def test_a_kept_set_that_somebody_deletes_is_kept_no_more() -> None:
     looked(ports)
     assert ports.ledger.snapshot_sets("orders") == []
     assert set(states_by_volume(ports).values()) == {ResourceState.UNDONE}
+
+
+def test_the_receipt_counts_and_prices_it() -> None:
+    ports = completed(world())
+    receipt = ports.ledger.receipt(FIRST) or {}
+    assert (receipt["operation"], receipt["outcome"]) == ("first_snapshots", "succeeded")
+    assert [(one["kind"], one["state"]) for one in receipt["resources"]] == [("snapshot", "kept")] * 2
+    assert receipt["kept_nothing_else"]
+    assert (receipt["cost"]["snapshots_gib"], receipt["cost"]["hourly"]) == (4.0, 0.0)
+    assert receipt["cost"]["snapshots_hourly"] == pytest.approx(4.0 * 0.05 / 730, abs=1e-4)

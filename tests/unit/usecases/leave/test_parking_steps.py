@@ -405,3 +405,28 @@ def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
     ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
     ports.ledger.finish_step(given.holder, "DrainReplica", NOON, drain_replica(ports, given).numbers)
     assert "3 connections are to be cut" in confirm_idle(ports, recorded(ports, "ConfirmIdle")).text
+
+
+def test_a_source_that_forgets_too_soon_sends_it_to_retirement() -> None:
+    ports = with_peak(calm_ports(orders(retirement={"idle_seconds": 0, "park": "auto"})), LARGE_GIB)
+    found = parked(ports, binlog_expire_seconds=1800)
+    assert found.parked is False
+    assert "it could stand for 0.4 h only" in found.text
+    assert ports.done("compute.stop") == []
+    for _ in range(6):
+        try:
+            retire_replica(ports, step(ports, "RetireReplica"))
+            break
+        except errors.RetirementInProgress:
+            ports.clock.advance(minutes=2)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+def test_no_capacity_to_start_leaves_it_parked(ports: CalmPorts) -> None:
+    ports.world.account.full_zones.add("us-east-1b")
+    with pytest.raises(errors.CapacityUnavailable):
+        returning(ports)
+    undone(ports, Failure(failed_step="StartParkedReplica", error="CapacityUnavailable", cause="full"))
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert row.state is ReplicaState.PARKED
+    assert ports.compute.instance(PEAK).state == "stopped"

@@ -184,3 +184,22 @@ def test_where_a_member_stands_depends_on_what_it_was_to_do() -> None:
         "gone",
         "left",
     ]
+
+
+def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: CalmPorts) -> None:
+    first, second = selected(ports).members
+    deregister_replica(ports, of_member(first, "DeregisterReplica"))
+    deregister_replica(ports, of_member(second, "DeregisterReplica"))
+    ended(ports, first, "succeeded")
+    for _ in range(2):
+        undo = FailedStep(**of_member(second, "UndoRemoval").model_dump(), failure=FAILURE)
+        try:
+            undone = undo_removal(ports, undo)
+            break
+        except errors.TargetNotHealthy:
+            ports.endpoint.set(SECOND, TargetState.HEALTHY)
+            ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert undone.outcome == "rolled_back"
+    ended(ports, second, undone.outcome, FAILURE)
+    told = sum_up_removal(ports, step(ports, "SumUpRemoval"))
+    assert (told.outcome, told.failure) == ("partly", FAILURE)

@@ -244,6 +244,20 @@ class TestLedgerAndCloud:
         assert serving.done("compute.terminate") == [DOUBLE]
         assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
 
+    def test_a_second_row_of_a_run_ends_its_own_instance_and_the_replica_serves_on(
+        self, serving: CalmPorts
+    ) -> None:
+        """Two calls of LaunchReplica at once had each launched one and written a row of it."""
+        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
+        row = serving.ledger.replicas("orders")[NEW]
+        double = replace(row, instance_id=DOUBLE, state=ReplicaState.BUILDING)
+        write_replica(serving, double)
+        swept(serving)
+        assert serving.done("compute.terminate") == [DOUBLE]
+        states = {name: one.state for name, one in serving.ledger.replicas("orders").items()}
+        assert states == {NEW: ReplicaState.IN_SERVICE, DOUBLE: ReplicaState.RETIRED}
+        assert NEW in serving.endpoint.health(orders())
+
     def test_a_replica_that_serves_and_is_needed_is_not_cleared(self, serving: CalmPorts) -> None:
         """Its row says building, of a run that has ended; the load needs it (I3, I8)."""
         row = serving.ledger.replicas("orders")[NEW]
