@@ -130,7 +130,7 @@ def leave_service(stage: Stage, kind: Leave) -> Change:
     status, entered, ended = run_workflow(
         stage, "scale_in", {"reason": f"bench: {kind}"}, RETIRE_LIMIT_SECONDS
     )
-    did: Leave = "park" if state_of("park_replica") in entered else "retire"
+    did: Leave = "retire" if state_of("retire_replica") in entered else "park"
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_in ({kind} wanted, {did} done): {status}")
     touched = (entered[state_of("deregister_replica")], ended + 1.0)
