@@ -47,13 +47,16 @@ def _read(names: Names) -> list[Statement]:
         "ec2:DescribeVolumes",
         "ec2:DescribeSnapshots",
         "cloudwatch:GetMetricData",
+        "cloudwatch:GetMetricStatistics",
         "cloudwatch:ListMetrics",
         "elasticloadbalancing:DescribeListeners",
         "elasticloadbalancing:DescribeTargetHealth",
         "events:ListRules",
         "states:ListStateMachines",
         "ssm:ListCommands",
+        "ssm:ListCommandInvocations",
         "ssm:GetCommandInvocation",
+        "tag:GetResources",
     )
     return [
         Statement(looking, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
@@ -66,6 +69,11 @@ def _read(names: Names) -> list[Statement]:
             ("states:DescribeExecution", "states:GetExecutionHistory"),
             (executions,),
             wildcard_reason=EVERY_EXECUTION,
+        ),
+        Statement(
+            ("events:DescribeRule",),
+            (names.arn("events", f"rule/{names.prefix}-*"),),
+            wildcard_reason="Each cluster of the environment has rules of its own.",
         ),
         Statement(("dynamodb:Query", "dynamodb:GetItem"), (names.ledger_table_arn,)),
         *data_key_statements(names, "dynamodb", READ_TABLE),
@@ -104,6 +112,7 @@ def _operate(names: Names) -> list[Statement]:
             (names.arn("states", f"execution:{names.prefix}-*"),),
             wildcard_reason=EVERY_EXECUTION,
         ),
+        Statement(("lambda:InvokeFunction",), (names.function_arn("sweep_orphans"),)),
         Statement(
             ("elasticloadbalancing:RegisterTargets",),
             (names.arn("elasticloadbalancing", f"targetgroup/{names.prefix}-*/*"),),

@@ -49,6 +49,11 @@ class FirstHour:
             self._is_not_removed_while_its_replica_serves()
         if program == "peaker":
             self._peaker(line, words)
+        elif program == "export":
+            assert [word.partition("=")[0] for word in words] == ["PATH", "PEAKER_ENV"], (
+                "a shell has the command then"
+            )
+            self.desk.exports["PEAKER_ENV"] = words[1].partition("=")[2]
         elif program == "$EDITOR":
             self._edits(self.desk.root / words[0])
         elif program == "scripts/synth":
@@ -93,7 +98,7 @@ class FirstHour:
     def _is_not_removed_while_its_replica_serves(self) -> None:
         """CloudFormation refuses before anything is gone, and `peaker allow-removal` says what is left."""
         before = stacks(self.desk.cloud)
-        refused = self.desk.types("allow-removal", "orders", "--env", "prod")
+        refused = self.desk.types("allow-removal", "orders")
         assert refused.status == 1
         assert "in service: i-" in refused.err
         assert "peaker-prod-orders-replica-shortage" in refused.err
@@ -120,14 +125,11 @@ def test_the_page_leads_from_nothing_to_a_run_and_back_to_nothing(desk: Desk, tm
     for line in (one.strip() for block in blocks(FIRST_HOUR) for one in joined(block)):
         if line:
             person.types(line)
-    assert "would be built" in person.said["peaker plan orders --env prod"]
-    assert "has ended well" in person.said["peaker scale-out orders --env prod"]
-    assert "has ended well" in person.said["peaker scale-in orders --env prod"]
-    assert (
-        "was undone; peaker receipt"
-        in person.said['peaker abort orders last --reason "to see the undo" --env prod']
-    )
-    receipts = person.said["peaker receipt last --env prod"]
+    assert "would be built" in person.said["peaker plan orders"]
+    assert "has ended well" in person.said["peaker scale-out orders"]
+    assert "has ended well" in person.said["peaker scale-in orders"]
+    assert "was undone; peaker receipt" in person.said['peaker abort orders last --reason "to see the undo"']
+    receipts = person.said["peaker receipt last"]
     assert "scale_out of orders: rolled back" in receipts
     assert "why: stopped by hand: to see the undo" in receipts
     assert "scale_out of orders: succeeded" in receipts

@@ -55,6 +55,7 @@ class Desk:
 
     def __init__(self, root: Path, cloud: LocalCloud, answers: HostAnswers) -> None:
         self.root, self.cloud, self.answers = root, cloud, answers
+        self.exports: dict[str, str] = {}
         self.environments = root / "environments"
         self.environments.mkdir()
         for name in ("cdk.json", "environments/schema.py"):
@@ -92,7 +93,7 @@ class Desk:
 
     def types(self, *typed: str) -> Said:
         environment = peaker_environment(AWS_ENDPOINT_URL=self.cloud.endpoint_url, PWD=str(self.root))
-        return peaker(*typed, environment=environment, folder=self.root)
+        return peaker(*typed, environment=environment | self.exports, folder=self.root)
 
     def plan(self, cluster: str) -> Any:
         said = self.types("plan", cluster, "--env", "local", "--json")

@@ -18,6 +18,7 @@ from environments.schema import load_environment
 from stacks.naming import Names
 from stacks.people_statements import statements_for
 from tests.infrastructure.conftest import Assembly
+from tests.support.pages import RUNBOOKS, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of AWS's managed policy AmazonSSMManagedInstanceCore: what the agent needs to be a managed node, to open its channels
@@ -29,6 +30,11 @@ AGENT = {
     *(f"ec2messages:{name}Message" for name in ("Acknowledge", "Delete", "Fail")),
     *(f"ec2messages:{name}" for name in ("GetEndpoint", "GetMessages", "SendReply")),
 }  # fmt: skip
+# Where IAM's name of a service is not the AWS command's, and of a call that is not its operation's.
+IAM_PREFIXES = {"elbv2": "elasticloadbalancing", "resourcegroupstaggingapi": "tag", "stepfunctions": "states"}
+IAM_ACTIONS = {"lambda:Invoke": "lambda:InvokeFunction"}
+# Above what an operator may not type.
+BY_AN_ADMINISTRATOR = "# an administrator of the account"
 AWS_LIBRARIES = {"boto3", "botocore", "aiobotocore", "awscrt"}
 AWS_IN_A_SCRIPT = re.compile(r"(?m)^\s*aws\s|\$\(aws\s|169\.254\.169\.254|\.amazonaws\.com")
 
@@ -94,9 +100,29 @@ def test_who_reads_changes_nothing_and_who_operates_just_this() -> None:
         "cloudformation:UpdateTerminationProtection",
         *(f"cloudwatch:{verb}AlarmActions" for verb in ("Disable", "Enable")),
         "elasticloadbalancing:RegisterTargets",
-        *("events:DisableRule", "events:EnableRule", "sqs:PurgeQueue", "sqs:ReceiveMessage"),
+        *("events:DisableRule", "events:EnableRule", "lambda:InvokeFunction"),
+        *("sqs:PurgeQueue", "sqs:ReceiveMessage"),
         *("ssm:SendCommand", "states:StartExecution", "states:StopExecution"),
     }
+
+
+def calls_of(block: str) -> Iterator[str]:
+    """The actions that IAM is asked for when a block of a page is typed."""
+    for service, operation in re.findall(r"\baws ([a-z0-9]+) ([a-z-]+)", block):
+        action = f"{IAM_PREFIXES.get(service, service)}:{operation.title().replace('-', '')}"
+        yield IAM_ACTIONS.get(action, action)
+
+
+def test_an_operator_may_type_every_line_of_the_runbooks_but_those_of_an_administrator() -> None:
+    may = {action for action, _ in granted("operate", "prod")} | {"sts:GetCallerIdentity", "ec2:Wait"}
+    typed = {
+        (page.stem, call)
+        for page in RUNBOOKS
+        for block in blocks(page)
+        if BY_AN_ADMINISTRATOR not in block
+        for call in calls_of(block)
+    }
+    assert {(page, call) for page, call in typed if call not in may} == set()
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod", "local"])

@@ -153,7 +153,7 @@ def templates(person: Person, deployable: Path) -> Templates:
     return Templates(person, deployable, person.run(*line.split(), cwd=deployable, variables=OF_CDK))
 
 
-def test_then_the_templates_are_written_without_a_warning_and_the_command_is_there(
+def test_then_the_templates_are_written_without_a_warning(
     templates: Templates,
 ) -> None:
     run = templates.ended
@@ -167,7 +167,15 @@ def test_then_the_templates_are_written_without_a_warning_and_the_command_is_the
     )
     stacks = templates.cdk("ls", "**")
     assert [line.split()[0] for line in stacks.stdout.splitlines()] == STACKS, stacks.stderr
-    version = templates.person.run(".venv/bin/peaker", "--version", cwd=templates.checkout)
+
+
+def test_the_line_after_the_set_up_finds_the_command_and_pythons_packages(
+    person: Person, deployable: Path
+) -> None:
+    readme = (deployable / "README.md").read_text(encoding="utf-8")
+    [export] = re.findall(r"^export PATH=.*$", readme, re.MULTILINE)
+    line = f"{export}; peaker --version && python -c 'import pydantic'"
+    version = person.run("sh", "-c", line, cwd=deployable)
     assert version.stdout.startswith("peaker "), version.stderr
 
 
