@@ -38,7 +38,6 @@ RUN_BY: dict[str, str] = {
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"\.venv/bin/python -m bench\.model\.check --trace ": "needs spin and minutes; make model runs the same search",
-    r"make sbom$": "tests/infrastructure/test_sbom.py",
     r"make (demo|check|faults|soak|model|bench(-\w+)?)\s*$": "takes minutes to hours; the target is looked at below",
     r"make test-storage( ONLY=\S+)?$": "takes minutes and QEMU; the target is looked at below",
 }
