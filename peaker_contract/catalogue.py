@@ -320,7 +320,7 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
         Phase.JOIN,
         "register_replica",
         "Puts the proven replica behind the read endpoint",
-        (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.REGISTER_TARGETS),
+        (*STEP, *FLEET, P.REGISTER_TARGETS, P.SET_WEIGHTS),
         ("check_mounts",),
         steps=(S("RegisterReplica", Part.REGISTRATION, EITHER),),
     ),

@@ -39,9 +39,16 @@ def register_replica(ports: Ports, step: StepInput) -> Summary:
         )
     row = intend(ports, step, ResourceKind.TARGET, TARGET_ROW, {"instance_id": instance_id})
     ports.ledger.require_lease(step.holder)
+    _begin_at_least_share(ports, settings)
     ports.endpoint.register(settings, instance_id)
     ports.ledger.made(step.holder, row, instance_id, ports.clock.now())
     return Summary(text=f"{instance_id} registered", numbers={"target": instance_id})
+
+
+def _begin_at_least_share(ports: Ports, settings: ClusterSettings) -> None:
+    """Set the warming group's share back from the last ramp's, unless another newcomer is in the group."""
+    if not ports.endpoint.warming_health(settings).keys() - ports.endpoint.health(settings).keys():
+        ports.endpoint.set_share(settings, settings.ramp.shares[0])
 
 
 def _changes(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> list[str]:

@@ -95,6 +95,26 @@ def test_a_host_that_does_not_speak_of_a_volume_is_no_proof(ports: CalmPorts) ->
     refused(ports, "volume log: its host does not say where it is mounted")
 
 
+def calls_of_the_endpoint(ports: CalmPorts) -> list[tuple[str, Any]]:
+    """Each change of the share, and each registration, with its last argument, in their order."""
+    names = ("endpoint.set_share", "endpoint.register")
+    return [(one["call"], one["given"][-1]) for one in ports.world.account.log if one["call"] in names]
+
+
+def test_a_newcomer_begins_at_the_least_share_whatever_the_last_ramp_left(ports: CalmPorts) -> None:
+    ports.endpoint.set_share(orders(), 1.0)
+    register(ports)
+    least = orders().ramp.shares[0]
+    assert calls_of_the_endpoint(ports)[-2:] == [("endpoint.set_share", least), ("endpoint.register", NEW)]
+
+
+def test_a_newcomer_leaves_another_one_of_its_batch_the_share_that_it_has(ports: CalmPorts) -> None:
+    ports.endpoint.register(orders(), "i-000000000000c0003")
+    ports.endpoint.set_share(orders(), 0.6)
+    register(ports)
+    assert calls_of_the_endpoint(ports)[-2:] == [("endpoint.set_share", 0.6), ("endpoint.register", NEW)]
+
+
 def returned(ports: CalmPorts) -> StepInput:
     """Another run has brought the parked replica back; its instance was started an hour ago."""
     ports.lease.release(leased(ports, "ReleaseLease").holder, NOON)
