@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -60,11 +61,24 @@ def test_the_keys_of_an_image_whose_snapshots_are_anothers_are_unknown(aws: Adap
 def test_who_the_keys_policies_do_not_let_in_is_told_so(aws: Adapters, kms: Any) -> None:
     """A role that may look at the key, and has no permission to use it."""
     arn = key(kms)
-    look = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "kms:DescribeKey", "Resource": "*"}]}'
-    iam = aws.cloud.client("iam")
-    name, service = "looks-at-keys", "lambda.amazonaws.com"
-    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(service))["Role"]["Arn"]
-    iam.put_role_policy(RoleName=name, PolicyName="look", PolicyDocument=look)
-    client = aws.cloud.client_as(role, "plan", service, "kms")
+    client = acting(aws, "looks-at-keys", "kms:DescribeKey")
     why = str(KmsVolumeKeys(client).why_not_usable(arn, orders(kms_key_arns=[arn])))
     assert "kms:GenerateDataKeyWithoutPlaintext: AccessDeniedException" in why
+
+
+def test_a_key_that_may_not_be_looked_at_as_the_settings_do_not_name_it_is_told_so(
+    aws: Adapters, kms: Any
+) -> None:
+    """A key of another account: the remedy is the setting, not the key's policy."""
+    client = acting(aws, "knows-no-key", "ec2:DescribeImages")
+    why = str(KmsVolumeKeys(client).why_not_usable(key(kms), orders()))
+    assert "is not in kms_key_arns of orders" in why
+
+
+def acting(aws: Adapters, name: str, action: str) -> Any:
+    """A client of a role that has one permission."""
+    policy = {"Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}], "Version": "2012-10-17"}
+    iam, service = aws.cloud.client("iam"), "lambda.amazonaws.com"
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(service))["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="one", PolicyDocument=json.dumps(policy))
+    return aws.cloud.client_as(role, "plan", service, "kms")

@@ -33,16 +33,16 @@ class KmsVolumeKeys:
             try:
                 key = self._kms.describe_key(KeyId=key_arn)["KeyMetadata"]
             except ClientError as error:
+                # IAM refuses every key of another account that the settings do not name.
+                if error_code(error) == "AccessDeniedException" and key_arn not in settings.kms_key_arns:
+                    return _not_named(settings)
                 return _refusal("kms:DescribeKey", error)
         if key.get("KeyManager") == "AWS":
             return None
         if key.get("KeyState") != "Enabled":
             return f"its state is {key.get('KeyState')}; enable it, or use another key"
         if key["Arn"] not in settings.kms_key_arns:
-            return (
-                f"it is not in kms_key_arns of {settings.name}, so Peaker's functions may not use it; "
-                "add its ARN there and deploy"
-            )
+            return _not_named(settings)
         return self._dry_run(key_arn)
 
     def _dry_run(self, key_arn: str) -> str | None:
@@ -54,6 +54,13 @@ class KmsVolumeKeys:
                     return None
                 return _refusal("kms:GenerateDataKeyWithoutPlaintext", error)
         return None
+
+
+def _not_named(settings: ClusterSettings) -> str:
+    return (
+        f"it is not in kms_key_arns of {settings.name}, so Peaker's functions may not use it; "
+        "add its ARN there and deploy"
+    )
 
 
 def _refusal(action: str, error: ClientError) -> str:

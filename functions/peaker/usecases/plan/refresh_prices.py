@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from peaker.domain.decoding import Frozen
 from peaker.domain.prices.fetched_prices import LINUX, is_first_need, kept, price_table, why_due
@@ -26,11 +27,10 @@ def refresh_prices(ports: Ports) -> PriceReport:
 
     A refusal is no failure: the old prices stay, with the reason, and the next look asks again.
     """
-    names = ports.clusters.names()
-    if not names:
+    clusters = readable_clusters(ports)
+    if not clusters:
         return PriceReport(outcome="nothing_to_do", reason="there is no cluster", instance_types=())
-    region = ports.clusters.settings(names[0]).region
-    wanted = wanted_types(ports)
+    region, wanted = clusters[0].region, types_of(clusters)
     stored = stored_prices(ports)
     why = why_due(stored, region, wanted, ports.clock.now())
     if why is None:
@@ -41,9 +41,17 @@ def refresh_prices(ports: Ports) -> PriceReport:
     return PriceReport(outcome="fetched", reason=why, instance_types=wanted)
 
 
-def wanted_types(ports: Ports) -> tuple[str, ...]:
-    """The types of all clusters. One type's slip of the keyboard is asked for too, and has no price."""
-    clusters = (ports.clusters.settings(name) for name in ports.clusters.names())
+def readable_clusters(ports: Ports) -> list[ClusterSettings]:
+    """Returns the settings of all clusters but those that do not fit this release, or do not answer now."""
+    found = []
+    for name in ports.clusters.names():
+        with suppress(PeakerError):
+            found.append(ports.clusters.settings(name))
+    return found
+
+
+def types_of(clusters: Iterable[ClusterSettings]) -> tuple[str, ...]:
+    """The instance types of the clusters. One type's slip of the keyboard is asked for too, and has no price."""
     return tuple(sorted({kind for settings in clusters for kind in settings.instance_types}))
 
 
@@ -89,7 +97,8 @@ def prices_for_plan(ports: Ports, settings: ClusterSettings) -> PriceTable:
     """As cluster_prices; a price that was never asked for is asked for at once, so that the first plan has it."""
     stored = stored_prices(ports)
     if is_first_need(stored, settings, ports.clock.now()):
-        stored = ask_for_prices(ports, settings.region, wanted_types(ports), stored)
+        wanted = types_of([settings, *readable_clusters(ports)])
+        stored = ask_for_prices(ports, settings.region, wanted, stored)
     billed = billed_as(ports.compute.platform, settings)
     return price_table(settings, stored, ports.clock.now(), billed)
 

@@ -9,7 +9,7 @@ from peaker.domain.prices.price_table import EbsPrices, FetchedPrices
 from peaker.domain.reading import Known, Unknown
 from peaker.usecases.plan.refresh_prices import cluster_prices, prices_for_plan, refresh_prices
 
-from peaker_contract.errors import AwsCallRejected, ResourceNotFound, Throttled
+from peaker_contract.errors import AwsCallRejected, InvalidRequest, ResourceNotFound, Throttled
 from sim.calm import CalmPorts, calm_ports
 from tests.support.builders import orders
 
@@ -32,6 +32,18 @@ def test_the_first_look_after_a_deployment_asks_and_the_next_ones_do_not() -> No
     ports.clock.advance(hours=1)
     assert refresh_prices(ports).outcome == "fetched"
     assert ports.price_list.asked == 2
+
+
+def test_a_cluster_whose_settings_do_not_fit_this_release_keeps_no_other_from_its_prices() -> None:
+    ports = calm_ports(orders(**IRISH), orders(name="carts", **IRISH))
+    ports.price_list.hourly[("eu-west-1", "r6i.large")] = 0.141
+    ports.refuses(
+        "clusters.settings", InvalidRequest("settings of carts do not fit this release"), of="carts"
+    )
+    prices = prices_for_plan(ports, ports.clusters.settings("orders"))
+    assert prices.instance_hour("r6i.large") == Known(0.141)
+    ports.clock.advance(hours=169)
+    assert refresh_prices(ports).outcome == "fetched"
 
 
 @pytest.mark.parametrize(
