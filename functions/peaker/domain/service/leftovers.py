@@ -27,7 +27,7 @@ LONGEST_EXECUTION = timedelta(days=3, hours=13)
 ROLL_BACK_TIME = timedelta(minutes=10)
 # A row or a thing that is younger may belong to a call in flight, or not show in every list yet.
 SETTLED_AFTER = timedelta(minutes=10)
-# Each look does one step of an undo; after so many with the same answer it is tried at growing distances.
+# Each look does one step of an undo; after so many with the same error it is tried at growing distances.
 LOOKS_WITHOUT_PAUSE = 5
 LONGEST_PAUSE = timedelta(hours=1)
 _FIRST_PAUSE = timedelta(minutes=6)
@@ -56,7 +56,7 @@ class Remedy(StrEnum):
 class UndoAttempts(RunPart):
     """The number of attempts at a run's leftover, and the time of the last one.
 
-    `failed` of the looks ended in an error, not in waiting; the last `alike` of them had the same answer, `waiting`.
+    `failed` of the looks ended in an error, not in waiting; the last `alike` of them ended in the same one, `waiting`.
     """
 
     ledger_name = "undo_attempts"
@@ -129,13 +129,15 @@ class Leftover:
 class LeftoverDecision:
     """`leftovers` are due, `paused` resisted and are tried again later, `untouchable` is what Peaker may not touch.
 
-    `held` says what may be no leftover at all, and why.
+    `held` says what may be no leftover at all, and why. `is_clear`: every replica and thing was looked at, and none is
+    left, due or paused.
     """
 
     leftovers: tuple[Leftover, ...] = ()
     paused: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     untouchable: tuple[str, ...] = ()
+    is_clear: bool = False
 
     @property
     def text(self) -> str:
@@ -152,6 +154,7 @@ def decide_leftovers(observed: ClusterObservation) -> LeftoverDecision:
     ends = [_judge_unfinished(observed, one) for one in observed.unfinished]
     busy = frozenset().union(*(_runs_in_hand(one.run) for one in observed.unfinished))
     found = [*_replicas_left(observed, busy), *_things_left(observed, busy)]
+    is_clear = not found
     paused = [one for one in ends if isinstance(one, str)]
     if found and (again := _not_due(observed.sweep, observed.at)):
         paused, found = [*paused, again], []
@@ -160,6 +163,7 @@ def decide_leftovers(observed: ClusterObservation) -> LeftoverDecision:
         paused=tuple(paused),
         held=tuple(one.why for one in ends if isinstance(one, Unknown)),
         untouchable=tuple(_untouchable(observed, busy)),
+        is_clear=is_clear,
     )
 
 

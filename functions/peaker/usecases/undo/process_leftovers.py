@@ -16,7 +16,7 @@ from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import SWEEP, UNFINISHED_OUTCOMES, Holder, RunRow
 from peaker.domain.runs.run import FailedStep, Outcome, RecordStep
-from peaker.domain.service.leftovers import Leftover, Remedy, UndoAttempts
+from peaker.domain.service.leftovers import Leftover, LeftoverDecision, Remedy, UndoAttempts
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import ShortLeases
 from peaker.usecases.run.record_receipt import close_scheduled_run, record_receipt
@@ -39,14 +39,14 @@ class LeftoverStep:
     ended_run: str | None = None
 
 
-def process_leftovers(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) -> list[LeftoverStep]:
+def process_leftovers(ports: Ports, cluster: str, decision: LeftoverDecision) -> list[LeftoverStep]:
     """Does one step of each leftover. One that fails raises nothing: its step says so, and a later look tries again."""
-    leases = ShortLeases(ports, cluster)
+    leases, leftovers = ShortLeases(ports, cluster), decision.leftovers
     others = [one for one in leftovers if one.remedy is not Remedy.END_RUN]
     steps = [_end_run(ports, leases, one) for one in leftovers if one.remedy is Remedy.END_RUN]
-    return steps + (
-        _reconcile_replicas(ports, cluster, leases, others) if others or _open_sweep(ports, cluster) else []
-    )
+    if others or (decision.is_clear and _open_sweep(ports, cluster)):
+        steps += _reconcile_replicas(ports, cluster, leases, others)
+    return steps
 
 
 def _end_run(ports: Ports, leases: ShortLeases, leftover: Leftover) -> LeftoverStep:
@@ -106,7 +106,7 @@ def _note(ports: Ports, holder: Holder, run: RunRow, step: LeftoverStep) -> None
     now, before = ports.clock.now(), run.part(UndoAttempts)
     noted = UndoAttempts(first_at=now, last_at=now, failed=int(step.failed), waiting=step.text[:1000])
     if before is not None:
-        alike = before.alike + 1 if before.waiting == noted.waiting else 1
+        alike = before.alike + 1 if step.failed and before.waiting == noted.waiting else 1
         looks, failed = before.looks + 1, before.failed + int(step.failed)
         changed = {"first_at": before.first_at, "looks": looks, "failed": failed, "alike": alike}
         noted = noted.model_copy(update=changed)

@@ -67,7 +67,7 @@ def sweep_orphans(ports: Ports, name: str) -> ClusterSwept:
     """Does the next step of every leftover of one cluster. Raises PeakerError where AWS or the ledger refuses."""
     unfinished = ports.ledger.unfinished_runs(name)
     judgement = decide_leftovers(_look(ports, name, unfinished))
-    steps = process_leftovers(ports, name, judgement.leftovers)
+    steps = process_leftovers(ports, name, judgement)
     said = (step.text for step in steps)
     since = [taken.first_at for run in unfinished if (taken := run.part(UndoAttempts)) is not None]
     return ClusterSwept(

@@ -28,7 +28,7 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.reconcile_replica import reconcile_replica
 from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 
-from peaker_contract.errors import AwsCallRejected, LeaseHeld, RetirementRefused
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, LeaseHeld, RetirementRefused
 from peaker_contract.names import LOAD_TAG, OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Killed
@@ -45,6 +45,7 @@ from tests.support.builders import (
     with_cluster,
     write_replica,
 )
+from tests.support.peak import AT_WORK, STILL_RUNNING
 
 OTHER_ATTEMPT = "the token of another zone"
 NEW, DOUBLE = "i-000000000000c0002", "i-000000000000c0003"
@@ -269,6 +270,30 @@ class TestLedgerAndCloud:
         assert "exceeds" in said
         assert serving.done("compute.terminate") == []
         assert NEW in serving.endpoint.health(orders())
+
+    def test_a_replica_that_resists_is_told_after_an_hour_by_the_one_sweep_that_stays_open(
+        self, serving: CalmPorts
+    ) -> None:
+        """Somebody stopped it, and its zone has no room to start it again."""
+        serving.compute.stop(NEW)
+        serving.refuses("compute.start", CapacityUnavailable("us-east-1a is full"))
+        seen = []
+        for _ in range(40):
+            passes(serving)
+            seen.append(look(serving))
+        assert max(one.oldest_seconds for one in seen) >= 3600
+        assert len(serving.ledger.unfinished_runs("orders")) == 1
+        assert not [one.text for one in seen if "nothing is left over" in one.text]
+
+    def test_a_replica_that_catches_up_for_long_is_asked_for_once_and_looked_at_every_time(
+        self, serving: CalmPorts
+    ) -> None:
+        serving.compute.stop(NEW)
+        serving.commands.said |= {"*": STILL_RUNNING, "report_work": AT_WORK}
+        for _ in range(20):
+            passes(serving)
+            assert "next" not in look(serving).text
+        assert [given[0] for given in serving.asked("commands.send")].count("start_database") == 1
 
     def test_a_replica_whose_volumes_are_back_is_not_retired(self, serving: CalmPorts) -> None:
         """They came back between the look that found them missing and its step."""
