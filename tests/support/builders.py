@@ -22,7 +22,7 @@ from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.data_volumes import PlannedVolume
 from peaker.domain.replicas.donor import choose_donor
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker.domain.replicas.inventory import Instance, Snapshot, TargetHealth, TargetState, Volume
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.past_runs import PastSteps
 from peaker.domain.runs.run import RequestedStep, StepInput, run_id
@@ -247,3 +247,10 @@ def figures_of_parking(**changes: float | None) -> ParkingFigures:
         "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11, "rebuild_usd": 5.0,
     }  # fmt: skip
     return ParkingFigures.model_validate({**values, **changes})
+
+
+def back_up_with_tags(ports: CalmPorts, instance_id: str) -> None:
+    """A backup of a volume of the replica, with the volume's tags."""
+    volume = next(one for one in ports.storage.volumes_of_instance(instance_id) if one.name == "data")
+    backup = Snapshot("snap-0000000000000bacc", "completed", volume.volume_id, 100.0, tags=volume.tags)
+    ports.storage.add_snapshot(backup)

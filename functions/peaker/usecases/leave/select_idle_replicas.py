@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,9 +78,15 @@ def select_idle_replicas(ports: Ports, step: SelectStep) -> Selected:
     }
     if step.fencing_token is None:
         return Selected(**_planned(ports, step, settings, fleet, idle), **said)
-    removal = _first_choice(ports, step, fleet, idle)
+    # The guard does not know the forecast's reasons to hold: without a surplus an automatic start takes nobody.
+    is_held = step.trigger.kind != "manual" and spare.count == 0
+    removal = _first_choice(
+        ports, step, fleet, [one for one in idle.replicas if one.is_parked or not is_held]
+    )
     if removal is None:
-        raise NoIdleReplica(_refusal(ports, step, fleet, idle))
+        raise NoIdleReplica(
+            f"{step.cluster}: {spare.reason}" if is_held else _refusal(ports, step, fleet, idle)
+        )
     members = _opened(ports, step, removal, fleet)
     ids = tuple(one.instance_id for one in removal.replicas)
     text = f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} to go: {spare.reason}"
@@ -122,12 +128,12 @@ def _removal_request(ports: Ports, settings: ClusterSettings, trigger: Trigger, 
 
 
 def _first_choice(
-    ports: Ports, step: SelectStep, fleet: FleetState, idle: RetirementChoice
+    ports: Ports, step: SelectStep, fleet: FleetState, idle: Sequence[Replica]
 ) -> Removal | None:
     """A run chooses once: a call that is repeated, or lands late, keeps to the choice that stands (I3)."""
     settled = ports.ledger.run(step.run_id).part(Removal)
-    if settled is None and idle.replicas:
-        chosen = tuple(_chosen(one, fleet.source) for one in idle.replicas)
+    if settled is None and idle:
+        chosen = tuple(_chosen(one, fleet.source) for one in idle)
         settled = ports.ledger.settle_first(step.holder, Removal(replicas=chosen))
     return settled
 

@@ -237,12 +237,15 @@ def _running_since(run: RunRow) -> datetime | None:
 
 def _load_crossed_at(ports: Ports, run: RunRow) -> datetime | None:
     """Returns the first time since the run began at which the load exceeded the capacity of the fleet without
-    the new replica.
+    the new replica; None also where the load may not be read.
     """
     plan = run.part(ScaleOutPlan)
     if run.operation != "scale_out" or plan is None:
         return None
-    settings = ports.clusters.settings(run.cluster)
+    try:
+        settings = ports.clusters.settings(run.cluster)
+        points = ports.readings.load_points(settings, run.started_at, ports.clock.now())
+    except (UnknownCluster, InvalidRequest, AwsCallRejected):
+        return None
     capacity = plan.serving * settings.capacity_per_replica
-    points = ports.readings.load_points(settings, run.started_at, ports.clock.now())
     return next((at for at, load in points if load > capacity), None)

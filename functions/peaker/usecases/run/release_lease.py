@@ -7,6 +7,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.run.held_lease import give_back
 from peaker.usecases.run.run_memory import opened_run
+from peaker_contract.errors import AwsCallRejected
 
 # The name of the execution that a release starts ends so.
 THEN = "-then"
@@ -23,9 +24,13 @@ def release_lease(ports: Ports, step: StepInput) -> Summary:
     if holder is None:
         return Summary(text=f"{step.run_id} holds no lease of {step.cluster}")
     give_back(ports, holder)
+    text = f"{step.run_id} released the lease of {step.cluster}"
     if _may_have_kept_waiting(ports, step):
-        _let_scale_out_look(ports, step)
-    return Summary(text=f"{step.run_id} released the lease of {step.cluster}")
+        try:
+            _let_scale_out_look(ports, step)
+        except AwsCallRejected as refused:
+            text += f"; scale_out was not started: {refused}"  # the schedule starts one within the hour
+    return Summary(text=text)
 
 
 def _may_have_kept_waiting(ports: Ports, step: StepInput) -> bool:

@@ -95,10 +95,19 @@ def delete_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     return waiting
 
 
+def is_backup(snapshot: Snapshot, rows: Sequence[ResourceRow]) -> bool:
+    """Tells whether somebody's backup of a volume that the run made has copied its tags: no run snapshots its own."""
+    return any(row.resource_id == snapshot.source_volume_id for row in of_kind(rows, ResourceKind.VOLUME))
+
+
 def _delete_snapshots(job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals) -> list[str]:
     kept = kept_ids(job.ports, job.holder.cluster)
     mine = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id not in kept]
-    found = [one for one in job.ports.storage.snapshots_of_run(job.run_id) if one.snapshot_id not in kept]
+    found = [
+        one
+        for one in job.ports.storage.snapshots_of_run(job.run_id)
+        if one.snapshot_id not in kept and not is_backup(one, rows)
+    ]
     for snapshot in found:
         with refusals.told_later(snapshot.snapshot_id):
             row = _row_of_snapshot(mine, snapshot)

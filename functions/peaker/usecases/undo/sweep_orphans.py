@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
@@ -29,6 +30,7 @@ from peaker.ports.bundle import Ports
 from peaker.usecases.leave.retire_replica import lost_volumes
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.run_memory import instance_state, opened_run
+from peaker.usecases.run.tear_down import is_backup
 from peaker.usecases.undo.process_leftovers import process_leftovers
 from peaker_contract.errors import PeakerError
 from peaker_contract.metrics import Metric
@@ -112,7 +114,7 @@ def _look(ports: Ports, name: str, unfinished: Sequence[RunRow]) -> ClusterObser
 
 def _owned_things(ports: Ports, name: str) -> Iterator[OwnedThing]:
     """Yields Peaker's resources of a cluster. An instance that has ended is none; its volumes are."""
-    compute, storage = ports.compute, ports.storage
+    compute, storage, rows_of = ports.compute, ports.storage, cache(ports.ledger.resources)
     listed = (
         *(
             (ResourceKind.INSTANCE, one.instance_id, one.tags)
@@ -122,6 +124,7 @@ def _owned_things(ports: Ports, name: str) -> Iterator[OwnedThing]:
         *(
             (ResourceKind.SNAPSHOT, one.snapshot_id, one.tags)
             for one in storage.snapshots_of_environment(name)
+            if not is_backup(one, rows_of(one.tags.get(RUN_TAG, "")))
         ),
     )
     for kind, resource_id, tags in listed:

@@ -11,7 +11,7 @@ from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import Donor, ResourceKind, VolumeRates
-from peaker.domain.runs.run import ExecutionRequest, PlanStep, StepInput
+from peaker.domain.runs.run import ExecutionRequest, PlanStep, RecordStep, StepInput
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
@@ -25,6 +25,7 @@ from peaker.usecases.create.prepare_donor import prepare_donor
 from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.run_memory import intend
 from peaker.usecases.run.validate_request import validate_request
 
@@ -377,3 +378,14 @@ def test_an_image_whose_server_cannot_become_a_replica_ends_the_build_before_the
     ports.commands.said["assemble_storage"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(said))
     with pytest.raises(errors.ImageUnfit, match="ImageUnfit: systemd has none of the units"):
         assemble_storage(ports, step(ports, "AssembleStorage"))
+
+
+@pytest.mark.parametrize("error", [errors.AwsCallRejected("Forbidden"), errors.UnknownCluster("orders")])
+def test_a_load_that_may_not_be_read_keeps_no_run_from_its_receipt(
+    ports: CalmPorts, error: errors.PeakerError
+) -> None:
+    planned(ports)
+    ports.refuses("readings.load_points", error)
+    given = step(ports, "RecordFailure")
+    record_receipt(ports, RecordStep(**given.model_dump(), outcome="rolled_back"))
+    assert ports.ledger.run(RUN_ID).outcome == "rolled_back"

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceState
+from peaker.domain.runs.ledger import Removal, ResourceState
 from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep
 from peaker.usecases.leave import retire_replica as retiring
 from peaker.usecases.leave.drain_replica import drain_replica
@@ -26,7 +27,7 @@ from peaker_contract.names import LOAD_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.outside import detach
 from sim.workflows.virtual_time import START as NOON
-from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
+from tests.support.builders import BASE, RUN_ID, SOURCE, back_up_with_tags, instance, orders
 from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
 
 FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
@@ -94,6 +95,18 @@ def test_the_minimum_lifetime_binds_alarms_not_people(ports: CalmPorts) -> None:
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
 
 
+@pytest.mark.parametrize(("kind", "surplus"), [("alarm", 0), ("schedule", 0), ("schedule", None)])
+def test_an_automatic_start_takes_nobody_once_the_surplus_is_gone(
+    ports: CalmPorts, kind: str, surplus: float | None
+) -> None:
+    """It was there when CheckSurplus asked, or CheckSurplus had no answer; the forecast holds after a failover."""
+    if surplus is not None:
+        ports.readings.metrics["orders", "ReplicaSurplus"] = surplus
+    with pytest.raises(errors.NoIdleReplica, match=r"to spare|surplus is unknown"):
+        select_idle_replicas(ports, select(ports, trigger={"kind": kind}))
+    assert ports.ledger.run(IN_RUN).part(Removal) is None
+
+
 def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: CalmPorts) -> None:
     selected(ports)
     given = step(ports, "DrainReplica")
@@ -149,6 +162,28 @@ def test_a_release_lets_scale_out_look_once(ports: CalmPorts) -> None:
         release_lease(ports, given)
     name, asked = ports.asked("executions.start_scale_out")[0]
     assert (name, asked["cluster"], asked["trigger"]["kind"]) == (f"{IN_RUN}-then", "orders", "schedule")
+
+
+def test_a_start_of_scale_out_that_is_refused_fails_no_run(ports: CalmPorts) -> None:
+    """By a company's boundary: the lease has gone back all the same."""
+    ports.refuses("executions.start_scale_out", errors.AwsCallRejected("AccessDeniedException"))
+    released = release_lease(ports, step(ports, "ReleaseLease"))
+    assert "scale_out was not started: AccessDeniedException" in released.text
+    assert ports.lease.current("orders", ports.clock.now()) is None
+
+
+def test_a_backup_that_copied_a_volumes_tags_keeps_no_replica_from_being_retired(ports: CalmPorts) -> None:
+    """AWS Backup gives a snapshot the tags of its volume, those of the run among them."""
+    selected(ports)
+    back_up_with_tags(ports, PEAK)
+    for _ in range(10):
+        try:
+            retire_replica(ports, step(ports, "RetireReplica"))
+            break
+        except errors.RetirementInProgress:
+            ports.clock.advance(minutes=2)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+    assert ports.done("storage.delete_snapshot") == []
 
 
 def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_the_undo(

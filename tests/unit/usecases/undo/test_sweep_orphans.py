@@ -38,6 +38,7 @@ from tests.support.builders import (
     BASE,
     EXECUTION,
     RUN_ID,
+    back_up_with_tags,
     instance,
     leased,
     orders,
@@ -302,6 +303,11 @@ class TestLedgerAndCloud:
         with pytest.raises(RetirementRefused, match="has all its volumes again"):
             reconcile_replica(serving, holder, left)
         assert NEW in serving.endpoint.health(orders())
+
+    def test_a_backup_with_the_tags_of_its_volume_is_no_leftover(self, serving: CalmPorts) -> None:
+        back_up_with_tags(serving, NEW)
+        passes(serving)
+        assert look(serving).text == "nothing is left over"
 
     def test_an_instance_with_copied_tags_is_left_alone(self, serving: CalmPorts) -> None:
         """Launched in the console as more like the replica: the run recorded no such launch (I1)."""
