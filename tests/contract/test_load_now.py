@@ -64,9 +64,26 @@ def test_a_period_that_has_just_begun_hides_no_load_and_shows_more_of_it(
         publisher(ledger_cloud, settings),
         CloudWatchReadings(ledger_cloud.client("cloudwatch")),
     )
-    for at in (midnight - PERIOD, midnight - PERIOD / 2):
-        measure(at, 45_000)
+    for number in range(1, 5):
+        measure(midnight - number * PERIOD / 2, 45_000)
     measure(midnight + A_MOMENT / 2, running)
+    found = readings.load(settings, midnight + A_MOMENT)
+    assert isinstance(found, Known)
+    assert found.value == load
+
+
+@pytest.mark.parametrize(("statistic", "load"), [("Sum", 90_000), ("SampleCount", 2), ("Average", 45_000)])
+def test_a_sum_that_is_still_being_filled_hides_no_load(
+    ledger_cloud: LocalCloud, midnight: datetime, statistic: str, load: float
+) -> None:
+    """Each minute's figures come in the minute after: of the period that has just ended, half are there."""
+    settings = counted(statistic)
+    measure, readings = (
+        publisher(ledger_cloud, settings),
+        CloudWatchReadings(ledger_cloud.client("cloudwatch")),
+    )
+    for number in range(2, 5):
+        measure(midnight - number * PERIOD / 2, 45_000)
     found = readings.load(settings, midnight + A_MOMENT)
     assert isinstance(found, Known)
     assert found.value == load
@@ -84,4 +101,4 @@ def test_without_a_period_that_has_ended_the_load_is_unknown(
     measure(midnight, 300)
     assert isinstance(readings.load(settings, midnight + A_MOMENT), Unknown)
     assert isinstance(readings.load(settings, midnight + 4 * PERIOD - A_MOMENT), Known)
-    assert isinstance(readings.load(settings, midnight + 4 * PERIOD), Unknown)
+    assert isinstance(readings.load(settings, midnight + 4 * PERIOD + timedelta(minutes=2)), Unknown)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from peaker.adapters.aws_errors import translated
 from peaker.domain.decoding import understood
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
+from peaker_contract.load_settings import LoadMetricSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -28,6 +29,16 @@ _CALL = "cloudwatch:GetMetricData"
 _COMPLETE, _FORBIDDEN = "Complete", "Forbidden"
 
 Points = list[tuple[datetime, float]]
+
+# A publisher gives the figures of a minute when it is over, and CloudWatch takes a while to show them.
+_FILLS_FOR_SECONDS = 120
+ADDED_UP = frozenset({"Sum", "SampleCount"})
+
+
+def whole_until_seconds(metric: LoadMetricSettings, now: datetime, period_seconds: int) -> int:
+    """Returns the end, in epoch seconds, of the newest period that has all its figures."""
+    filling = _FILLS_FOR_SECONDS if metric.statistic in ADDED_UP else 0
+    return math.floor((now.timestamp() - filling) / period_seconds) * period_seconds
 
 
 def metric_query(

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
-from peaker.adapters.cloudwatch.metric_data import metric_query, read_points
+from peaker.adapters.cloudwatch.metric_data import ADDED_UP, metric_query, read_points, whole_until_seconds
 from peaker.domain.issued import LoadPoints
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
@@ -53,10 +53,10 @@ class CloudWatchLoadHistory:
         `page_read` is told after each page how many points there are.
         """
         period = query_period_seconds(metric.period_seconds, least_period_seconds)
-        last = math.floor(end.timestamp() / period) * period
-        found = self._read(metric, period, start, datetime.fromtimestamp(last, UTC), page_read)
+        last = datetime.fromtimestamp(whole_until_seconds(metric, end, period), UTC)
+        found = self._read(metric, period, start, last, page_read)
         # A Sum over a longer period than the settings' is brought back to the settings' period.
-        scale = metric.period_seconds / period if metric.statistic in {"Sum", "SampleCount"} else 1.0
+        scale = metric.period_seconds / period if metric.statistic in ADDED_UP else 1.0
         return LoadPoints([at for at, _ in found], [value * scale for _, value in found], float(period))
 
     def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from peaker.adapters.cloudwatch.metric_data import metric_query, read_points
+from peaker.adapters.cloudwatch.metric_data import metric_query, read_points, whole_until_seconds
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import (
@@ -31,19 +31,17 @@ class CloudWatchReadings:
         self._cloudwatch = cloudwatch
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
-        """A period that still runs has its Sum and its SampleCount to a part only: it counts where it is higher already
-        than the newest one that has ended, which is a load that has grown meanwhile.
+        """A period that still runs or fills has its Sum and its SampleCount to a part only: it counts where it is
+        higher already than the newest whole one, which is a load that has grown meanwhile.
         """
         metric = settings.load_metric
-        period = timedelta(seconds=metric.period_seconds)
-        running_since = datetime.fromtimestamp(
-            now.timestamp() // metric.period_seconds * metric.period_seconds, UTC
-        )
-        oldest = period * STALE_AFTER_PERIODS
-        points = self.load_points(settings, running_since - oldest, now)
-        ended = _newest([one for one in points if one[0] < running_since], metric.name, oldest, running_since)
-        at, value = points[-1] if points else (running_since, 0.0)
-        return Known(value, at) if isinstance(ended, Known) and value > ended.value else ended
+        oldest = timedelta(seconds=metric.period_seconds) * STALE_AFTER_PERIODS
+        whole_until = datetime.fromtimestamp(whole_until_seconds(metric, now, metric.period_seconds), UTC)
+        points = self.load_points(settings, whole_until - oldest, now)
+        whole = _newest([one for one in points if one[0] < whole_until], metric.name, oldest, whole_until)
+        later = [one for one in points if one[0] >= whole_until]
+        at, value = max(later, key=lambda one: one[1], default=(whole_until, 0.0))
+        return Known(value, at) if isinstance(whole, Known) and value > whole.value else whole
 
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime
