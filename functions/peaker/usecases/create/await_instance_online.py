@@ -9,7 +9,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports.bundle import Ports
 from peaker.usecases.create.launch_replica import ROOT_VOLUME_ROW
-from peaker.usecases.run.run_memory import host_id, time_in_step
+from peaker.usecases.run.run_memory import host_id, intend, time_in_step
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 
 _ENDED = {"shutting-down", "terminated"}
@@ -35,12 +35,19 @@ def await_instance_online(ports: Ports, step: StepInput) -> Summary:
     if instance.state != "running" or not (agent := ports.commands.agent(instance_id)).is_online:
         raise InstanceNotOnline(f"{instance_id} is {instance.state}, its agent does not answer yet")
     if root is not None and root.resource_id is None:
-        _record_root_volume(ports, step, instance_id, root)
+        _record_image_volumes(ports, step, instance_id, root)
     require_parameters(instance_id, agent)
     return Summary(text=f"{instance_id} answers", numbers={"private_ip": instance.private_ip})
 
 
-def _record_root_volume(ports: Ports, step: StepInput, instance_id: str, row: ResourceRow) -> None:
-    roots = ports.storage.volumes_of_instance(instance_id)
-    if roots:
-        ports.ledger.made(step.holder, row, roots[0].volume_id, ports.clock.now())
+def _record_image_volumes(ports: Ports, step: StepInput, instance_id: str, root: ResourceRow) -> None:
+    """EC2 tags all volumes of the image alike, and may keep those beside the root when the instance ends.
+
+    The row `root` gets its id last: a call that dies before is repeated.
+    """
+    found = [one for one in ports.storage.volumes_of_instance(instance_id) if one.name == ROOT_VOLUME_ROW]
+    found.sort(key=lambda one: one.device or "")
+    for one in reversed(found):
+        name = f"{ROOT_VOLUME_ROW}{one.device}"
+        row = root if one is found[0] else intend(ports, step, ResourceKind.VOLUME, name)
+        ports.ledger.made(step.holder, row, one.volume_id, ports.clock.now())

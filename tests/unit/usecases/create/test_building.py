@@ -27,12 +27,14 @@ from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.run_memory import intend
+from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.run.validate_request import validate_request
 
 from peaker_contract import errors
 from peaker_contract.names import OWNER_TAG, RUN_TAG
 from sim.calm import CalmPorts, calm_ports
 from sim.workflows.functions import Interference, Invocation
+from sim.workflows.interferences import Raises
 from tests.support.builders import (
     BASE,
     RUN_ID,
@@ -162,6 +164,25 @@ def test_the_instance_is_awaited_and_its_loss_is_seen(ports: CalmPorts) -> None:
     ports.compute.terminate(instance_id)
     with pytest.raises(errors.InstanceFailed):
         await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+
+
+def test_a_second_volume_of_the_image_is_the_runs_and_goes_with_it(ports: CalmPorts) -> None:
+    """DeleteOnTermination is false in the image: EC2 deletes the root volume alone."""
+    snapshotted(ports)
+    [root] = ports.storage.volumes_of_run(RUN_ID)
+    ports.storage.add(replace(root, volume_id="vol-second", device="/dev/sdb"))
+    ports.storage.add(replace(root, volume_id="vol-of-a-person", device="/dev/sdz", tags={}))
+    ports.meets(Raises(at="ledger.intend", error=errors.AwsUnavailable("no answer")))
+    with pytest.raises(errors.AwsUnavailable):
+        await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+    await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+    ports.compute.terminate(str(root.instance_id))
+    assert "vol-of-a-person" not in {row.resource_id for row in ports.ledger.resources(RUN_ID)}
+    job = TearDown(ports, step(ports, "UndoScaleOut").holder, orders(), RUN_ID)
+    for _ in range(5):
+        left = tear_down(job)
+        ports.clock.advance(minutes=2)
+    assert (left, ports.storage.volumes_of_run(RUN_ID)) == ([], [])
 
 
 @pytest.mark.parametrize("version", ["3.3.2299.0", "3.2.10000.0", "3.3.2746", ""])
