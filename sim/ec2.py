@@ -25,6 +25,7 @@ from sim.account import (
 )
 from sim.workflows.virtual_time import VirtualTime
 
+BY_USER = "Client.UserInitiatedShutdown: User initiated shutdown"
 _LIVES = ("pending", "running", "stopping", "stopped")
 
 
@@ -171,6 +172,7 @@ class HostileCompute:
             "shown": LONG_AGO,
             "history": [(LONG_AGO, instance.state)],
             "client_token": instance.client_token,
+            "reason": instance.state_reason,
         }
         self._account.instances[instance.instance_id] = record
         for what in ("up", "database", "package", "verified"):
@@ -256,15 +258,17 @@ class HostileCompute:
         )
 
     def _instance(self, record: Record, second: float) -> Instance:
+        state = state_at(record, second)
         return Instance(
             instance_id=record["id"],
-            state=state_at(record, second),
+            state=state,
             private_ip=record["private_ip"],
             zone=record["zone"],
             instance_type=record["type"],
             launched_at=self._time.datetime_of(record["launched"]),
             tags=dict(record["tags"]),
             client_token=record.get("client_token"),
+            state_reason="" if state in ("pending", "running") else record.get("reason") or BY_USER,
         )
 
 

@@ -94,6 +94,8 @@ def test_a_stopped_instance_keeps_its_volumes_and_address_and_starts_again(stage
     stage.compute.stop(before.instance_id)
     stage.compute.stop(before.instance_id)
     stage.eventually(lambda: state_of(stage, before.instance_id) == "stopped")
+    reason = stage.compute.instance(before.instance_id).state_reason
+    assert reason == "Client.UserInitiatedShutdown: User initiated shutdown"
     assert data in {one.volume_id for one in stage.storage.volumes_of_instance(before.instance_id)}
     stage.compute.start(before.instance_id)
     stage.compute.start(before.instance_id)

@@ -283,6 +283,7 @@ def _instance(raw: InstanceTypeDef) -> Instance:
         tags=tag_dict(raw.get("Tags")),
         client_token=raw.get("ClientToken") or None,
         billed_as=raw.get("PlatformDetails") or None,
+        state_reason=raw.get("StateReason", {}).get("Message", ""),
     )
 
 

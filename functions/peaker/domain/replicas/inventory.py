@@ -16,7 +16,7 @@ class Instance:
     """An EC2 instance. `state` is EC2's word: pending, running, shutting-down, terminated, stopping, stopped.
 
     `client_token` is that of the launch; None for one that was launched without. `billed_as` is EC2's word for what it
-    costs: Linux/UNIX, or with a licence.
+    costs: Linux/UNIX, or with a licence. `state_reason` tells why it stopped or ended.
     """
 
     instance_id: str
@@ -28,6 +28,7 @@ class Instance:
     tags: Mapping[str, str] = field(default_factory=dict)
     client_token: str | None = None
     billed_as: str | None = None
+    state_reason: str = ""
 
     @property
     def is_replica(self) -> bool:

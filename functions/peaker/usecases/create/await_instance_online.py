@@ -31,7 +31,8 @@ def await_instance_online(ports: Ports, step: StepInput) -> Summary:
     root = find(ports.ledger.resources(step.run_id), ResourceKind.VOLUME, ROOT_VOLUME_ROW)
     may_still_stand = root is None and time_in_step(ports, step) <= _START_SHOWS_WITHIN
     if instance.state in _ENDED or (instance.state in _STOPPED and not may_still_stand):
-        raise InstanceFailed(f"{instance_id} is {instance.state}; see its state reason and console output")
+        why = instance.state_reason or "EC2 gives no reason"
+        raise InstanceFailed(f"{instance_id} is {instance.state}: {why}; see its console output")
     if instance.state != "running" or not (agent := ports.commands.agent(instance_id)).is_online:
         raise InstanceNotOnline(f"{instance_id} is {instance.state}, its agent does not answer yet")
     if root is not None and root.resource_id is None:

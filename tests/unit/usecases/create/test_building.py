@@ -161,8 +161,10 @@ def test_the_instance_is_awaited_and_its_loss_is_seen(ports: CalmPorts) -> None:
         await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
     ports.clock.advance(seconds=15)
     await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
-    ports.compute.terminate(instance_id)
-    with pytest.raises(errors.InstanceFailed):
+    no_room = "Server.InsufficientInstanceCapacity: There was insufficient capacity available"
+    ended = replace(ports.compute.instance(instance_id), state="shutting-down", state_reason=no_room)
+    ports.compute.add(ended)
+    with pytest.raises(errors.InstanceFailed, match=no_room):
         await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
 
 
