@@ -46,7 +46,7 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
 def _made_earlier(
     ports: Ports, step: StepInput, donor: Donor, earlier: Sequence[ResourceRow]
 ) -> list[Snapshot]:
-    """What EC2 shows of the run's set; nothing only where no call can have made one."""
+    """What EC2 shows of the run's set. A set that does not show yet keeps its call's claim from every other call."""
     sources = set(donor.volumes.values())
     snapshots = [
         one for one in ports.storage.snapshots_of_run(step.run_id) if one.source_volume_id in sources
@@ -55,8 +55,6 @@ def _made_earlier(
         return snapshots
     if any(row.resource_id is not None for row in earlier):
         raise SnapshotsPending("an earlier call recorded a part of the set, which does not show yet")
-    if any(may_still_appear(row, ports.clock.now()) for row in earlier):
-        raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
     return []
 
 
@@ -65,12 +63,14 @@ def _make(ports: Ports, step: StepInput, donor: Donor) -> list[Snapshot]:
     now = ports.clock.now()
     until = now + LOST_ANSWER_GRACE
     if not ports.ledger.claim(step.holder, step.step, now, until):
-        raise SnapshotsPending("another call makes the set at this moment")
+        raise SnapshotsPending(
+            "an earlier call's answer was lost, or another call makes the set at this moment"
+        )
     ports.ledger.require_lease(step.holder)
     tags = {**resource_tags(ports, step), DONOR_TAG: donor.instance_id}
     try:
         return ports.storage.create_snapshots(donor.instance_id, list(donor.volumes.values()), tags)
-    except (AwsCallRejected, Throttled):
+    except (AwsCallRejected, Throttled, SnapshotsPending):
         # It has made nothing, and the next try need not wait for an answer.
         ports.ledger.claim(step.holder, step.step, until, now)
         raise

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from peaker.domain.runs.ledger import Donor, ResourceKind
 from peaker.usecases.create.attach_volumes import attach_volumes
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.create.create_volumes import create_volumes
 from peaker.usecases.create.launch_replica import launch_replica
-from peaker.usecases.run import lost_answers
 from peaker.usecases.run.run_memory import intend
 
 from peaker_contract import errors
@@ -95,12 +92,11 @@ def test_a_volume_that_a_list_shows_and_attach_does_not_find_is_tried_again(port
     attach_volumes(ports, leased(ports, "AttachVolumes"))
 
 
-def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts) -> None:
     """The second one had looked for rows and snapshots before the first had written or made any."""
     given = leased(ports, "CreateSnapshots")
 
     def overtakes() -> None:
-        monkeypatch.setattr(lost_answers, "LOST_ANSWER_GRACE", timedelta(0))
         with pytest.raises(errors.SnapshotsPending, match="another call makes the set"):
             create_snapshots(ports, given)
 
@@ -109,10 +105,15 @@ def test_of_two_calls_at_once_one_makes_the_set(ports: CalmPorts, monkeypatch: p
     assert len(ports.done("storage.create_snapshots")) == 1
 
 
-def test_a_call_that_was_refused_is_made_again_without_a_wait(ports: CalmPorts) -> None:
-    intended_long_ago(ports)
-    ports.meets(Raises(at="storage.create_snapshots", error=errors.Throttled("RequestLimitExceeded")))
-    with pytest.raises(errors.Throttled):
+@pytest.mark.parametrize(
+    "refusal",
+    [errors.SnapshotsPending("ConcurrentSnapshotLimitExceeded"), errors.Throttled("RequestLimitExceeded")],
+)
+def test_a_set_that_had_to_wait_for_others_is_made_at_the_next_look(
+    ports: CalmPorts, refusal: errors.PeakerError
+) -> None:
+    ports.meets(Raises(at="storage.create_snapshots", error=refusal))
+    with pytest.raises(type(refusal), match="LimitExceeded"):
         create_snapshots(ports, leased(ports, "CreateSnapshots"))
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
     assert len(ports.done("storage.create_snapshots")) == 1
