@@ -18,7 +18,8 @@ CLIENT_CONFIG = Config(
 # looked for before the next one, which the use cases do; botocore would just send it again.
 SINGLE_TRY_CONFIG = CLIENT_CONFIG.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
-# Prices and quotas are asked for within a plan: what is late is unknown, and the plan goes on.
+# Prices and quotas are asked for within a plan, hosts' answers within a look at all replicas: what is late is unknown,
+# and the plan or the look goes on.
 ASKED_ASIDE_CONFIG = CLIENT_CONFIG.merge(
     Config(read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 )

@@ -60,7 +60,9 @@ def ports() -> Ports:
         clusters=ParameterClusters(ssm, environment),
         compute=Ec2Compute(ec2, environment),
         storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG), environment),
-        commands=SsmCommands(ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), environment),
+        commands=SsmCommands(
+            lazy_client("ssm", ASKED_ASIDE_CONFIG), lazy_client("ssm", SINGLE_TRY_CONFIG), environment
+        ),
         endpoint=read_endpoints(lazy_client),
         package=S3HostPackage(
             s3, given["HOST_PACKAGE_BUCKET"], given["HOST_PACKAGE_KEY"], given["HOST_PACKAGE_SHA256"]

@@ -20,15 +20,23 @@ from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandFailed, LedgerInconsistent, Retryable, Throttled
 
-LOOKS = 30
+# Of the function's 60 s; a call that begins just before may take 18 s (aws_clients).
+LOOK_SECONDS = 35.0
 PAUSE_SECONDS = 1.0
-# The client has tried three times by then, each time later; the function has 60 s for all hosts.
+# The client has tried twice by then, the second time later.
 THROTTLED_LOOKS = 3
+_LATE = Unknown(f"no answer within {LOOK_SECONDS:.0f} s")
 _IN_THE_ENDPOINT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY}
 
 
-def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = time.sleep) -> CheckFigures:
-    """One look; ends after LOOKS pauses at the latest. `pause` waits that many seconds."""
+def check_replicas(
+    ports: Ports,
+    cluster: str,
+    pause: Callable[[float], None] = time.sleep,
+    seconds: Callable[[], float] = time.monotonic,
+) -> CheckFigures:
+    """One look; asks and hears nobody after LOOK_SECONDS. `pause` waits that many seconds, `seconds` counts them."""
+    until = seconds() + LOOK_SECONDS
     settings = ports.clusters.settings(cluster)
     targets = [*ports.endpoint.health(settings).items(), *ports.endpoint.warming_health(settings).items()]
     running = {
@@ -45,12 +53,12 @@ def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = 
     answers: dict[str, HealthReport | Unknown] = {}
     commands: dict[str, str] = {}
     for instance in [*replicas, *draining]:
-        sent = _ask(ports, settings, instance, replicas)
+        sent = _LATE if seconds() >= until else _ask(ports, settings, instance, replicas)
         if isinstance(sent, Unknown):
             answers[instance.instance_id] = sent
         else:
             commands[instance.instance_id] = sent
-    answers |= _hear(ports, commands, pause)
+    answers |= _hear(ports, commands, pause, lambda: seconds() >= until)
     return summarize(
         {one.instance_id: answers[one.instance_id] for one in replicas},
         leaving
@@ -72,15 +80,17 @@ def _leaving(ports: Ports, cluster: str) -> frozenset[str] | Unknown:
 
 
 def _hear(
-    ports: Ports, commands: Mapping[str, str], pause: Callable[[float], None]
+    ports: Ports, commands: Mapping[str, str], pause: Callable[[float], None], time_is_up: Callable[[], bool]
 ) -> dict[str, HealthReport | Unknown]:
     """Reads each host's report (instance id to command id); a host whose answer AWS does not show is unknown
     alone.
     """
     answers: dict[str, HealthReport | Unknown] = {}
     throttled: Counter[str] = Counter()
-    for _ in range(LOOKS):
+    while len(answers) < len(commands):
         for instance_id in [name for name in commands if name not in answers]:
+            if time_is_up():
+                return dict.fromkeys(commands, _LATE) | answers
             try:
                 outcome = ports.commands.outcome(commands[instance_id], instance_id)
             except Retryable as error:
@@ -90,11 +100,9 @@ def _hear(
                 continue
             if outcome.status.is_over:
                 answers[instance_id] = _report(outcome)
-        if len(answers) == len(commands):
-            break
-        pause(PAUSE_SECONDS)
-    late = Unknown(f"no answer within {LOOKS * PAUSE_SECONDS:.0f} s")
-    return {name: answers.get(name, late) for name in commands}
+        if len(answers) < len(commands):
+            pause(PAUSE_SECONDS)
+    return answers
 
 
 def policy_parameters(

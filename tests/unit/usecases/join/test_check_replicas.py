@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Targ
 from peaker.domain.replicas.replica_check import summarize
 from peaker.runtime import telemetry
 from peaker.runtime.telemetry import emit_check
-from peaker.usecases.join.check_replicas import LOOKS, THROTTLED_LOOKS, check_replicas
+from peaker.usecases.join.check_replicas import LOOK_SECONDS, THROTTLED_LOOKS, check_replicas
 
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Retryable, Throttled
 from peaker_contract.metrics import Metric
@@ -127,10 +128,22 @@ class TestAReplicaThatDrains:
 def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: CalmPorts) -> None:
     ports.commands.said["report_health"] = STILL_RUNNING
     pauses: list[float] = []
-    figures = check_replicas(ports, "orders", pauses.append)
+    figures = check_replicas(ports, "orders", pauses.append, lambda: sum(pauses))
     assert (figures.unreported, figures.serving, figures.lag_seconds_max) == (2, 0, None)
-    assert len(pauses) == LOOKS
-    assert f"{FIRST} did not report: no answer within 30 s" in figures.reason
+    assert sum(pauses) == LOOK_SECONDS
+    assert f"{FIRST} did not report: no answer within 35 s" in figures.reason
+
+
+@pytest.mark.parametrize(("call_seconds", "serving"), [(8.0, 2), (9.0, 1), (18.0, 0)])
+def test_calls_that_take_long_end_the_look_in_time(
+    ports: CalmPorts, call_seconds: float, serving: int
+) -> None:
+    """Lambda kills the function at 60 s, and with it the figures of all replicas."""
+    ports.commands.said["report_health"] = answers()
+    clock = count(0.0, call_seconds)
+    figures = check_replicas(ports, "orders", never, lambda: next(clock))
+    assert (figures.serving, figures.unreported) == (serving, 2 - serving)
+    assert (f"{SECOND} did not report: no answer within 35 s" in figures.reason) == (serving < 2)
 
 
 @pytest.mark.parametrize(
