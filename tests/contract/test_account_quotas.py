@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import boto3
 import pytest
 from botocore.stub import Stubber
@@ -53,6 +55,19 @@ def test_an_account_of_more_pages_than_are_read_is_unknown(
         monkeypatch.setattr(module, "MOST_PAGES", 0)
     assert isinstance(Ec2Compute(ec2, "local").on_demand_instances(), Unknown)
     assert isinstance(Ec2Storage(ec2, ec2, "local").volumes_of_type("gp3"), Unknown)
+
+
+def test_an_account_whose_lists_take_too_long_is_unknown(aws: Adapters) -> None:
+    """Of a function's 60 s; a quota that is unknown refuses no plan."""
+    ec2 = aws.cloud.client("ec2")
+    clock = count(0.0, 11.0)
+    seconds = lambda: next(clock)  # noqa: E731
+    for found in (
+        Ec2Compute(ec2, "local", seconds).on_demand_instances(),
+        Ec2Storage(ec2, ec2, "local", seconds).volumes_of_type("gp3"),
+    ):
+        assert isinstance(found, Unknown)
+        assert "took more than 10 s" in found.why
 
 
 def test_spot_instances_and_those_on_dedicated_hosts_count_in_other_quotas() -> None:

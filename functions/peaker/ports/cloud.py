@@ -38,7 +38,7 @@ class Compute(Protocol):
 
     def on_demand_instances(self) -> Sequence[Instance] | Unknown:
         """All of the account and region, whoever owns them, that run or begin to, on demand and not on a host of their
-        own: those that count in its quotas of vCPUs. Unknown where there are more pages of them than are read."""
+        own: those that count in its quotas of vCPUs. Unknown where the list is too long or too slow."""
 
     def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
         """What each of the types has by default; one that EC2 does not know is left out."""
@@ -93,7 +93,7 @@ class Storage(Protocol):
     def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
         """All of the account and region, whoever owns them, that are not being deleted: those that count in its quotas.
 
-        Unknown where there are more pages of them than are read.
+        Unknown where the list is too long or too slow.
         """
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:

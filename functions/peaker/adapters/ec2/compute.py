@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
+from peaker.adapters.ec2.account_lists import read_in_time
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstancePromise, InstanceSpec
 from peaker_contract.errors import ResourceNotFound
@@ -18,11 +20,12 @@ from peaker_contract.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.type_defs import (
         CapacityReservationSpecificationTypeDef,
+        DescribeInstancesResultTypeDef,
         FilterTypeDef,
         ImageTypeDef,
         InstanceTypeDef,
@@ -43,9 +46,12 @@ _PLATFORMS = frozenset({"Linux/UNIX", "Red Hat Enterprise Linux", "RHEL with HA"
 class Ec2Compute:
     """Port Compute. Another environment of the same account may have a cluster of the same name."""
 
-    def __init__(self, ec2: EC2Client, environment: str) -> None:
+    def __init__(
+        self, ec2: EC2Client, environment: str, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
         self._ec2 = ec2
         self._environment = environment
+        self._seconds = seconds
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._describe({CLUSTER_TAG: cluster, ENVIRONMENT_TAG: self._environment})
@@ -64,14 +70,8 @@ class Ec2Compute:
             Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}],
             PaginationConfig={"PageSize": _PAGE},
         )
-        found: list[Instance] = []
         with translated("ec2:DescribeInstances"):
-            for number, page in enumerate(pages, 1):
-                if number > MOST_PAGES:
-                    return Unknown(f"the account runs more than {MOST_PAGES * _PAGE:,} instances")
-                raw = [one for group in page["Reservations"] for one in group["Instances"]]
-                found += [_instance(one) for one in raw if _counts(one)]
-        return found
+            return read_in_time(pages, _counted, MOST_PAGES, "instances", self._seconds)
 
     def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
         # By filter, which takes 200 values and knows no error for a type that there is not.
@@ -287,11 +287,16 @@ def _instance(raw: InstanceTypeDef) -> Instance:
     )
 
 
-def _counts(raw: InstanceTypeDef) -> bool:
-    """Tells whether an instance counts in a quota of on-demand vCPUs: spot instances, capacity blocks and
-    dedicated hosts have quotas of their own.
+def _counted(page: DescribeInstancesResultTypeDef) -> list[Instance]:
+    """The instances that count in a quota of on-demand vCPUs: spot instances, capacity blocks and dedicated hosts have
+    quotas of their own.
     """
-    return raw.get("InstanceLifecycle") is None and raw["Placement"].get("Tenancy") != "host"
+    return [
+        _instance(one)
+        for group in page["Reservations"]
+        for one in group["Instances"]
+        if one.get("InstanceLifecycle") is None and one["Placement"].get("Tenancy") != "host"
+    ]
 
 
 def _mib(mb_per_s: float | None) -> float | None:

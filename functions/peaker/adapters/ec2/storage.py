@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
+from peaker.adapters.ec2.account_lists import read_in_time
 from peaker.adapters.ec2.compute import described_instance, owned_by, tag_dict, tag_filters, tag_list
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
@@ -22,10 +24,14 @@ from peaker_contract.errors import (
 from peaker_contract.names import OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceSpecificationTypeDef
+    from mypy_boto3_ec2.type_defs import (
+        DescribeVolumesResultTypeDef,
+        FilterTypeDef,
+        InstanceSpecificationTypeDef,
+    )
 
 # A volume takes about five snapshots at a time; others' backups count.
 _OTHERS_FIRST = {"ConcurrentSnapshotLimitExceeded", "PendingSnapshotLimitExceeded"}
@@ -37,10 +43,17 @@ _PAGE = 500
 class Ec2Storage:
     """Port Storage. What another environment of the account owns is not seen."""
 
-    def __init__(self, ec2: EC2Client, ec2_single_try: EC2Client, environment: str) -> None:
+    def __init__(
+        self,
+        ec2: EC2Client,
+        ec2_single_try: EC2Client,
+        environment: str,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._environment = environment
         self._ec2 = ec2
         self._ec2_single_try = ec2_single_try
+        self._seconds = seconds
 
     def volumes_of_instance(self, instance_id: str) -> list[Volume]:
         return self._volumes([{"Name": "attachment.instance-id", "Values": [instance_id]}])
@@ -56,15 +69,9 @@ class Ec2Storage:
         pages = self._ec2.get_paginator("describe_volumes").paginate(
             Filters=[{"Name": "volume-type", "Values": [volume_type]}], PaginationConfig={"PageSize": _PAGE}
         )
-        found: list[Volume] = []
+        named = f"volumes of type {volume_type}"
         with translated("ec2:DescribeVolumes"):
-            for number, page in enumerate(pages, 1):
-                if number > MOST_PAGES:
-                    return Unknown(
-                        f"the account has more than {MOST_PAGES * _PAGE:,} volumes of type {volume_type}"
-                    )
-                found += [_volume(raw) for raw in page["Volumes"]]
-        return [one for one in found if one.state not in ("deleting", "deleted")]
+            return read_in_time(pages, _standing, MOST_PAGES, named, self._seconds)
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         return self._snapshots(self._of_run(run_id))
@@ -182,6 +189,12 @@ class Ec2Storage:
         pages = self._ec2.get_paginator("describe_volumes").paginate(Filters=filters)
         with translated("ec2:DescribeVolumes"):
             return [_volume(raw) for page in pages for raw in page["Volumes"]]
+
+
+def _standing(page: DescribeVolumesResultTypeDef) -> list[Volume]:
+    """The page's volumes that are not being deleted."""
+    found = [_volume(raw) for raw in page["Volumes"]]
+    return [one for one in found if one.state not in ("deleting", "deleted")]
 
 
 def _volume(raw: Any) -> Volume:
