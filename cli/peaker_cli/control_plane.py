@@ -165,6 +165,10 @@ class ControlPlane:
         except EXPECTED:
             return None
 
+    def line(self, *words: str) -> str:
+        """A line of `peaker` to type next; it names the environment, which another shell need not have set."""
+        return " ".join(("peaker", *words, "--env", self.environment))
+
     @property
     def ledger_table(self) -> str:
         return names.ledger_table(self.environment)

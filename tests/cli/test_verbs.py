@@ -62,7 +62,7 @@ def test_a_run_at_work_is_told_not_started_twice_and_can_be_aborted(product: Dep
     assert "nothing is started anew" in again.err
     refused = product.peaker("scale-in", "orders", "--yes")
     assert (refused.status, refused.out) == (1, "")
-    assert "peaker abort orders last" in refused.err
+    assert "peaker abort orders last --env local" in refused.err
 
     stopped = product.peaker("abort", "orders", "last", "--reason", "by the test", "--yes")
     assert stopped.status == 0, stopped

@@ -105,7 +105,7 @@ def prepare_base_command(
     parameters = base_parameters(settings, admin_defaults_file, create_account_here)
     steps = _prepare(control, settings, instance_id, parameters)
     refused = [step for step in steps if step.state == "refused"]
-    following = f"peaker register-base {cluster} {instance_id} --env {control.environment}"
+    following = control.line("register-base", cluster, instance_id)
     if as_json:
         echo_json(_document(cluster, instance_id, steps, None if refused else following))
     else:

@@ -136,7 +136,8 @@ def _ttl(
     if other:
         said = f"the settings say {endpoint.ttl_seconds} s"
         detail = f"records of {endpoint.record_name} have a TTL of {other[0]} s, {said}"
-        remedy = f"register each base replica again: peaker register-base {settings.name} INSTANCE"
+        line = f"peaker register-base {settings.name} INSTANCE --env {settings.environment}"
+        remedy = f"register each base replica again: {line}"
         yield ENDPOINT.warns("record", detail, remedy)
 
 

@@ -118,7 +118,7 @@ def rehearse_command(
             resources, rows, file, _echo_progress, lambda: refuse_beyond(budget, resources, cost)
         )
     except KeyboardInterrupt:
-        again = f"peaker rehearse {cluster} --env {control.environment}"
+        again = control.line("rehearse", cluster)
         echo(f"peaker: stopped; `{again}` goes on, with --remove it only cleans up", err=True)
         raise
     spent = cost.of_hours(hours_of(resources))

@@ -29,6 +29,7 @@ _NAMED = 5
 class RemovalSight:
     """`lease` is None where no run is at work; `starting_rules` are the enabled rules that start runs."""
 
+    environment: str
     cluster: str
     rows: Mapping[str, ReplicaRow]
     instances: Sequence[Instance]
@@ -55,12 +56,13 @@ def why_not_removed(sight: RemovalSight) -> tuple[str, ...]:
     if unknown:
         left.append(f"known to EC2 alone: {_some(unknown)}")
     at_work = {run.run_id for run in sight.unfinished} | ({sight.lease.run_id} if sight.lease else set())
+    pause = f"peaker pause {sight.cluster} --env {sight.environment}"
     reasons = {
         f"replicas that Peaker made are left ({'; '.join(left)}): "
         "retire them (docs/runbooks/retire-replica-now.md)": left,
         f"at work: {_some(sorted(at_work))}: wait until it has ended (peaker status)": at_work,
         f"a run may begin by {_some(sight.starting_rules)}: "
-        f"peaker pause {sight.cluster} (docs/runbooks/stop-everything.md)": sight.starting_rules,
+        f"{pause} (docs/runbooks/stop-everything.md)": sight.starting_rules,
     }
     return tuple(text for text, found in reasons.items() if found)
 
@@ -111,6 +113,7 @@ def look(control: ControlPlane, cluster: str) -> RemovalSight:
     with control.reading_ledger():
         # The rules first: what they started before they were paused is at work by then.
         return RemovalSight(
+            environment=control.environment,
             cluster=cluster,
             starting_rules=_starting_rules(control, cluster),
             rows=ledger.replicas(cluster),

@@ -80,12 +80,13 @@ def planned(control: ControlPlane, operation: str, request: Mapping[str, Any]) -
 
 
 @READABLE
-def refused_text(plan: Mapping[str, Any]) -> str:
+def refused_text(plan: Mapping[str, Any], environment: str) -> str:
     """Why a run by this plan would change nothing, and for limits alone the line that passes them; else empty."""
     if "refusals" in plan:
         said = "; ".join(f"{one['code']}: {one['reason']}" for one in plan["refusals"])
         if said and all(one["code"] in LIMITS for one in plan["refusals"]):
-            return with_remedy(said, AboveLimits.remedy.replace("CLUSTER", plan["cluster"]))
+            remedy = AboveLimits.remedy.replace("CLUSTER", plan["cluster"])
+            return with_remedy(said, remedy.replace("TEXT", f"TEXT --env {environment}"))
         return said
     return "" if plan["replicas"] else str(plan["text"])
 

@@ -49,5 +49,5 @@ def plan_command(
         echo_json(plan)
     else:
         console().print(render_plan(plan))
-    if refused := refused_text(plan):
+    if refused := refused_text(plan, control.environment):
         raise ControlPlaneError(f"refused: {refused}")

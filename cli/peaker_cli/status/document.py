@@ -171,6 +171,7 @@ class ClusterStatus:
 
     cluster: str
     environment: str
+    region: str
     at: datetime
     source: str | Unknown
     replicas: tuple[ReplicaStatus, ...] | Unknown
@@ -188,6 +189,7 @@ def cluster_status(facts: Facts) -> ClusterStatus:
     return ClusterStatus(
         cluster=facts.settings.name,
         environment=facts.environment,
+        region=facts.settings.region,
         at=facts.now,
         source=_source(facts.fleet),
         replicas=_replicas(facts),

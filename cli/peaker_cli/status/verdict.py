@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -35,8 +35,8 @@ _FAILED_OUTCOMES = {
 
 _THROTTLED = ("Throttl", "RequestLimitExceeded", "TooManyRequests")
 _READ_QUEUE = (
-    'aws sqs receive-message --message-attribute-names All --queue-url "$(aws sqs get-queue-url '
-    '--queue-name {} --query QueueUrl --output text)"'
+    "aws sqs receive-message --region {region} --message-attribute-names All --queue-url "
+    '"$(aws sqs get-queue-url --region {region} --queue-name {queue} --query QueueUrl --output text)"'
 )
 
 
@@ -91,10 +91,16 @@ class Verdict:
 
 def verdict(status: ClusterStatus) -> Verdict:
     """Names the cluster's troubles from its status, the worst first."""
-    found = sorted(_troubles(status), key=lambda one: -_RANK[one.word])
+    told = (replace(one, line=_in_environment(one.line, status)) for one in _troubles(status))
+    found = sorted(told, key=lambda one: -_RANK[one.word])
     word = found[0].word if found else Word.OK
     at_work = f"{run_line(status.run, status.at)}; " if isinstance(status.run, RunStatus) else ""
     return Verdict(word, tuple(found), at_work + last_run_line(status.last_run, status.at))
+
+
+def _in_environment(line: str, status: ClusterStatus) -> str:
+    """Returns the line with the environment, which the shell that it is typed in need not have set."""
+    return f"{line} --env {status.environment}" if line.startswith("peaker ") else line
 
 
 def status_document(status: ClusterStatus) -> dict[str, Any]:
@@ -271,7 +277,8 @@ def _of_alarms(status: ClusterStatus) -> Iterator[Trouble]:
             since = f" since {clock(alarm.since)}" if alarm.since else ""
             queue = _dead_letters(alarm, status.environment)
             lies = f": a message lies in {queue}" if queue else ""
-            line = _READ_QUEUE.format(queue) if queue else f"peaker runs {status.cluster}"
+            read = _READ_QUEUE.format(queue=queue, region=status.region)
+            line = read if queue else f"peaker runs {status.cluster}"
             runbook = alarm.runbook or "empty-read-endpoint"
             yield Trouble(Word.FAILED, f"alarm {alarm.name}{since}{lies}", runbook, line)
 

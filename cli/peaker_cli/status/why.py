@@ -57,7 +57,7 @@ def why_command(
     if report is None:
         raise ControlPlaneError(
             f"no check of {cluster} is recorded {'yet' if wanted is None else f'in the hour before {clock(wanted)}'}; "
-            f"peaker doctor {cluster}"
+            + control.line("doctor", cluster)
         )
     with understood(ControlPlaneError, "the check's record (--json prints it as it is)"):
         runs = runs_after(control, reader, settings, from_iso(str(report["at"])))
@@ -190,5 +190,5 @@ def sentences(
         outcome = run.outcome.replace("_", " ")
         yield f"{run.run_id} began at {clock(run.started_at)} ({run.request.why}): {outcome}."
     if not runs and report["action"] != "none" and not report["observing"]:
-        line = f"peaker status {settings.name}"
+        line = f"peaker status {settings.name} --env {settings.environment}"
         yield f"No run began by it: a rule is off, an event was lost, or a run was at work ({line})."

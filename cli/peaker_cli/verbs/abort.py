@@ -41,7 +41,8 @@ def abort_command(
     found = reader.at_work(cluster)
     run_id = named_run(control, [cluster], run, [found.lease.run_id] if found else [])
     if found is None or not is_run_of(run_id, found.lease.run_id):
-        other = f"; {found.lease.run_id} is" if found else f"; peaker runs {cluster} says how it ended"
+        runs = control.line("runs", cluster)
+        other = f"; {found.lease.run_id} is" if found else f"; {runs} says how it ended"
         raise ControlPlaneError(f"{run_id} is not at work{other}")
     if isinstance(found.execution, Unknown):
         raise ControlPlaneError(f"{run_id}: its execution is not known: {found.execution.why}")
@@ -54,10 +55,11 @@ def abort_command(
             executionArn=found.execution.arn, error="Aborted", cause=f"{reason} (by {by})" if by else reason
         )
     outcome = follow_undo(control, reader, cluster, run_id) if following else "stopped"
+    receipt = control.line("receipt", run_id)
     if as_json:
         echo_json({"run_id": run_id, "outcome": outcome})
     if following and outcome not in _UNDONE:
         told = "ended before it was stopped" if outcome == "succeeded" else outcome.replace("_", " ")
-        raise ControlPlaneError(f"{run_id}: {told}; peaker receipt {run_id}")
+        raise ControlPlaneError(f"{run_id}: {told}; {receipt}")
     if not as_json:
-        echo(f"{run_id} {_UNDONE.get(outcome, 'is stopped')}; peaker receipt {run_id}")
+        echo(f"{run_id} {_UNDONE.get(outcome, 'is stopped')}; {receipt}")

@@ -45,7 +45,7 @@ def end_of_run(
     control: ControlPlane, operation: str, cluster: str, execution: Execution, run_id: str | None, quiet: bool
 ) -> None:
     """Tells how the run ended. Raises ControlPlaneError where it failed, was refused, or did nothing."""
-    line = f"peaker receipt {run_id or 'last'}"
+    line = control.line("receipt", run_id or "last")
     if execution.failure is not None:
         raise ControlPlaneError(f"{operation} of {cluster} failed: {execution.failure_text}\n{line}")
     if execution.is_refused:
@@ -107,7 +107,6 @@ def _telling(
         try:
             yield tell
         except KeyboardInterrupt:
-            echo(
-                f"the run goes on: peaker watch {cluster}; to stop it: peaker abort {cluster} last", err=True
-            )
+            watch, abort = control.line("watch", cluster), control.line("abort", cluster, "last")
+            echo(f"the run goes on: {watch}; to stop it: {abort}", err=True)
             raise

@@ -49,4 +49,4 @@ def _switch(control: ControlPlane, cluster: str, on: bool, yes: bool, as_json: b
     if as_json:
         echo_json({"cluster": cluster, "state": state, "rules": rules, "alarms": alarms})
     else:
-        echo(f"{cluster} is {state}; peaker {'status' if on else 'resume'} {cluster}")
+        echo(f"{cluster} is {state}; {control.line('status' if on else 'resume', cluster)}")

@@ -96,14 +96,14 @@ def _run(
     reader, cluster = StatusReader(control), str(request["cluster"])
     if reader.settings(cluster).mode == "observe":
         raise ControlPlaneError(
-            f"{cluster} is in mode observe, in which a start only plans: peaker plan {cluster}"
+            f"{cluster} is in mode observe, in which a start only plans: {control.line('plan', cluster)}"
         )
-    arn = _begun_already(reader, operation, request)
+    arn = _begun_already(control, reader, operation, request)
     if arn is None:
         newest = [row["run_id"] for row in control.runs(cluster, 1)]
         plan = planned(control, operation, request)
         _show(operation, plan, err=as_json)
-        if refused := refused_text(plan):
+        if refused := refused_text(plan, control.environment):
             raise ControlPlaneError(f"refused, nothing was done: {refused}")
         agree(f"Start {operation} of {cluster}?", yes)
         arn = start_once(control, operation, request, newest)
@@ -122,10 +122,12 @@ def _run(
     if following:
         end_of_run(control, operation, cluster, execution, run_id, quiet=as_json)
     elif not as_json:
-        echo(f"started; peaker watch {cluster} shows it")
+        echo(f"started; {control.line('watch', cluster)} shows it")
 
 
-def _begun_already(reader: StatusReader, operation: Operation, request: Mapping[str, Any]) -> str | None:
+def _begun_already(
+    control: ControlPlane, reader: StatusReader, operation: Operation, request: Mapping[str, Any]
+) -> str | None:
     """The execution at work that the same command began. Raises ControlPlaneError where another run is at work."""
     cluster = str(request["cluster"])
     found = reader.at_work(cluster)
@@ -142,7 +144,7 @@ def _begun_already(reader: StatusReader, operation: Operation, request: Mapping[
         return found.execution.arn
     raise ControlPlaneError(
         f"{found.lease.operation} {found.lease.run_id} holds the lease of {cluster}: wait for its end "
-        f"(peaker watch {cluster}), or stop it (peaker abort {cluster} last)"
+        f"({control.line('watch', cluster)}), or stop it ({control.line('abort', cluster, 'last')})"
     )
 
 

@@ -122,7 +122,8 @@ class TestTheReadEndpoint:
         assert self.by_name(zone="ders.example")["hosted zone"].verdict.value == "refuse"
 
     def test_records_of_another_ttl(self) -> None:
-        assert self.by_name(record_ttls=[60])["record"].verdict.value == "warn"
+        line = self.by_name(record_ttls=[60])["record"]
+        assert (line.verdict.value, line.remedy.endswith("INSTANCE --env local")) == ("warn", True)
 
     def test_what_is_not_told_is_unknown(self) -> None:
         told = NotTold("denied", "elasticloadbalancing:DescribeTargetGroups")

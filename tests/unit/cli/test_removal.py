@@ -19,6 +19,7 @@ def row(number: int, state: ReplicaState) -> ReplicaRow:
 
 def why_not(*rows: ReplicaRow, **changes: Any) -> tuple[str, ...]:
     known: dict[str, Any] = {
+        "environment": "prod",
         "cluster": "orders",
         "rows": {one.instance_id: one for one in rows},
         "instances": (),
@@ -48,7 +49,7 @@ def test_a_run_at_work_would_lose_its_settings() -> None:
 def test_a_rule_could_start_a_run_while_the_stack_goes() -> None:
     [reason] = why_not(starting_rules=("peaker-prod-orders-replica-shortage",))
     assert "peaker-prod-orders-replica-shortage" in reason
-    assert "stop-everything.md" in reason
+    assert reason.endswith("peaker pause orders --env prod (docs/runbooks/stop-everything.md)")
 
 
 def test_an_instance_that_the_ledger_does_not_have_counts_when_it_is_owned() -> None:

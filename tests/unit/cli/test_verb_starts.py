@@ -18,6 +18,7 @@ from peaker_cli.verbs.following import end_of_run
 from peaker_cli.verbs.start import checked, start_once
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:peaker-prod-scale_out"
+PROD = ControlPlane("prod", "us-east-1")
 ORDER = {"cluster": "orders"}
 REFUSED = {"outcome": "refused", "error": "LeaseHeld", "reason": "another run is at work"}
 
@@ -87,7 +88,13 @@ def test_an_order_that_left_no_run_may_be_given_again(status: str, output: Any) 
 def test_an_order_that_was_only_planned_has_not_ended_well() -> None:
     only_planned = Execution(MACHINE, "SUCCEEDED", PLANNED, None)
     with pytest.raises(ControlPlaneError, match="only planned, and did nothing: functions know"):
-        end_of_run(cast(ControlPlane, None), "scale_out", "orders", only_planned, None, quiet=False)
+        end_of_run(PROD, "scale_out", "orders", only_planned, None, quiet=False)
+
+
+def test_the_line_to_type_next_names_the_environment() -> None:
+    failed = Execution(MACHINE, "FAILED", None, ("ScaleOutRolledBack", "AttachVolumes: Throttled"))
+    with pytest.raises(ControlPlaneError, match=r"\npeaker receipt scale-out-orders-1 --env prod$"):
+        end_of_run(PROD, "scale_out", "orders", failed, "scale-out-orders-1", quiet=False)
 
 
 def test_where_nobody_can_be_asked_the_line_to_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,14 +136,16 @@ def test_a_plan_that_would_change_nothing_says_why() -> None:
         {"code": "budget", "reason": "12.10 of 10.00 USD an hour"},
         {"code": "donor", "reason": "none"},
     ]
-    assert refused_text({"refusals": refusals}) == "budget: 12.10 of 10.00 USD an hour; donor: none"
-    limits_alone = refused_text({"cluster": "orders", "refusals": refusals[:1]})
-    assert limits_alone.endswith("pass it once: peaker scale-out orders --above-limits --reason TEXT.")
-    assert refused_text({"refusals": []}) == ""
-    assert refused_text({"replicas": [], "text": "would take none away: no peak replica"}) == (
+    assert refused_text({"refusals": refusals}, "prod") == "budget: 12.10 of 10.00 USD an hour; donor: none"
+    limits_alone = refused_text({"cluster": "orders", "refusals": refusals[:1]}, "prod")
+    assert limits_alone.endswith(
+        "pass it once: peaker scale-out orders --above-limits --reason TEXT --env prod."
+    )
+    assert refused_text({"refusals": []}, "prod") == ""
+    assert refused_text({"replicas": [], "text": "would take none away: no peak replica"}, "prod") == (
         "would take none away: no peak replica"
     )
-    assert refused_text({"replicas": ["i-1"], "text": "would park i-1"}) == ""
+    assert refused_text({"replicas": ["i-1"], "text": "would park i-1"}, "prod") == ""
 
 
 class Runs:
