@@ -287,7 +287,7 @@ def _shown() -> Iterator[EntryPoint]:
 def _month(case: Any) -> str:
     """As `peaker month` reads them."""
     with understood(ControlPlaneError, "a receipt"):
-        stretches = stretches_of(case)
+        stretches = stretches_of(case, {})
         parked = parked_times(case, stretches, {})
     month = month_bill.Month("orders", plan_month.START, plan_month.END, stretches, parked, (), (), 1000.0)
     return _printed(month_command.render(month_bill.bill(month)))

@@ -40,7 +40,7 @@ class SimulatedMonth:
 
     def as_month(self) -> Month:
         """As `peaker month` gathers it."""
-        stretches = stretches_of(self.receipts)
+        stretches = stretches_of(self.receipts, self.rows)
         base = [BaseReplica(f"i-base{number}", START - timedelta(days=9), 0.4) for number in range(2)]
         parked = parked_times(self.receipts, stretches, self.rows)
         return Month("orders", START, END, stretches, parked, base, self.load, CAPACITY)

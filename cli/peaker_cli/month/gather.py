@@ -43,8 +43,9 @@ def read_month(
     say("the receipts")
     receipts = list(_receipts(reader, control, cluster, start - _LOOKS_BACK, end))
     with understood(ControlPlaneError, "a receipt"):
-        stretches = stretches_of(receipts)
-        parked = parked_times(receipts, stretches, reader.ledger.replicas(cluster))
+        rows = reader.ledger.replicas(cluster)
+        stretches = stretches_of(receipts, rows)
+        parked = parked_times(receipts, stretches, rows)
     say("the base replicas")
     base = list(_base(control, reader, settings))
     say("the load")

@@ -2,7 +2,7 @@
 
 A replica has several receipts: of the run that made it ready, and of the one that took it away, whose cost has all
 hours since the start. Of each stretch the last receipt counts, once. Each member of a batch has a receipt; that of the
-first one is the batch's.
+first one is the batch's. A replica that the sweep took away has no second receipt: the ledger's row says when it went.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SAME_START_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Stretch:
-    """One time that a peak replica ran. `until` is None while it runs; `usd` is the last receipt's, None where unknown.
+    """One time that a peak replica ran. `until` is None while it runs; `usd` is of the whole, None where unknown.
 
     `hourly` and `once` are USD; `served_from` is when it had its full share. `failed`: it never served.
     `wasted_hourly` is what was provisioned above the instance's baseline. `run_id` is the run that began it.
@@ -68,7 +68,7 @@ class ParkedTime:
         return max(0.0, seconds_between(max(self.since, start), min(self.until or end, end)) / 3600)
 
 
-def stretches_of(receipts: Iterable[Mapping[str, Any]]) -> list[Stretch]:
+def stretches_of(receipts: Iterable[Mapping[str, Any]], rows: Mapping[str, ReplicaRow]) -> list[Stretch]:
     """Returns all stretches that these receipts tell of, in order of their start."""
     found: list[Stretch] = []
     for receipt in sorted(receipts, key=lambda one: str(one["finished_at"])):
@@ -78,7 +78,14 @@ def stretches_of(receipts: Iterable[Mapping[str, Any]]) -> list[Stretch]:
             found.append(_begun(receipt))
         elif receipt["operation"] == "scale_in" and _did_its_work(receipt):
             _end(found, receipt)
-    return sorted(found, key=lambda one: (one.since, one.replica))
+    told = (_until_retired(one, rows.get(one.replica)) for one in found)
+    return sorted(told, key=lambda one: (one.since, one.replica))
+
+
+def _until_retired(one: Stretch, row: ReplicaRow | None) -> Stretch:
+    """Closes an open stretch whose replica the ledger says has gone."""
+    gone = None if one.until else _retired_at(row, one.since)
+    return replace(one, until=gone, usd=one.cost(one.since, gone)) if gone else one
 
 
 def _did_its_work(receipt: Mapping[str, Any]) -> bool:
@@ -149,13 +156,16 @@ def parked_times(
             continue
         replica, since = str(receipt["replica"]["instance_id"]), from_iso(str(receipt["finished_at"]))
         later = [one.since for one in stretches if one.replica == replica and one.since >= since]
-        row = rows.get(replica)
-        if not later and row is not None and row.state is ReplicaState.RETIRED and row.changed_at >= since:
-            later = [row.changed_at]
-        found.append(
-            ParkedTime(replica, since, min(later, default=None), _amount(parking["parked_hourly_usd"]))
-        )
+        until = min(later, default=_retired_at(rows.get(replica), since))
+        found.append(ParkedTime(replica, since, until, _amount(parking["parked_hourly_usd"])))
     return found
+
+
+def _retired_at(row: ReplicaRow | None, since: datetime) -> datetime | None:
+    """Returns when the replica went for good, None where it has not since that time."""
+    if row is None or row.state is not ReplicaState.RETIRED or row.changed_at < since:
+        return None
+    return row.changed_at
 
 
 def _since(receipt: Mapping[str, Any]) -> datetime:

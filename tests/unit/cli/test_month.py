@@ -40,13 +40,19 @@ def receipt(operation: str, hours: float, at: float, **more: Any) -> dict[str, A
     }  # fmt: skip
 
 
+def retired(at: float) -> dict[str, ReplicaRow]:
+    """The ledger's row of i-1 that went so many hours after eight."""
+    return {"i-1": ReplicaRow("orders", "i-1", "run-1", ReplicaState.RETIRED, EIGHT + timedelta(hours=at))}
+
+
 def parked_after(hours: float, at: float) -> dict[str, Any]:
     return receipt("scale_in", hours, at, run_id="in", parking={"action": "park", "parked_hourly_usd": 0.1})
 
 
 def month(*receipts: dict[str, Any], **changes: Any) -> Month:
-    stretches = stretches_of(receipts)
-    parked = parked_times(receipts, stretches, changes.pop("rows", {}))
+    rows = changes.pop("rows", {})
+    stretches = stretches_of(receipts, rows)
+    parked = parked_times(receipts, stretches, rows)
     base = (BaseReplica("i-base", START, 0.5),)
     return replace(Month("orders", START, END, stretches, parked, base, (), 100.0), **changes)
 
@@ -73,6 +79,14 @@ def test_a_replica_that_still_runs_is_paid_until_the_months_end() -> None:
     found = bill(month(receipt("scale_out", 1, 1), until=EIGHT + timedelta(hours=4)))
     assert found["peak"]["usd"] == 6.0
     assert found["receipts"] == {"stretches": 0, "usd": 0.0, "open_or_across_the_month_usd": 6.0}
+
+
+def test_a_replica_that_the_sweep_retired_is_paid_until_then() -> None:
+    found = bill(month(receipt("scale_out", 1, 1), rows=retired(7)))
+    assert (found["peak"]["replica_hours"], found["peak"]["usd"]) == (7, 9.0)
+    assert found["peaks"][0]["until"] == "2026-11-03T15:00:00.000Z"
+    returned = receipt("scale_out", 1, 9, run_id="back")
+    assert bill(month(returned, rows=retired(7)))["peaks"][0]["until"] is None, "its row is older"
 
 
 def test_of_a_replica_that_began_before_the_month_only_this_months_hours_count() -> None:
@@ -112,8 +126,7 @@ def test_it_stands_parked_until_it_returns_or_is_retired() -> None:
     built, parked = receipt("scale_out", 1, 1), parked_after(2, 2)
     back = receipt("scale_out", 0.2, 10.2, run_id="back")
     assert bill(month(built, parked, back))["parked"] == {"replica_hours": 8.0, "usd": 0.8}
-    gone = ReplicaRow("orders", "i-1", "run-1", ReplicaState.RETIRED, EIGHT + timedelta(hours=7))
-    assert bill(month(built, parked, rows={"i-1": gone}))["parked"]["replica_hours"] == 5.0
+    assert bill(month(built, parked, rows=retired(7)))["parked"]["replica_hours"] == 5.0
     assert bill(month(built, parked, until=EIGHT + timedelta(hours=3)))["parked"]["replica_hours"] == 1.0
 
 
