@@ -18,12 +18,16 @@ Load = Sequence[tuple[datetime, float]]
 
 @dataclass(frozen=True)
 class BaseReplica:
-    """A base replica as EC2 has it now; `hourly` in USD, None where no price is known, and `why_unknown` then."""
+    """A base replica as EC2 has it now; `hourly` in USD, None where no price is known, and `why_unknown` then.
+
+    Without `runs` it is stopped: it costs, and carries no load.
+    """
 
     instance_id: str
     since: datetime
     hourly: float | None
     why_unknown: str | None = None
+    runs: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,10 @@ class Month:
         first = self.load_from
         return first is not None and seconds_between(max(at, self.start), first) <= self.load_period_seconds
 
+    def base_running(self, at: datetime) -> int:
+        """Counts the base replicas that ran at this time."""
+        return sum(one.runs and one.since <= at for one in self.base)
+
     def running(self, at: datetime) -> list[Stretch]:
         """Returns the peak replicas that ran at this time, those that never served left out."""
         return [
@@ -92,7 +100,7 @@ def bill(month: Month) -> dict[str, Any]:
         "until": to_iso(until),
         "base": {
             "replicas": len(month.base),
-            "replica_hours": round(sum(_base_hours(one, month) for one in month.base), 2),
+            "replica_hours": round(sum(_base_hours(one, month) for one in month.base if one.runs), 2),
             "usd": _cents(base_usd),
             "why_unknown": next((one.why_unknown for one in month.base if one.why_unknown), None),
         },
@@ -149,7 +157,9 @@ def _queries(month: Month, one: Stretch) -> float | None:
     for (at, load), seconds in _steps(month):
         if one.served_from <= at and at < (one.until or month.until):
             seen = True
-            total += load * month.per_second * seconds / max(1, len(month.base) + len(month.running(at)))
+            total += (
+                load * month.per_second * seconds / max(1, month.base_running(at) + len(month.running(at)))
+            )
     return total if seen else None
 
 
@@ -160,7 +170,7 @@ def _idle(month: Month) -> dict[str, Any]:
     hours, usd = 0.0, 0.0
     for (at, load), seconds in _steps(month):
         running = month.running(at)
-        needed = max(0, math.ceil(load / month.capacity - 1e-9) - len(month.base))
+        needed = max(0, math.ceil(load / month.capacity - 1e-9) - month.base_running(at))
         idle = max(0, len(running) - needed)
         if idle:
             hours += idle * seconds / 3600
@@ -200,9 +210,11 @@ def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
     if wasted >= 0.005:
         why = "volumes with what the instance carries, as the plan's checks say"
         found.append({"setting": "volumes: iops, throughput_mib_per_s", "usd": _cents(wasted), "why": why})
-    saved = [one.default_rate_saves_usd for one in seen if one.default_rate_saves_usd is not None]
+    begun = [one for one in seen if month.start <= one.since]
+    saved = [one.default_rate_saves_usd for one in begun if one.default_rate_saves_usd is not None]
     if saved:
-        why = f"{len(saved)} builds were needed later than one at the default rate is ready in 9 of 10 cases"
+        builds = f"{len(saved)} build{' was' if len(saved) == 1 else 's were'}"
+        why = f"{builds} needed later than one at the default rate is ready in 9 of 10 cases"
         found.append({"setting": "initialization_rate_mib_per_s", "usd": _cents(sum(saved)), "why": why})
     return sorted(found, key=lambda each: -float(str(each["usd"])))
 

@@ -29,6 +29,7 @@ from peaker_contract.names import LOAD_TAG, ROLE_TAG
 _LOOKS_BACK = timedelta(days=62)
 _RUNS_AT_MOST = 20_000
 _GONE = {"terminated", "shutting-down"}
+_STOPPED = {"stopped", "stopping"}
 
 
 def read_month(
@@ -95,7 +96,7 @@ def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings
             and one.state not in _GONE
         ):
             prices = price_table(settings, stored, now, _billed_as(one))
-            yield BaseReplica(one.instance_id, one.launched_at, *_hourly(one, storage, prices))
+            yield _base_replica(one, storage, prices)
 
 
 def _billed_as(one: Instance) -> str | Unknown:
@@ -105,10 +106,13 @@ def _billed_as(one: Instance) -> str | Unknown:
     return Unknown(f"{one.instance_id} is billed as {one.billed_as or 'nothing that EC2 names'}")
 
 
-def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable) -> tuple[float | None, str | None]:
-    standing = volumes_hourly(storage.volumes_of_instance(one.instance_id), prices)
-    hourly = total((prices.instance_hour(one.instance_type), standing))
-    return usd(hourly, 6), hourly.why if isinstance(hourly, Unknown) else None
+def _base_replica(one: Instance, storage: Ec2Storage, prices: PriceTable) -> BaseReplica:
+    """Returns it with its price; a stopped one costs its volumes alone."""
+    runs = one.state not in _STOPPED
+    paid = [volumes_hourly(storage.volumes_of_instance(one.instance_id), prices)]
+    hourly = total([prices.instance_hour(one.instance_type), *paid] if runs else paid)
+    why_unknown = hourly.why if isinstance(hourly, Unknown) else None
+    return BaseReplica(one.instance_id, one.launched_at, usd(hourly, 6), why_unknown, runs)
 
 
 def _load(control: ControlPlane, settings: ClusterSettings, start: datetime, until: datetime) -> LoadPoints:

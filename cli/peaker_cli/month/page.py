@@ -23,9 +23,9 @@ from peaker_cli.month.rows import (
 
 _CHEAPER = ("setting", "USD", "why")
 _NOTE = (
-    "Peak dollars are the receipts'. Base replicas are those that run now. Idle hours are part of the peak's: the load "
-    "would have fitted on fewer replicas. Always on: the most peak replicas that ran at one time, from Peaker's first "
-    "look at the cluster on. Snapshots and Peaker itself are not included."
+    "Peak dollars are the receipts'. Base replicas are those of now, a stopped one with its volumes alone. Idle "
+    "hours are part of the peak's: the load would have fitted on fewer replicas. Always on: the most peak replicas "
+    "that ran at one time, from Peaker's first look at the cluster on. Snapshots and Peaker itself are not included."
 )
 
 
@@ -62,7 +62,7 @@ def _load(month: Month) -> Element:
     marks = {month.start, month.until, *(one.since for one in month.base)}
     marks |= {at for one in month.stretches for at in (one.since, one.until) if at is not None}
     times = sorted(at for at in marks if month.start <= at <= month.until)
-    base = [(at, month.capacity * sum(one.since <= at for one in month.base)) for at in times]
+    base = [(at, month.capacity * month.base_running(at)) for at in times]
     carried = [(at, below + month.capacity * len(month.running(at))) for at, below in base]
     lines = [
         Series("base and peak carry", "peaker", carried, "step", broken=False),

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 from peaker.domain.issued import LoadPoints
+from peaker.domain.prices.price_table import US_EAST_1, usd, volumes_hourly
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker_cli.month.bill import BaseReplica, Month, bill
 from peaker_cli.month.command import _span, render
-from peaker_cli.month.gather import _load
+from peaker_cli.month.gather import _base_replica, _load
 from peaker_cli.month.page import render_page
 from peaker_cli.month.rows import savings
 from peaker_cli.month.stretches import parked_times, stretches_of
 from rich.console import Console
 from typer import BadParameter
 
-from tests.support.builders import orders
+from tests.support.builders import data_volumes_of, instance, orders
 from tests.support.kept_metrics import KeptMetrics
 from tests.support.simulated_month import END, START, compared_month, simulated
 
@@ -147,6 +148,29 @@ def test_a_peak_has_its_price_per_thousand_queries() -> None:
     assert peak["usd_per_thousand_queries"] == pytest.approx(6 / 720, abs=1e-6)
 
 
+def test_a_base_replica_carries_load_from_its_start_on() -> None:
+    """A second one comes at ten: until then the peak replica is needed, and bears half of the load."""
+    ran = (receipt("scale_out", 0, 0), receipt("scale_in", 4, 4, run_id="in"))
+    base = (BaseReplica("i-base", START, 0.5), BaseReplica("i-late", EIGHT + timedelta(hours=2), 0.5))
+    found = bill(month(*ran, load=tuple(load(150, 150, 150, 150, 150)), base=base))
+    assert found["idle"]["replica_hours"] == 2.0
+    assert found["peaks"][0]["thousand_queries"] == 900
+
+
+def test_a_base_replica_that_is_stopped_costs_its_volumes_and_carries_nothing() -> None:
+    storage: Any = SimpleNamespace(volumes_of_instance=data_volumes_of)
+    states = {"i-base": "running", "i-still": "stopped"}
+    runs, still = (
+        _base_replica(instance(name, state=state, launched_at=START), storage, US_EAST_1)
+        for name, state in states.items()
+    )
+    assert still.hourly == usd(volumes_hourly(data_volumes_of("i-still"), US_EAST_1), 6)
+    assert runs.hourly == pytest.approx((still.hourly or 0) + US_EAST_1.instance_hourly["r6i.large"])
+    ran = (receipt("scale_out", 0.1, 0.1), receipt("scale_in", 4, 4, run_id="in"))
+    found = bill(month(*ran, load=tuple(load(150, 150, 150)), base=[runs, still]))
+    assert (found["idle"]["replica_hours"], found["base"]["replica_hours"]) == (0, 720)
+
+
 def test_always_on_is_the_most_that_ran_at_one_time_all_month() -> None:
     other = receipt("scale_out", 1, 2, run_id="run-2", replica={"instance_id": "i-2", "built_by": "run-2"})
     found = bill(month(receipt("scale_out", 1, 1), other))
@@ -174,8 +198,13 @@ def test_a_build_at_the_default_rate_that_was_in_time_for_the_load_would_have_be
     choice = {"options": [option(None, 2, 3000), option(300, 5, 600)], "index": 1}
     plan = {"planned_at": EIGHT.isoformat(), "choice": choice}
     needed = {"serving_at": None, "load_crossed_at": (EIGHT + timedelta(hours=1)).isoformat()}
-    (found,) = bill(month(receipt("scale_out", 1, 1, plan=plan, forecast_lead=needed)))["cheaper"]
+    built = receipt("scale_out", 1, 1, plan=plan, forecast_lead=needed)
+    (found,) = bill(month(built))["cheaper"]
     assert (found["setting"], found["usd"]) == ("initialization_rate_mib_per_s", 3.0)
+    assert found["why"].startswith("1 build was needed later")
+    assert bill(month(built, start=EIGHT + timedelta(minutes=30)))["cheaper"] == [], (
+        "it began before the month"
+    )
     needed["load_crossed_at"] = (EIGHT + timedelta(minutes=40)).isoformat()
     assert bill(month(receipt("scale_out", 1, 1, plan=plan, forecast_lead=needed)))["cheaper"] == []
 
