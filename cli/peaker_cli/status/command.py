@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import typer
 
+from peaker_cli.aws_failures import EXPECTED, reason
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.files import HtmlFile, write_page
 from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json
 from peaker_cli.status.document import ClusterStatus, cluster_status
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.page import render_page
 from peaker_cli.status.rendering import render_facts, render_overview
-from peaker_cli.status.verdict import status_document, verdict, worst_first
+from peaker_cli.status.verdict import EXIT_STATUS, Word, status_document, verdict, worst_first
+from peaker_contract.errors import PeakerError
 
 EPILOG = (
     "Examples: peaker status --env prod; peaker status orders --env prod; peaker status --html fleet.html"
@@ -31,7 +34,15 @@ def status_command(
     monitoring plugin's: 0 OK, 1 WAITING or PAUSED, 2 FAILED or SHORT, 3 UNKNOWN; of all clusters the worst one's.
     """
     reader = StatusReader(ControlPlane.of(deployment))
-    statuses = read_statuses(reader, cluster)
+    try:
+        statuses = read_statuses(reader, cluster)
+    except (PeakerError, ControlPlaneError, *EXPECTED) as error:
+        why = reason(error)
+        if as_json:
+            echo_json({"unknown": why})
+        else:
+            echo(f"{Word.UNKNOWN}: {why}")
+        raise typer.Exit(EXIT_STATUS[Word.UNKNOWN]) from None
     if html_path is not None:
         weeks = {one.cluster: reader.week(reader.settings(one.cluster), one.at) for one in statuses}
         write_page(html_path, render_page(worst_first(statuses), weeks))

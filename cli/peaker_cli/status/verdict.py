@@ -52,7 +52,7 @@ class Word(StrEnum):
 
 
 # As monitoring plugins exit (Nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN).
-_EXIT_STATUS = {Word.OK: 0, Word.WAITING: 1, Word.PAUSED: 1, Word.FAILED: 2, Word.SHORT: 2, Word.UNKNOWN: 3}
+EXIT_STATUS = {Word.OK: 0, Word.WAITING: 1, Word.PAUSED: 1, Word.FAILED: 2, Word.SHORT: 2, Word.UNKNOWN: 3}
 _RANK = {word: rank for rank, word in enumerate(Word)}
 
 
@@ -81,7 +81,7 @@ class Verdict:
     @property
     def exit_status(self) -> int:
         """0 OK, 1 warning, 2 critical, 3 unknown, as monitoring plugins exit."""
-        return _EXIT_STATUS[self.word]
+        return EXIT_STATUS[self.word]
 
     @property
     def first_line(self) -> str:
