@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import yaml
 
 import stacks.application
 from environments.schema import Environment, load_environment
@@ -248,6 +249,20 @@ def test_a_second_time_changes_nothing_and_a_second_cluster_leaves_the_rest_as_i
     assert desk.environment().clusters[1].security_group_ids == (GROUP,)
 
 
+def test_an_example_that_somebody_filled_in_is_added_to(desk: Desk) -> None:
+    fleet, path = two_volumes(desk), desk.environments / "prod.yaml"
+    example = (ROOT / "environments" / "prod.yaml").read_text(encoding="utf-8")
+    path.write_text(example, encoding="utf-8")
+    said = desk.init(fleet, "--cluster", "shop", env="prod")
+    assert "environments/prod.yaml, in place of the example: cluster shop" in said.out, said
+    own = example.replace('"222222222222"', '"123456789012"').replace("vpc-0b0d0000000000001", VPC)
+    path.write_text(own, encoding="utf-8")
+    said = desk.init(fleet, "--cluster", "shop", env="prod")
+    assert "environments/prod.yaml: cluster shop" in said.out, said
+    assert [one for one in own.splitlines() if one not in desk.text("prod").splitlines()] == []
+    assert [one["name"] for one in yaml.safe_load(desk.text("prod"))["clusters"]] == ["orders", "shop"]
+
+
 def test_each_line_says_what_was_read_and_what_was_guessed_and_none_is_a_default(desk: Desk) -> None:
     assert desk.init(two_volumes(desk), "--cluster", "orders").status == 0
     text = desk.text()
@@ -324,6 +339,10 @@ def test_a_host_that_nobody_can_ask_is_named_with_the_options_that_help(desk: De
         ({"--dns": "reads.nowhere"}, "no hosted zone of the account has that name"),
         ({"--mount": "/dev/sdz=/data"}, "must be DEVICES=PATH"),
         ({"--from": "nothing.json"}, "--from nothing.json: cannot be read"),
+        (
+            {"--from": "nothing.json", "--tag": ""},
+            "--from asks nobody: leave it out, and type the create-tags lines",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_by_its_option_and_nothing_is_written(
@@ -336,7 +355,7 @@ def test_what_is_wrong_is_told_by_its_option_and_nothing_is_written(
         "--cluster": "orders",
         **changed,
     }
-    ended = desk.types("init", *[word for pair in given.items() for word in pair])
+    ended = desk.types("init", *[word for pair in given.items() for word in pair if word])
     assert ended.status in (1, 2)
     assert said in ended.err
     assert "Traceback" not in ended.err

@@ -39,6 +39,7 @@ _OPTIONS = {
     "max_replicas": ": give --max-replicas",
 }  # fmt: skip
 _EXAMPLE = "# An example: every id below is a placeholder"
+_NO_ACCOUNT = re.compile(r'^account: "([0-9])\1{11}"', re.MULTILINE)
 
 
 def init_command(
@@ -81,6 +82,11 @@ def init_command(
             "must name the environment: a small letter, then at most nine small letters and digits, e.g. prod",
             param_hint="--env",
         )
+    if tag and described:
+        raise typer.BadParameter(
+            "--from asks nobody: leave it out, and type the create-tags lines that are printed then",
+            param_hint="--tag",
+        )
     given = Given(cluster, engine, capacity, max_replicas, image, dns, tuple(mount or ()))
     root = checkout_of(Path.cwd())
     if root is None:
@@ -104,16 +110,15 @@ def init_command(
     seen = hosts if control is None else _look_around(control, hosts, given, admin_defaults_file)
     settings, unread = draft(seen, given)
     name = str(settings[0].value)
+    instead = ", in place of the example" if _is_example(path) else ""
     text = _file(path, source_file, _head(seen, environment), settings)
     _refuse_wrong(settings, source_file, text)
     if text is None:
         echo(f"{source_file} has the cluster {name} already: nothing is changed")
     else:
         write_whole(path, text)
-        guessed = [one.name for one in settings if one.guessed]
-        echo(
-            f"{source_file}: cluster {name}; guessed, see the comments there: {', '.join(guessed) or 'nothing'}"
-        )
+        guessed = ", ".join(one.name for one in settings if one.guessed) or "nothing"
+        echo(f"{source_file}{instead}: cluster {name}; guessed, see the comments there: {guessed}")
     for one in unread if control else []:
         echo(f"not read: {one}")
     _following(control, seen, environment, name, tag)
@@ -178,11 +183,17 @@ def _head(seen: Seen, environment: str) -> Mapping[str, Any]:
     }
 
 
+def _is_example(path: Path) -> bool:
+    """Tells whether the file is an example of the repository, with an account that nobody has filled in."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return _EXAMPLE in text and _NO_ACCOUNT.search(text) is not None
+
+
 def _file(path: Path, source: str, head: Mapping[str, Any], settings: Sequence[Setting]) -> str | None:
     """Returns the file's new text, None where the cluster is in it. An example of the repository is replaced."""
-    text = path.read_text(encoding="utf-8") if path.exists() else _EXAMPLE
-    if _EXAMPLE in text:
+    if not path.exists() or _is_example(path):
         return new_file(head, settings)
+    text = path.read_text(encoding="utf-8")
     document = known(text, source)
     for name, value in head.items():
         if str(document.get(name)) != value:
