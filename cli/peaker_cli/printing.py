@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import typer
@@ -36,6 +37,13 @@ def echo_json(document: Any) -> None:
 
 def console(stderr: bool = False) -> Console:
     return _PlainConsole(stderr=stderr, markup=False, emoji=False)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[Callable[[str], None]]:
+    """Tells on a terminal what is being waited for, elsewhere nothing; the function changes what that is."""
+    with console(stderr=True).status(f"{what} ...") as shown:
+        yield lambda other: shown.update(f"{other} ...")
 
 
 def table_of(

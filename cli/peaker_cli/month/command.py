@@ -17,7 +17,7 @@ from peaker_cli.month.bill import bill
 from peaker_cli.month.gather import read_month
 from peaker_cli.month.page import render_page
 from peaker_cli.month.rows import PEAK_HEAD, SUMMARY_HEAD, headline, peak_rows, summary_rows, unknown_rows
-from peaker_cli.printing import AsJson, OneOrAll, console, echo_json, table_of
+from peaker_cli.printing import AsJson, OneOrAll, console, echo_json, table_of, telling
 from peaker_cli.status.gather import StatusReader
 
 EPILOG = (
@@ -47,9 +47,9 @@ def month_command(
     control = ControlPlane.of(deployment)
     if start is None or end is None:
         start, end = _span(f"{control.clock.now():%Y-%m}", control.clock.now())
-    with console(stderr=True).status("reading ...") as status:
+    with telling("reading") as tell:
         months = [
-            read_month(control, name, start, end, lambda what: status.update(f"reading {what} ..."))
+            read_month(control, name, start, end, lambda what: tell(f"reading {what}"))
             for name in StatusReader(control).deployed(cluster)
         ]
     documents = sorted(map(bill, months), key=lambda one: -(one["total_usd"] or 0.0))

@@ -24,7 +24,7 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.durations import duration
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, table_of
+from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, table_of, telling
 from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.run_at_work import RunAtWork, ended_execution, is_worked_on
@@ -45,10 +45,12 @@ def named_run(control: ControlPlane, clusters: Sequence[str], text: str, at_work
     """
     if is_whole(text):
         return text
-    rows = sorted(
-        (str(row["sk"]), str(row["run_id"])) for name in clusters for row in control.runs(name, _LOOKED_AT)
-    )
-    ids = list(dict.fromkeys([*at_work, *(run_id for _, run_id in reversed(rows))]))
+    rows = []
+    with telling("reading the runs") as tell:
+        for name in clusters:
+            tell(f"reading the runs of {name}")
+            rows += [(str(row["sk"]), str(row["run_id"])) for row in control.runs(name, _LOOKED_AT)]
+    ids = list(dict.fromkeys([*at_work, *(run_id for _, run_id in sorted(rows, reverse=True))]))
     where = f"of {clusters[0]}" if len(clusters) == 1 else "of this environment"
     if text == "last":
         # The members of a batch have ids that go on after that of the batch's run.
@@ -100,7 +102,11 @@ def runs_command(
     control = ControlPlane.of(deployment)
     reader = StatusReader(control)
     names = reader.deployed(cluster)
-    lines = [one for name in names for one in read_runs(reader, control, name, limit)]
+    lines = []
+    with telling("reading the runs") as tell:
+        for name in names:
+            tell(f"reading the runs of {name}")
+            lines += read_runs(reader, control, name, limit)
     lines = sorted(lines, key=lambda one: one.started_at, reverse=True)[:limit]
     if run is not None:
         wanted = named_run(control, names, run)

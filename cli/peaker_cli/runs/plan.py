@@ -15,7 +15,7 @@ from rich.text import Text
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.durations import clock, duration
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.printing import facts_of, table_of
+from peaker_cli.printing import facts_of, table_of, telling
 from peaker_contract.errors import AboveLimits, with_remedy
 
 _VERDICT_STYLES = {"pass": "green", "warn": "yellow", "refuse": "red", "unknown": "magenta"}
@@ -71,7 +71,8 @@ READABLE = understood(ControlPlaneError, "the plan (--json prints it as it is)")
 
 def planned(control: ControlPlane, operation: str, request: Mapping[str, Any]) -> Any:
     """The workflow's plan for this request; nothing is touched. Raises ControlPlaneError where there is none."""
-    execution = control.wait(control.start(operation, {**request, "mode": "plan"}), PLAN_LIMIT_SECONDS)
+    with telling(f"planning {operation} of {request['cluster']}"):
+        execution = control.wait(control.start(operation, {**request, "mode": "plan"}), PLAN_LIMIT_SECONDS)
     if execution.failure is not None:
         raise ControlPlaneError(execution.failure_text)
     if execution.is_refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from peaker_cli.aws_failures import EXPECTED, reason
@@ -9,7 +11,7 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.files import HtmlFile, write_page
-from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json
+from peaker_cli.printing import AsJson, OneOrAll, console, echo, echo_json, telling
 from peaker_cli.status.document import ClusterStatus, cluster_status
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.page import render_page
@@ -35,7 +37,8 @@ def status_command(
     """
     reader = StatusReader(ControlPlane.of(deployment))
     try:
-        statuses = read_statuses(reader, cluster)
+        with telling("reading the clusters") as tell:
+            statuses = read_statuses(reader, cluster, lambda name: tell(f"reading {name}"))
     except (PeakerError, ControlPlaneError, *EXPECTED) as error:
         why = reason(error)
         if as_json:
@@ -62,5 +65,11 @@ def status_command(
         raise typer.Exit(exit_status)
 
 
-def read_statuses(reader: StatusReader, cluster: str | None) -> list[ClusterStatus]:
-    return [cluster_status(reader.read(name)) for name in reader.deployed(cluster)]
+def read_statuses(
+    reader: StatusReader, cluster: str | None, tell: Callable[[str], None] = lambda name: None
+) -> list[ClusterStatus]:
+    statuses = []
+    for name in reader.deployed(cluster):
+        tell(name)
+        statuses.append(cluster_status(reader.read(name)))
+    return statuses

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from peaker_cli.asking import agree
 from peaker_cli.control_plane import ControlPlane, Execution
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.runs.command import named_run
-from peaker_cli.runs.plan import refused_text
+from peaker_cli.runs.plan import planned, refused_text
 from peaker_cli.verbs.following import end_of_run
 from peaker_cli.verbs.start import checked, start_once
 
@@ -146,6 +147,25 @@ def test_a_plan_that_would_change_nothing_says_why() -> None:
         "would take none away: no peak replica"
     )
     assert refused_text({"replicas": ["i-1"], "text": "would park i-1"}, "prod") == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("output", "told"), [(Terminal(), True), (io.StringIO(), False)])
+def test_what_is_waited_for_is_told_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, output: io.StringIO, told: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", output)
+    plan = Execution(MACHINE, "SUCCEEDED", PLANNED, None)
+    control: Any = SimpleNamespace(start=lambda *_: MACHINE, wait=lambda *_: plan)
+    assert planned(control, "scale_out", ORDER) == PLANNED
+    named_run(cast(ControlPlane, Runs()), ["carts", "orders"], "last")
+    for words in ("planning scale_out of orders ...", "reading the runs of orders ..."):
+        assert (words in output.getvalue()) is told
 
 
 class Runs:
