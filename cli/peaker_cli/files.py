@@ -18,8 +18,15 @@ def writable(path: Path | None) -> Path | None:
 
 
 def replaceable(path: Path | None) -> Path | None:
+    """Raises BadParameter where `write_whole` cannot put a file."""
+    if str(path) == "-":
+        raise typer.BadParameter("give a file: this is not written to standard output")
+    return _checked(path, None)
+
+
+def replaceable_or_output(path: Path | None) -> Path | None:
     """Raises BadParameter where `write_whole` cannot put a file; - is standard output."""
-    return path if str(path) == "-" else _checked(path, None)
+    return path if str(path) == "-" else replaceable(path)
 
 
 def _checked(path: Path | None, written: Path | None) -> Path | None:
@@ -28,7 +35,7 @@ def _checked(path: Path | None, written: Path | None) -> Path | None:
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{str(path)!r}: {error}") from error
     if wrong:
-        raise typer.BadParameter(f"no file can be written at {path}")
+        raise typer.BadParameter(f"no file can be written at {path}: give another path")
     return path
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from peaker_cli.rehearse.resources import begun_before
+
 from tests.support.deployed_product import FAST, DeployedProduct
+
+
+def test_a_place_for_the_figures_is_looked_at_before_anything_is_paid_for(
+    product: DeployedProduct, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "nowhere" / "figures.json")
+    refused = product.peaker("rehearse", "orders", "--gib", "1", "--yes", "--out", out)
+    assert (refused.status, begun_before(product.cloud.client("ec2"), "orders")) == (2, None)
+    assert "'--out': no file can be written at" in refused.err
 
 
 def test_the_command_asks_for_its_budget_measures_and_removes(

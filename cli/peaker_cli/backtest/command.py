@@ -39,7 +39,7 @@ from peaker_cli.backtest.live_load import (
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.files import replaceable
+from peaker_cli.files import replaceable, replaceable_or_output
 from peaker_cli.printing import console
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
@@ -95,8 +95,8 @@ def check_outputs(source: Path | None, json_path: Path | None, html_path: Path |
 
 
 def write(messages: Console, what: str, path: Path, text: str) -> None:
-    """Writes the text; `-` for JSON is standard output. Raises ControlPlaneError where it cannot be."""
-    if str(path) == "-" and what == "JSON":
+    """Writes the text; `-` is standard output. Raises ControlPlaneError where it cannot be."""
+    if str(path) == "-":
         sys.stdout.write(text)
         return
     try:
@@ -169,7 +169,7 @@ def backtest_command(
         help="Zone of the load's daily rhythm, and of times that have none: Europe/Berlin or +02:00.",
         show_default="the cluster's, or UTC")] = None,
     json_path: Annotated[Path | None, typer.Option(
-        "--json", callback=replaceable, help="Write the report as JSON here; - for standard output.")] = None,
+        "--json", callback=replaceable_or_output, help="Write the report as JSON here; - for standard output.")] = None,
     html_path: Annotated[Path | None, typer.Option(
         "--html", callback=replaceable, help="Write the report as a page here.")] = None,
 ) -> None:

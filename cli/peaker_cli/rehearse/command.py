@@ -18,6 +18,7 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployed_prices import deployed_prices
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.files import replaceable
 from peaker_cli.printing import AsJson, console, echo, echo_json
 from peaker_cli.rehearse.clean_up import remove
 from peaker_cli.rehearse.figures import (
@@ -69,7 +70,10 @@ def rehearse_command(
     yes: Yes = False,
     as_json: AsJson = False,
     out: Annotated[
-        Path | None, typer.Option(help="File of the figures.", show_default="rehearsal-ENV-CLUSTER.json")
+        Path | None,
+        typer.Option(
+            callback=replaceable, help="File of the figures.", show_default="rehearsal-ENV-CLUSTER.json"
+        ),
     ] = None,
 ) -> None:
     """Measure on this account what a plan of CLUSTER assumes, and ask AWS what its documents leave open.
@@ -108,6 +112,7 @@ def rehearse_command(
             f"it would cost about ${told.value:.2f}, --budget is {budget:g}: raise it, or lower --gib"
         )
     refuse_what_cannot_be_launched(resources)
+    replaceable(file)
     price = f"about ${told.value:.2f}" if isinstance(told, Known) else "an unknown amount (no price is known)"
     begins = "Go on with it" if name else "Begin"
     question = f"Two hours as a rule, {price}; its instance ends itself after {LASTS_HOURS} h. {begins}?"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.reading import Known, Unknown
+from peaker_cli.app import app
 from peaker_cli.month.bill import bill
 from peaker_cli.month.page import render_page as month_page
 from peaker_cli.runs.plan_page import render_page as plan_page
@@ -20,6 +21,7 @@ from peaker_cli.runs.receipt_page import render_page as receipt_page
 from peaker_cli.status.document import ClusterStatus, cluster_status
 from peaker_cli.status.page import render_page as status_page
 from peaker_cli.status.week import PUBLISHED, Week
+from typer.testing import CliRunner
 
 from peaker_contract.metrics import Metric
 from tests.support.simulated_month import simulated
@@ -191,6 +193,16 @@ def test_a_receipt_has_await_before_and_after_the_ramp_and_the_step_that_failed(
     for words in ("data, cold", "30.26 ms", "not measured", "31%", "initialization and other one-time costs"):
         assert words in pages()["receipt"]
     assert "Failed at VerifyStorage: StorageCold" in pages()["failed"]
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "plan orders", "receipt last", "month orders", "backtest a.csv"]
+)
+def test_a_page_is_a_file_and_not_standard_output(command: str) -> None:
+    typed = [*command.split(), "--html", "-"]
+    refused = CliRunner().invoke(app, typed, terminal_width=200)
+    assert refused.exit_code == 2
+    assert "'--html': give a file: this is not written to standard output" in refused.output
 
 
 def test_a_hostile_name_is_text() -> None:
