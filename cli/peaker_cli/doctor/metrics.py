@@ -77,6 +77,7 @@ REACTIVE_BELOW_DAYS, SCALE_OUT_ONLY_BELOW_DAYS = 3.0, 14.0
 # A reading is stale after so many periods (adapters/cloudwatch/readings.py).
 STALE_AFTER_PERIODS = 3
 _FEW_POINTS_SHARE = 0.8
+_SEE_WRITER = "see what writes the metric"
 # One zone for each set of days on which clocks are changed; those of UTC never are.
 _CLOCKS = (
     "UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Sydney", "Pacific/Auckland",
@@ -134,13 +135,10 @@ def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
     metric = settings.load_metric
     wanted = dimensions_text(metric.dimensions)
     detail = f"{metric.namespace} {metric.name} with {wanted} has no point"
-    remedy = "let something write it, or set load_metric to a metric that is written, and deploy"
-    if settings.measures_load:
-        remedy = (
-            "Peaker publishes it from the second check on in which each registered replica answers: look at the log "
-            "of check_replicas, whose `reads` names those that do"
-        )
-    elif not isinstance(facts.similar, Unknown) and facts.similar:
+    remedy = _mended(
+        settings, "let something write it, or set load_metric to a metric that is written, and deploy"
+    )
+    if not settings.measures_load and not isinstance(facts.similar, Unknown) and facts.similar:
         others = "; ".join(dimensions_text(one) for one in facts.similar[:3])
         if any(dict(one) == dict(metric.dimensions) for one in facts.similar):
             detail = f"{detail} of the statistic {metric.statistic} in the time that a forecast reads"
@@ -148,6 +146,16 @@ def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
             detail = f"{detail}; that name is there with {others}"
             remedy = "set load_metric.dimensions to one of these, and deploy"
     return METRICS.refuses("load metric", detail, remedy, points=0)
+
+
+def _mended(settings: ClusterSettings, by_its_owner: str) -> str:
+    """Returns the remedy for points that do not come: of Peaker's own measure the log that says why."""
+    if not settings.measures_load:
+        return by_its_owner
+    return (
+        "Peaker publishes it from the second check on in which each registered replica answers: look at the log "
+        "of check_replicas, whose `reads` names those that do"
+    )
 
 
 def dimensions_text(dimensions: Mapping[str, str]) -> str:
@@ -168,7 +176,7 @@ def _age(settings: ClusterSettings, facts: MetricFacts, history: Sequence[dateti
     }
     if age > STALE_AFTER_PERIODS * period:
         detail = f"{detail}: it is stale after {STALE_AFTER_PERIODS} periods, and the forecast holds (I4)"
-        remedy = "see what writes the metric; docs/runbooks/forecast-degraded.md"
+        remedy = f"{_mended(settings, _SEE_WRITER)}; docs/runbooks/forecast-degraded.md"
         return METRICS.refuses("newest point", detail, remedy, **numbers)
     return METRICS.passes("newest point", detail, **numbers)
 
@@ -197,8 +205,8 @@ def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datet
     if spacing > asked:
         yield METRICS.warns(
             "period",
-            f"points are {spacing:g} s apart, load_metric.period_seconds is {settings.load_metric.period_seconds}",
-            f"set period_seconds to {spacing:g}, and deploy",
+            f"points are {spacing:g} s apart, the metric's period is {settings.load_metric.period_seconds} s",
+            _mended(settings, f"set load_metric.period_seconds to {spacing:g}, and deploy"),
             spacing_seconds=spacing,
         )
         return
@@ -207,7 +215,10 @@ def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datet
     numbers = {"share": round(share, 3)}
     if share < _FEW_POINTS_SHARE:
         yield METRICS.warns(
-            "period", f"{1 - share:.0%} of the points are missing", "see what writes the metric", **numbers
+            "period",
+            f"{1 - share:.0%} of the points are missing",
+            _mended(settings, _SEE_WRITER),
+            **numbers,
         )
     else:
         yield METRICS.passes("period", f"a point every {asked:g} s, {1 - share:.0%} missing", **numbers)

@@ -28,6 +28,7 @@ from peaker_cli.doctor.finding import Finding, NotTold
 from peaker_cli.doctor.metrics import METRICS, MetricFacts, better_zone, look_at_metrics
 from rich.console import Console
 
+from peaker_contract.cluster import measured_load
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, BY_NAME, orders
 from tests.unit.domain.forecasting.test_local_clock import AUTUMN, DAY, SPRING, STEP, by_local_hour
@@ -188,6 +189,15 @@ class TestTheLoadMetric:
         whole = every(30, 20)
         line = self.looked(history=whole[:300] + whole[600:])["period"]
         assert (line.verdict.value, "31%" in line.detail) == ("warn", True)
+
+    @pytest.mark.parametrize("history", [every(60, 20), every(30, 20)[:300] + every(30, 20)[600:]])
+    def test_of_peakers_own_measure_no_setting_is_named_but_its_log(self, history: list[datetime]) -> None:
+        settings = orders(load_metric=measured_load(orders(), "local").model_dump())
+        facts = replace(self.good, history=history, recent=[NOON - timedelta(days=1)])
+        found = {one.check: one for one in look_at_metrics(settings, facts)}
+        for check in ("period", "newest point"):
+            assert "look at the log of check_replicas" in found[check].remedy
+            assert "period_seconds" not in found[check].detail + found[check].remedy
 
     @pytest.mark.parametrize(("unit", "why"), [("Percent", "a utilisation"), ("Milliseconds", "a time")])
     def test_one_that_is_written_in_a_unit_of_no_load_is_refused(self, unit: str, why: str) -> None:
