@@ -10,6 +10,8 @@ import subprocess
 import termios
 from typing import Any
 
+import pytest
+
 from tests.support.deployed_product import DeployedProduct, eventually, peaker_command, peaker_environment
 
 
@@ -78,24 +80,32 @@ def test_what_aws_refuses_to_tell_is_unknown_with_its_reason_and_not_zero(produc
     assert "AccessDenied" in table
 
 
+@pytest.mark.parametrize(
+    ("option", "news", "no_news"),
+    [((), " UTC orders: ", "no news: "), (("--json",), '"cluster": "orders"', '{"unknown": "')],
+)
 def test_a_watch_that_is_no_terminal_appends_lines_whatever_aws_answers_and_ends_with_ctrl_c(
-    product: DeployedProduct,
+    product: DeployedProduct, option: tuple[str, ...], news: str, no_news: str
 ) -> None:
+    def next_line() -> str:
+        assert watching.stdout is not None
+        line = watching.stdout.readline()
+        assert not option or json.loads(line)
+        return line
+
     watching = subprocess.Popen(
-        peaker_command("watch", "--every", "1", *product.where),
+        peaker_command("watch", "--every", "1", *option, *product.where),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=peaker_environment(),
     )
     try:
-        assert watching.stdout is not None
-        lines = [watching.stdout.readline() for _ in range(2)]
-        assert all(" UTC orders: " in line for line in lines)
+        assert all(news in next_line() for _ in range(2))
         product.cloud.faults.add("ssm:GetParametersByPath", "InternalServerError", times=-1)
-        eventually(lambda: "no news" in watching.stdout.readline())
+        eventually(lambda: no_news in next_line())
         product.cloud.faults.clear()
-        eventually(lambda: "orders: " in watching.stdout.readline())
+        eventually(lambda: news in next_line())
         watching.send_signal(signal.SIGINT)
         _, errors = watching.communicate(timeout=300)
     finally:

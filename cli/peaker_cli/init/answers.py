@@ -14,9 +14,9 @@ from peaker_cli.failures import ControlPlaneError
 Raw = Mapping[str, Any]
 # What a person types without access of Peaker's to the account; --help prints them.
 LINES = (
-    "aws ec2 describe-instances --instance-ids SOURCE REPLICA > describe.json",
-    "aws ec2 describe-volumes --filters Name=attachment.instance-id,Values=REPLICA >> describe.json",
-    "aws ec2 describe-subnets --filters Name=vpc-id,Values=VPC >> describe.json",
+    "aws ec2 describe-instances --instance-ids SOURCE REPLICA --output json > describe.json",
+    "aws ec2 describe-volumes --filters Name=attachment.instance-id,Values=REPLICA --output json >> describe.json",
+    "aws ec2 describe-subnets --filters Name=vpc-id,Values=VPC --output json >> describe.json",
 )
 _ID = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
 _TAG = re.compile(r"tag:([^=]+)=(.+)")

@@ -73,7 +73,8 @@ def _append(look: Callable[[], list[ClusterStatus]], every: float, as_json: bool
         try:
             statuses = look()
         except (PeakerError, *EXPECTED) as error:
-            echo(f"no news: {one_line(error)}")
+            why = one_line(error)
+            echo(json.dumps({"unknown": why}) if as_json else f"no news: {why}")
             statuses = []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.init.answers import answers_in
+from peaker_cli.init.answers import LINES, answers_in
 
 HOST: dict[str, Any] = {
     "InstanceId": "i-0123456789abcdef0", "ImageId": "ami-0123456789abcdef0", "InstanceType": "r6i.large",
@@ -35,6 +35,10 @@ def written(
     )
     path.write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
     return path
+
+
+def test_the_lines_write_json_whatever_the_profile_says() -> None:
+    assert [line for line in LINES if " --output json >" not in line] == []
 
 
 def test_what_the_lines_write_is_read(tmp_path: Path) -> None:
