@@ -196,7 +196,7 @@ def backtest_command(
         check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
         check_options(replay_options(asked, None, days))
-        live.check(source, choices)
+        live.check(source, choices, deployment)
         name, load, deployed = _load(source, live, deployment, choices, messages)
         options = replay_options(asked, deployed, days)
         scenario = make_scenario(load.series(), options)
@@ -229,7 +229,7 @@ class LiveOptions:
     def history_days(self) -> int:
         return KEPT_HISTORY_DAYS if self.history_days_given is None else self.history_days_given
 
-    def check(self, source: Path | None, choices: Choices) -> None:
+    def check(self, source: Path | None, choices: Choices, deployment: DeploymentOptions) -> None:
         """Checks that either a file or CloudWatch is named, with options that go with it. Raises BadInput."""
         flags = {
             "--from-cloudwatch": self.asked or None,
@@ -238,6 +238,13 @@ class LiveOptions:
         }
         given = [*(option for option, value in flags.items() if value is not None), *self.metric.given]
         if source is not None:
+            where = {
+                "--env": deployment.environment,
+                "--region": deployment.region,
+                "--profile": deployment.profile,
+                "--endpoint": deployment.endpoint,
+            }
+            given += [option for option, value in where.items() if value is not None]
             if given:
                 raise BadInput(f"{given[0]} is for CloudWatch: leave it out, or the file")
             return

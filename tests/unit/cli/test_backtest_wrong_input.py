@@ -146,7 +146,8 @@ OPTIONS = [
     ("--headroom", "0.6"), ("--headroom", "nan"),
     ("--fleet-of-today", "0"), ("--fleet-of-today", "10001"), ("--time-zone", "Nowhere/Land"),
     ("--load-column", "reads"), ("--json", "/nowhere/at/all.json"), ("--html", "/nowhere/at/all.html"), ("--html", "."),
-    ("--json", "x\x00y"),
+    ("--json", "x\x00y"), ("--env", "prod"), ("--region", "eu-west-1"), ("--profile", "p"),
+    ("--endpoint", "http://127.0.0.1:1"),
 ]  # fmt: skip
 
 
