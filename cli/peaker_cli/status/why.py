@@ -55,9 +55,10 @@ def why_command(
     else:
         report = logged_report(control, settings, wanted) or published_report(reader, settings, wanted)
     if report is None:
+        searched = duration(_searched(settings).total_seconds())
+        when = "yet" if wanted is None else f"in {searched} before {clock(wanted)}"
         raise ControlPlaneError(
-            f"no check of {cluster} is recorded {'yet' if wanted is None else f'in the hour before {clock(wanted)}'}; "
-            + control.line("doctor", cluster)
+            f"no check of {cluster} is recorded {when}; {control.line('doctor', cluster)}"
         )
     with understood(ControlPlaneError, "the check's record (--json prints it as it is)"):
         runs = runs_after(control, reader, settings, from_iso(str(report["at"])))
@@ -70,14 +71,19 @@ def why_command(
         echo("\n".join(told))
 
 
+def _searched(settings: ClusterSettings) -> timedelta:
+    """Returns how long before a time the log is searched for the check that decided then."""
+    return timedelta(minutes=max(60, settings.forecast.schedule_minutes * STALE_AFTER_CHECKS))
+
+
 def logged_report(control: ControlPlane, settings: ClusterSettings, at: datetime) -> dict[str, Any] | None:
-    """The newest report of the hour before that time, which forecast_load has logged."""
+    """The newest report before that time, which forecast_load has logged."""
     pages = (
         control.client("logs")
         .get_paginator("filter_log_events")
         .paginate(
             logGroupName=f"/aws/lambda/{named(control.environment, 'forecast_load')}",
-            startTime=int((at - timedelta(hours=1)).timestamp() * 1000),
+            startTime=int((at - _searched(settings)).timestamp() * 1000),
             endTime=int(at.timestamp() * 1000) + 1,
             filterPattern='"report"',
         )

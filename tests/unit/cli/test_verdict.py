@@ -17,7 +17,7 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
-from peaker_cli.status.document import Alarm, EndedRun, cluster_status
+from peaker_cli.status.document import STALE_AFTER_CHECKS, Alarm, EndedRun, cluster_status
 from peaker_cli.status.run_at_work import RunAtWork
 from peaker_cli.status.verdict import Word, verdict, worst_first
 from peaker_cli.status.why import logged_report, sentences
@@ -274,3 +274,13 @@ def test_of_an_earlier_time_the_log_has_the_check(minutes: int, found: str | Non
     control: Any = SimpleNamespace(environment="prod", client=lambda _: client)
     report = logged_report(control, orders(), NOON - timedelta(minutes=minutes))
     assert (report or {}).get("reason") == found
+
+
+@pytest.mark.parametrize(("schedule", "minutes"), [(15, 60), (1440, 1440 * STALE_AFTER_CHECKS)])
+def test_the_log_is_searched_as_far_back_as_the_last_check_may_be(schedule: int, minutes: int) -> None:
+    asked: dict[str, Any] = {}
+    pages = SimpleNamespace(paginate=lambda **given: asked.update(given) or [])
+    client = SimpleNamespace(get_paginator=lambda _: pages)
+    control: Any = SimpleNamespace(environment="prod", client=lambda _: client)
+    assert logged_report(control, orders(forecast={"schedule_minutes": schedule}), NOON) is None
+    assert asked["startTime"] == (NOON - timedelta(minutes=minutes)).timestamp() * 1000
