@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from peaker.domain.replicas.parked import CATCH_UP_WITHIN_SECONDS
 from peaker.domain.runs.past_runs import (
     MOST_RUNS,
     SAME_WORK,
@@ -168,6 +169,15 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     parts = [_measured(first[name], _return_or_build(Part(name), history)) for name in names]
     parts = [trigger, *parts, _measured(catch_up, replayed)]
     return _whole(tuple(parts), parts)
+
+
+def why_too_far_behind(lead: LeadTime) -> str | None:
+    """Returns why a return of this prediction would be given up; None where its catch-up is waited for."""
+    seconds = lead.component(Part.CATCH_UP).p50_seconds
+    if seconds <= CATCH_UP_WITHIN_SECONDS:
+        return None
+    hours = CATCH_UP_WITHIN_SECONDS / 3600
+    return f"it would replay for {seconds / 3600:.1f} h, and a run waits for {hours:g} h at most"
 
 
 def _return_or_build(part: Part, past: PastSteps) -> list[float]:

@@ -13,13 +13,12 @@ from datetime import datetime
 
 from peaker.domain.document.plan import Choice, LeadTimeEstimate, Method, Option, Way
 from peaker.domain.instants import seconds_between
-from peaker.domain.planning.lead_time import LeadTime, predict_lead_time, predict_return
+from peaker.domain.planning.lead_time import LeadTime, predict_lead_time, predict_return, why_too_far_behind
 from peaker.domain.planning.plan_decision import build_hourly
 from peaker.domain.planning.plan_facts import PlanFacts
 from peaker.domain.prices.price_table import total, usd
 from peaker.domain.reading import Known, Reading
-from peaker.domain.replicas.parked import CATCH_UP_WITHIN_SECONDS, not_returned, parked_seconds, returnable
-from peaker_contract.steps import Part
+from peaker.domain.replicas.parked import not_returned, parked_seconds, returnable
 
 # An option is in time when its p90, and this share of it, passes before the replica is to serve.
 MARGIN = 0.1
@@ -72,18 +71,9 @@ def _return(facts: PlanFacts, taken: Collection[str]) -> list[tuple[Option, Lead
         p90_seconds=round(lead.p90_seconds, 1),
         usd=usd(_until_it_serves(hourly, lead), 4),
         replica=free[0].instance_id,
-        why_not=_why_too_far_behind(lead),
+        why_not=why_too_far_behind(lead),
     )
     return [(option, lead)]
-
-
-def _why_too_far_behind(lead: LeadTime) -> str | None:
-    """Why a return of this prediction would be given up; None where its catch-up is waited for."""
-    seconds = lead.component(Part.CATCH_UP).p50_seconds
-    if seconds <= CATCH_UP_WITHIN_SECONDS:
-        return None
-    hours = CATCH_UP_WITHIN_SECONDS / 3600
-    return f"it would replay for {seconds / 3600:.1f} h, and a run waits for {hours:g} h at most"
 
 
 def _builds(facts: PlanFacts, members: int) -> list[tuple[Option, LeadTime]]:

@@ -14,7 +14,13 @@ from peaker.domain.forecasting import (
 from peaker.domain.forecasting.forecaster import REACTIVE_ONLY_BELOW_DAYS
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.lead_time import (
+    LeadTime,
+    LeadTimeInputs,
+    predict_lead_time,
+    predict_return,
+    why_too_far_behind,
+)
 from peaker.domain.planning.needed_replicas import DecisionInputs
 from peaker.domain.planning.scaling import Action, Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
@@ -123,15 +129,18 @@ def forecast_load(ports: Ports, cluster: str) -> ForecastReport:
     prices = cluster_prices(ports, settings)
     policy = scaling_policy(settings, prices, fleet, capacity(settings, past))
     decision = decide(inputs, forecast, lead_time, policy, state)
-    back = return_lead_time(ports.environment, fleet, decision.shortage, lead_inputs, past, now)
-    if back is not None and back.p90_seconds < lead_time.p90_seconds:
+    missing = max(1, decision.shortage)
+    back = return_lead_time(ports.environment, fleet, missing, lead_inputs, past, now, lead_time)
+    if back is not None:
         nearer = forecaster.at_the_end(back.p90_seconds)
         later = decide(inputs, nearer, back, policy, state)
         if later.surplus:
             # A nearer look may let a return wait; it is no reason to take a replica away (I8).
             reason = f"no scale-in: {decision.reason}; the parked replicas return in time"
             later = replace(later, action=Action.NONE, outcome=Outcome.HOLD, reason=reason, surplus=0)
-        forecast, lead_time, decision = nearer, back, later
+        # The nearer look counts also alone: a peak may be shorter than what a build takes more than a return.
+        if decision.shortage or later.shortage:
+            forecast, lead_time, decision = nearer, back, later
     check = _Check(
         settings=settings,
         now=now,
@@ -200,18 +209,20 @@ def return_lead_time(
     inputs: LeadTimeInputs,
     past: PastSteps,
     now: datetime,
+    build: LeadTime,
 ) -> LeadTime | None:
     """How long the slowest return takes where parked replicas alone make up for the shortage; None where they do not.
 
-    With one replica to build among those that are missing, the alarm must come as early as a build needs.
+    With one replica to build among those that are missing, the alarm must come as early as a build needs. So it must
+    where a plan would build in place of the return.
     """
-    if fleet is None or shortage < 1:
-        return None
-    ready = returnable(fleet, environment, now)
+    ready = [] if fleet is None else returnable(fleet, environment, now)
     if len(ready) < shortage:
         return None
-    behind = parked_seconds(ready[shortage - 1], now)
-    return predict_return(inputs, behind, past)
+    back = predict_return(inputs, parked_seconds(ready[shortage - 1], now), past)
+    if why_too_far_behind(back) is not None or back.p50_seconds >= build.p50_seconds:
+        return None
+    return back if back.p90_seconds < build.p90_seconds else None
 
 
 def _publish(ports: Ports, check: _Check) -> None:

@@ -371,16 +371,45 @@ def test_a_peak_far_ahead_brings_no_parked_replica_back_at_the_third_low_check()
     here = world(0.2, calendar=[event(min_replicas=3, **begins)], forecast={"schedule_minutes": 5})
     here.serve()
     parked(here)
-    (state, *_) = states_of(Part.HYDRATION)
-    here.remembered.past = PastSteps(
-        seconds={state: [5 * 3600.0] * 10}, hydrated_bytes=[1e9] * 10, return_speeds=[50.0]
-    )
+    here.remembered.past = builds_that_hydrate(5.0, return_speeds=[50.0])
     reports = here.checks(3)
     assert reports[0].lead_time_p90_seconds < 3600
     assert [(one.shortage, one.surplus) for one in reports] == [(0, 0)] * 3
     assert "no scale-in: the calendar: sale, takes 3 replicas" in reports[-1].reason
     here.common.clock.advance(minutes=75)
     assert here.check().shortage == 1
+
+
+def builds_that_hydrate(hours: float, **past: Any) -> PastSteps:
+    (state, *_) = states_of(Part.HYDRATION)
+    return PastSteps(seconds={state: [3600.0 * hours] * 10}, hydrated_bytes=[1e9] * 10, **past)
+
+
+def test_a_parked_replica_returns_before_a_peak_that_is_shorter_than_a_build_takes() -> None:
+    """Two hours each evening. The build's look is past the peak when the return's comes to it."""
+    here = world(forecast={"schedule_minutes": 30})
+    day = np.full(48, 60.0)
+    day[36:40] = 150.0
+    here.history.values = np.tile(day, 29)[: 28 * 48 + 26]
+    parked(here)
+    here.remembered.past = builds_that_hydrate(4.0, return_speeds=[50.0] * 10)
+    shortages = {}
+    for number in range(26, 36):
+        here.history.values = np.tile(day, 29)[: 28 * 48 + number]
+        shortages[number / 2] = here.checks(1)[0].shortage
+    assert (shortages[13.0], shortages[17.5]) == (0, 1)
+    assert min(hour for hour, shortage in shortages.items() if shortage) >= 16.0, (
+        "it would stand there for hours"
+    )
+
+
+def test_the_alarm_comes_as_early_as_the_build_that_the_plan_takes_for_a_return_far_behind() -> None:
+    """The log of three days would be replayed for seven hours, and a run waits for six."""
+    here = world(1.0)
+    parked(here)
+    here.common.clock.advance(hours=72)
+    here.remembered.past = builds_that_hydrate(15.0, return_speeds=[10.0] * 10)
+    assert here.check().lead_time_p90_seconds > 15 * 3600.0
 
 
 def test_the_replica_that_serves_is_no_longer_being_built() -> None:
