@@ -164,7 +164,7 @@ def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForec
     past = records.past_steps("orders")
     assert past.seconds == {"ReportPrewarm": [90.0], "VerifyStorage": [60.0]}
     assert list(past.knee_shares) == [0.75]
-    assert list(past.hydrated_bytes) == [5e8]
+    assert (list(past.hydrated_bytes), list(past.hydrated_whole)) == ([5e8], [True])
 
 
 def test_a_build_that_was_waited_for_teaches_how_fast_its_replica_replays(
@@ -236,7 +236,20 @@ def test_builds_teach_also_behind_two_batches_of_forty_that_served_nobody(
         at = NOW + timedelta(days=30)
         row = RunRow(of_batch.run_id, "orders", operation, at, ExecutionInput(cluster="orders"), parts=parts)
         ledger.open_run(of_batch, row)
-    assert records.past_steps("orders").seconds == {"CreateVolumes": [60.0 * n for n in range(6, 26)]}
+    assert records.past_steps("orders").seconds == {"CreateVolumes": [60.0 * n for n in range(16, 26)]}
+
+
+def test_a_build_teaches_also_behind_a_month_of_returns(records: DynamoForecastRecords) -> None:
+    """Its storage proof is the measured capacity: without it the settings' figure held again overnight."""
+    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
+    for number in range(31):
+        holder = kept(ledger, number, *([returning_plan()] if number else []))
+        step = ("StartDatabase", 0, number) if number else ("VerifyStorage", 0, 1, {"limits": PROOF})
+        finish(ledger, holder, *step)
+        ledger.close_run(holder, "succeeded", NOW + timedelta(days=number, minutes=50))
+    past = records.past_steps("orders")
+    assert list(past.knee_shares) == [0.75]
+    assert past.returned == {"StartDatabase": [60.0 * n for n in range(21, 31)]}
 
 
 def kept(records_of: DynamoDbLedger, number: int, *parts: RunPart) -> Holder:

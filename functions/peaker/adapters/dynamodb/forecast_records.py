@@ -7,6 +7,7 @@ then DynamoDB forgets it).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,7 +24,7 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.runs.batch import Member, batch_of
 from peaker.domain.runs.ledger import RunRow, StepRow, VolumeRates
-from peaker.domain.runs.past_runs import PastSteps, rate_of_all
+from peaker.domain.runs.past_runs import MOST_RUNS, PastSteps, rate_of_all
 from peaker.domain.runs.replay_speed import apply_speed, return_speed
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.ports.ledger import Ledger
@@ -38,9 +39,10 @@ _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
-_PAST_RUNS = 20
-# Looked through for them; a row is a read. Ten batches of the largest kind.
+# Looked through for MOST_RUNS of a kind; a row is a read. Ten batches of the largest kind.
 _MOST_ROWS = 400
+# So many where one kind is complete: a cluster may have had no other for months.
+_ROWS_FOR_BOTH_KINDS = 120
 _OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
@@ -88,6 +90,7 @@ class DynamoForecastRecords:
         seconds: dict[str, list[float]] = {}
         returned: dict[str, list[float]] = {}
         hydrated: list[float] = []
+        whole: list[bool] = []
         rates: list[float | None] = []
         shares: list[float] = []
         sets: dict[str, tuple[bool, float]] = {}
@@ -115,6 +118,7 @@ class DynamoForecastRecords:
                 size = step.numbers.get("bytes_read")
                 if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
+                    whole.append(_is_whole(step.numbers))
                     rates.append(_paid_rate(run))
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
@@ -129,6 +133,7 @@ class DynamoForecastRecords:
             apply_speeds=speeds,
             returned=returned,
             return_speeds=return_speeds,
+            hydrated_whole=whole,
             hydrated_rates=rates,
         )
 
@@ -140,19 +145,25 @@ class DynamoForecastRecords:
         return {one.step: one for one in self._ledger.steps(member.batch) if one.step == "CreateSnapshots"}
 
     def _replicas_that_served(self, cluster: str) -> list[tuple[RunRow, Method]]:
-        """Reads the newest runs, each member of a batch being one, until enough put a replica into service.
+        """Reads the newest runs, each member of a batch being one, until MOST_RUNS of each kind put a replica into
+        service.
 
         The newest is last. Removals, refusals and failures stand between them, at times a whole batch.
         """
         found: list[tuple[RunRow, Method]] = []
-        for item in self._table.newest(cluster_key(cluster), "run#", 2 * _PAST_RUNS, _MOST_ROWS):
+        of_kind: Counter[Method] = Counter()
+        rows = self._table.newest(cluster_key(cluster), "run#", 4 * MOST_RUNS, _MOST_ROWS)
+        for number, item in enumerate(rows, 1):
             with understood(LedgerInconsistent, f"the index of runs in the ledger of {cluster}"):
                 run_id = text_in(item, "sk").rsplit("#", 1)[1]
             run = self._ledger.run(run_id)
             method = _method(run)
-            if run.operation == "scale_out" and _served(run) and method is not None:
+            served = run.operation == "scale_out" and _served(run)
+            if served and method is not None and of_kind[method] < MOST_RUNS:
+                of_kind[method] += 1
                 found.append((run, method))
-            if len(found) == _PAST_RUNS:
+            complete = sum(count == MOST_RUNS for count in of_kind.values())
+            if complete == len(Method) or (complete and number >= _ROWS_FOR_BOTH_KINDS):
                 break
         return found[::-1]
 
@@ -203,6 +214,11 @@ def _method(run: RunRow) -> Method | None:
     if plan is None or plan.returns is None:
         return Method.BUILD
     return Method.RETURN
+
+
+def _is_whole(report: Mapping[str, Any]) -> bool:
+    """Tells whether the prewarm was waited for until all that is used was warm, and not the hot set alone."""
+    return report.get("state") == "done" or report.get("used_warm_seconds") is not None
 
 
 def _paid_rate(run: RunRow) -> float | None:

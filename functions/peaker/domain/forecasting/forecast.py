@@ -46,6 +46,8 @@ class Forecast:
     # The last hour was lower than almost any was at that time of day, as in an outage before the readers.
     fallen: bool = False
     stale: bool = True
+    # The history is too short to remove anything by it, whatever its standing.
+    is_young: bool = False
     later_quantiles: Floats | None = None
     later_step_seconds: int = 3600
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.

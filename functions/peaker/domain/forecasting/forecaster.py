@@ -130,6 +130,7 @@ class Forecaster:
                 shifted=bool(seen.shifted[row]),
                 fallen=bool(seen.fallen[row]),
                 stale=age is None or age > STALE_SECONDS,
+                is_young=self.days < SCALE_OUT_ONLY_BELOW_DAYS,
                 later_quantiles=None if later is None else later[row],
                 later_step_seconds=self.series.step_seconds
                 if later is None
@@ -296,7 +297,7 @@ def newest_load(series: LoadSeries, believed: Floats, origin: int) -> tuple[floa
     The age is None without any point, the value without one in a day. `believed` is the series without lone spikes; a
     point of half an hour and more is a mean of many, and believed as it is.
     """
-    if series.step_seconds > LATE_SECONDS:
+    if series.step_seconds >= LATE_SECONDS:
         believed = series.values
     seen = np.flatnonzero(np.isfinite(series.values[: origin + 1]))
     if not len(seen):

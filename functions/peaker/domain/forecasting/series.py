@@ -66,9 +66,12 @@ class LoadSeries:
         return DAY_SECONDS // self.step_seconds
 
     def span_days(self) -> float:
-        """Days from the first to the last step that has a value."""
+        """Days from the first to the last step that has a value, at most those that have one: a gap is no history."""
         seen = np.flatnonzero(np.isfinite(self.values))
-        return float(seen[-1] - seen[0] + 1) / self.steps_per_day if len(seen) else 0.0
+        if not len(seen):
+            return 0.0
+        days_ago = (len(self.values) - 1 - seen) // self.steps_per_day
+        return min(float(seen[-1] - seen[0] + 1) / self.steps_per_day, float(len(np.unique(days_ago))))
 
     def until(self, end_seconds: float) -> LoadSeries:
         """The history as it was known at `end_seconds`: only steps that had ended."""

@@ -227,7 +227,8 @@ def _objection(outlook: Outlook, state: CheckState) -> str | None:
         return f"nothing can be forecast, and the newest load is {late / 60:.0f} min late: only a measured one is low"
     if count := inputs.fleet.draining:
         return "1 replica is leaving" if count == 1 else f"{count} replicas are leaving"
-    if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
+    is_young = forecast.is_young and not policy.is_reactive
+    if is_young or forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
         only = (
             "nothing is forecast yet" if forecast.quantiles is None else "the forecast only adds replicas yet"
         )

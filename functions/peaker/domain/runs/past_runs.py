@@ -20,9 +20,10 @@ SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
 class PastSteps:
     """A cluster's past runs, the newest last: seconds per state name, and the amounts that they go with.
 
-    `hydrated_bytes` and `hydrated_rates` are of each prewarm: the bytes that it brought in, and the MiB/s paid for its
-    volumes, 0 of none, None where they differ. `knee_shares` are the IOPS delivered over those promised of each storage
-    proof that reached a volume's knee. `full_copies` and `increments` are the seconds of each snapshot set by its kind.
+    `hydrated_bytes`, `hydrated_whole` and `hydrated_rates` are of each prewarm: the bytes that it brought in, whether
+    these were all that is used and not the hot set alone, and the MiB/s paid for its volumes, 0 of none, None where
+    they differ. `knee_shares` are the IOPS delivered over those promised of each storage proof that reached a volume's
+    knee. `full_copies` and `increments` are the seconds of each snapshot set by its kind.
     `pool_bytes` are in each donor's buffer pool. `apply_speeds` and `return_speeds` are seconds of log that a replica
     replayed per second, where it was waited for. `returned` and `return_speeds` are of returns, all else of builds.
     """
@@ -37,6 +38,13 @@ class PastSteps:
     returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
     return_speeds: Sequence[float] = ()
     hydrated_rates: Sequence[float | None] = ()
+    hydrated_whole: Sequence[bool] = ()
+
+    def read_bytes(self, serves_hot: bool) -> Sequence[float]:
+        """Returns the bytes of the prewarms that tell of the next one: those left at the hot set tell of such a one."""
+        if serves_hot or not self.hydrated_whole:
+            return self.hydrated_bytes
+        return [size for size, whole in zip(self.hydrated_bytes, self.hydrated_whole, strict=True) if whole]
 
 
 def part_seconds(part: Part, past: PastSteps) -> list[float]:

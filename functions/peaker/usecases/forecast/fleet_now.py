@@ -11,6 +11,7 @@ from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.ports.bundle import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.run.batch_members import members_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, Retryable
 
@@ -60,12 +61,16 @@ def _building(ports: Ports, fleet: FleetState, lease: LeaseRow | None) -> int:
 
 
 def _asked_of(ports: Ports, run_id: str) -> int:
-    """The replicas of its batch, of its plan, or of its request; 1 where no row can be read."""
+    """The replicas of its plan, or of its request; 1 where no row can be read. Of a batch that has begun, the members
+    that are at work or serve: nobody builds those that have failed until the next round.
+    """
     try:
         run = ports.ledger.run(run_id)
         batch, plan = run.part(Batch), run.part(ScaleOutPlan)
     except LedgerInconsistent:
         return 1
+    if batch is not None and batch.rounds:
+        return sum(one.state in ("at_work", "in_service") for one in members_of(ports, batch).values())
     if batch is not None:
         return batch.wanted
     return run.request.count if plan is None else plan.count

@@ -50,7 +50,7 @@ def lead_time_inputs(
     whole, hot = sum(most.values()), HOT_OVER_POOL * _pool_bytes(past, promise)
     serves_hot = settings.prewarm.serve_when == "hot"
     first = hot if serves_hot and hot else whole
-    read = min(whole, past.hydrated_bytes[-1] if past.hydrated_bytes else first)
+    read = min(whole, (first, *past.read_bytes(serves_hot))[-1])
     share = read / whole if whole > 0 else 1.0
     used = sum(held.get(name, size * share) for name, size in most.items())
     copy = ExpectedCopy(True, used, "full copy") if snapshots is None else snapshots.expected_copy(used)

@@ -110,6 +110,16 @@ def test_how_far_it_is_trusted_grows_with_the_history(days: float, standing: Sta
     assert forecast_demand(series(daily(days)), HOUR).standing is standing
 
 
+def test_points_of_an_earlier_try_make_no_history_of_two_hours_an_old_one() -> None:
+    values = np.full(40 * 48, np.nan)
+    values[:2] = 90.0
+    values[-4:] = 100.0
+    forecast = forecast_demand(series(values, 1800), HOUR)
+    assert (forecast.standing, forecast.is_young) == (Standing.REACTIVE_ONLY, False)
+    young = forecast_demand(series(daily(8)), HOUR)
+    assert young.is_young
+
+
 # --- gaps and late metrics ---------------------------------------------------------------------------------
 
 

@@ -279,6 +279,13 @@ KEPT: dict[str, tuple[DecisionInputs, Forecast]] = {
 }
 
 
+def test_a_young_history_that_forecasts_badly_removes_as_little_as_one_that_forecasts_well() -> None:
+    bad = forecast(50.0, standing=Standing.DEGRADED, is_young=True)
+    patient = CheckState(low_checks=99)
+    assert check(LOW, replace(bad, is_young=False), patient).surplus > 0
+    assert check(LOW, bad, patient).surplus == 0
+
+
 @pytest.mark.parametrize("why", KEPT)
 def test_nothing_is_removed_while(why: str) -> None:
     assert check(*KEPT[why], READY).surplus == 0

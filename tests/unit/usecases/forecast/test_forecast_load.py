@@ -12,7 +12,7 @@ import pytest
 from peaker.domain.issued import LoadPoints
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
-from peaker.domain.runs.batch import Batch
+from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.past_runs import PastSteps
@@ -157,6 +157,23 @@ def test_all_replicas_of_a_batch_are_being_built_until_each_serves() -> None:
     row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON)
     here.common.ledger.set_replica(holder, row)
     assert here.check().building == 2
+
+
+def test_a_member_of_a_batch_that_was_undone_is_missing_again() -> None:
+    """Two of three were undone at 08:20, and the next round begins when the third has ended."""
+    here = world(2.0)
+    first = here.check()
+    holder = here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
+    ids = (RUN_ID, f"{RUN_ID}-2", f"{RUN_ID}-3")
+    for number, run_id in enumerate(ids, 1):
+        member = Member(batch=RUN_ID, number=number, state="at_work" if number == 1 else "gone")
+        row = RunRow(run_id, "orders", "scale_out", NOON, ExecutionInput(cluster="orders"))
+        of_member = replace(holder, run_id=run_id, batch=RUN_ID)
+        here.common.ledger.open_run(holder if number == 1 else of_member, row)
+        here.common.ledger.settle(holder if number == 1 else of_member, member)
+    here.common.ledger.settle(holder, Batch(wanted=3, deadline=NOON, rounds=(ids,)))
+    second = here.check()
+    assert (second.building, first.shortage - second.shortage) == (1, 1)
 
 
 def test_observe_mode_decides_but_publishes_no_shortage() -> None:

@@ -67,6 +67,14 @@ def test_volumes_that_only_their_device_names_are_read_and_a_root_volume_is_not(
     assert bytes_of(ports, PastSteps(), HELD) == {"data": DATA, "log": LOG}
 
 
+def test_prewarms_that_were_left_at_the_hot_set_say_nothing_of_one_of_all(ports: CalmPorts) -> None:
+    """prewarm.serve_when went from hot to all, and the first peak was met four hours late."""
+    past = PastSteps(hydrated_bytes=[80 * GIB, 8 * GIB, 8 * GIB], hydrated_whole=[True, False, False])
+    assert sum(bytes_of(ports, past, HELD).values()) == pytest.approx(80)
+    hot_only = PastSteps(hydrated_bytes=[8 * GIB], hydrated_whole=[False])
+    assert bytes_of(ports, hot_only, HELD) == {"data": DATA, "log": LOG}
+
+
 def test_what_the_last_prewarm_read_is_read_again_wherever_it_lies(ports: CalmPorts) -> None:
     """A log volume that is nearly empty takes none of it away."""
     read = bytes_of(ports, PastSteps(hydrated_bytes=[144.0 * GIB]), HELD)
