@@ -88,6 +88,18 @@ def test_the_clusters_are_told_in_order_and_each_has_its_settings(clusters: Clus
     assert clusters.settings("archive").name == "archive"
 
 
+def test_a_setting_that_this_release_has_no_more_is_left_out_until_the_clusters_stack_is_deployed(
+    aws: Adapters,
+) -> None:
+    """The functions are deployed first; a build at work, and its undo, read the parameter of before."""
+    before = orders().model_dump(mode="json")
+    before["gates"]["lag_samples"] = before["leading_metrics"] = 3
+    name = f"/peaker/{ENVIRONMENT}/clusters/orders"
+    ssm = aws.cloud.client("ssm")
+    ssm.put_parameter(Name=name, Value=json.dumps(before), Type="String", Overwrite=True)
+    assert ParameterClusters(ssm, ENVIRONMENT).settings("orders") == orders()
+
+
 @pytest.mark.parametrize("name", ["payments", "", "ORDERS", "orders/../archive"])
 def test_an_unknown_cluster_is_refused_with_the_known_ones(clusters: ClusterDirectory, name: str) -> None:
     with pytest.raises(errors.UnknownCluster, match="clusters of this environment: archive, orders"):

@@ -34,7 +34,8 @@ class ParameterClusters:
     def settings(self, cluster: str) -> ClusterSettings:
         text = self._read(cluster)
         try:
-            return ClusterSettings.model_validate_json(text)
+            # A withdrawn setting stays in the parameter until the cluster's stack is deployed, after the functions.
+            return ClusterSettings.model_validate_json(text, extra="ignore")
         except ValidationError as error:
             raise InvalidRequest(
                 f"settings of {cluster} do not fit this release; deploy again: {misfits(error)}"
