@@ -21,7 +21,8 @@ from peaker_contract.names import undelivered
 from stacks.constructs.dead_letters import dead_letter_queue
 from stacks.naming import Names
 
-DELIVERY_ATTEMPTS = 5
+# The most that EventBridge takes: it gives up at the first of attempts and age, and the age is what a route decides.
+DELIVERY_ATTEMPTS = 185
 
 
 @dataclass(frozen=True)
