@@ -227,8 +227,8 @@ class ControlPlaneStack(Stack):
         workflows = {f"{pascal_case(name)}StateMachineArn": name for name in workflow_names()}
         functions = {f"{f.pascal_name}Arn": self._names.function_arn(f.name) for f in FUNCTIONS}
         made = {}
-        for name in workflow_names():
-            workflow = Workflow(
+        for placeholder, name in workflows.items():
+            made[placeholder] = Workflow(
                 self,
                 f"{pascal_case(name)}Workflow",
                 name=name,
@@ -238,8 +238,12 @@ class ControlPlaneStack(Stack):
                 topic=self.topic,
                 undoes=name == "roll_back",
             )
-            made[name] = workflow.state_machine
-        return made
+        # They call by name: CloudFormation knows no order, and a run would call a function that is not there yet.
+        targets: dict[str, Construct] = {f"{f.pascal_name}Arn": self.functions[f.name] for f in FUNCTIONS}
+        targets |= {key: one.state_machine for key, one in made.items()}
+        for one in made.values():
+            one.state_machine.node.add_dependency(*(targets[key] for key in one.callees))
+        return {name: made[placeholder].state_machine for placeholder, name in workflows.items()}
 
     def _prices(self) -> None:
         """Made empty; refresh_prices writes into it, which CloudFormation leaves alone."""

@@ -39,7 +39,7 @@ class Workflow(Construct):
     """One Standard state machine, with logs, traces, its own role and its two alarms.
 
     `functions` maps placeholders of the definition to function ARNs, `workflows` to state machines (names); it may
-    call those that it names. One that `undoes` what others left has an alarm on its being stopped, too.
+    call those that it names, `callees`. One that `undoes` what others left has an alarm on its being stopped, too.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Workflow(Construct):
         definition, wanted = checked_definition(name, {*functions, *workflows})
         called = {key: arn for key, arn in functions.items() if key in wanted}
         children = {key: child for key, child in workflows.items() if key in wanted}
+        self.callees = (*called, *children)
         child_arns = {key: names.state_machine_arn(child) for key, child in children.items()}
 
         physical_name = names.state_machine(name)

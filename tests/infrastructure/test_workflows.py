@@ -67,6 +67,19 @@ def test_definitions_are_inlined_and_every_placeholder_is_substituted(assembly: 
         assert placeholders(definition) == set(properties["DefinitionSubstitutions"])
 
 
+def test_a_workflow_is_deployed_after_what_it_calls(assembly: Assembly) -> None:
+    """It calls by name, of which CloudFormation takes no order: an upgrade's runs had called functions yet to come."""
+    machines = dict(assembly.resources("AWS::StepFunctions::StateMachine"))
+    ids = {one["Properties"]["StateMachineName"]: logical_id for logical_id, one in machines.items()}
+    ids |= {
+        one["Properties"]["FunctionName"]: logical_id
+        for logical_id, one in assembly.resources("AWS::Lambda::Function")
+    }
+    for machine in machines.values():
+        called = machine["Properties"]["DefinitionSubstitutions"].values()
+        assert {ids[arn.rsplit(":", 1)[1]] for arn in called} <= set(machine["DependsOn"])
+
+
 def test_a_workflow_names_its_own_partition(assembly: Assembly) -> None:
     """One of another ends the execution past every Catch, and the undo's as well."""
     for properties in assembly.properties("AWS::StepFunctions::StateMachine"):
