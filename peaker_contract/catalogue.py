@@ -484,8 +484,11 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
         Phase.JOIN,
         "check_replicas",
         "Tells the replicas their peers and floor, counts how they stand and what they answer",
-        (P.READ_CLUSTER_SETTINGS, P.READ_LEDGER, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
-        ("report_health",),
+        (
+            *(P.READ_CLUSTER_SETTINGS, P.READ_LEDGER, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
+            P.READ_HOST_PACKAGE,
+        ),
+        ("report_health", "install_host_package"),
     ),
     F(
         Phase.CREATE,

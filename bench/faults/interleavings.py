@@ -28,7 +28,7 @@ BESIDE_RUNS: Mapping[str, str] = {
     "identify_stopped_run": "it writes nothing",
     "check_shortage": "it writes nothing, before there is a lease",
     "check_surplus": "it writes nothing, before there is a lease",
-    "check_replicas": "it sends read-only commands and writes metrics",
+    "check_replicas": "it sends commands that may run twice and writes metrics",
     "forecast_load": "its records are methods of DynamoForecastRecords",
     "refresh_prices": "it writes one parameter; the last call counts",
 }

@@ -1,7 +1,8 @@
 """CheckReplicas: tell every registered replica its peers and its floor, and hear how it stands and what it answers.
 
 Scheduled, without a run: nothing is made, so there is no lease, and the ledger is only read. A replica that does not
-answer in time is counted as unreported; the floor itself is decided on the hosts and does not wait for this.
+answer in time is counted as unreported; the floor itself is decided on the hosts and does not wait for this. A host
+that does not understand the question has the host package of another release: it gets this one's for the next look.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
 from peaker.domain.reading import Unknown
@@ -26,6 +28,8 @@ PAUSE_SECONDS = 1.0
 # The client has tried twice by then, the second time later.
 THROTTLED_LOOKS = 3
 _LATE = Unknown(f"no answer within {LOOK_SECONDS:.0f} s")
+# The host package's error for a command or an argument that it does not know.
+_NOT_UNDERSTOOD = "InvalidArgument"
 _IN_THE_ENDPOINT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY}
 
 
@@ -58,7 +62,7 @@ def check_replicas(
             answers[instance.instance_id] = sent
         else:
             commands[instance.instance_id] = sent
-    answers |= _hear(ports, commands, pause, lambda: seconds() >= until)
+    answers |= _hear(ports, cluster, commands, pause, lambda: seconds() >= until)
     return summarize(
         {one.instance_id: answers[one.instance_id] for one in replicas},
         leaving
@@ -80,7 +84,11 @@ def _leaving(ports: Ports, cluster: str) -> frozenset[str] | Unknown:
 
 
 def _hear(
-    ports: Ports, commands: Mapping[str, str], pause: Callable[[float], None], time_is_up: Callable[[], bool]
+    ports: Ports,
+    cluster: str,
+    commands: Mapping[str, str],
+    pause: Callable[[float], None],
+    time_is_up: Callable[[], bool],
 ) -> dict[str, HealthReport | Unknown]:
     """Reads each host's report (instance id to command id); a host whose answer AWS does not show is unknown
     alone.
@@ -100,9 +108,17 @@ def _hear(
                 continue
             if outcome.status.is_over:
                 answers[instance_id] = _report(outcome)
+                if (last_json_line(outcome.stdout) or {}).get("error") == _NOT_UNDERSTOOD:
+                    _install(ports, cluster, instance_id)
         if len(answers) < len(commands):
             pause(PAUSE_SECONDS)
     return answers
+
+
+def _install(ports: Ports, cluster: str, instance_id: str) -> None:
+    parameters = {"PackageUrl": ports.package.download_url()}
+    with suppress(Retryable):
+        ports.commands.send("install_host_package", instance_id, parameters, f"peaker check {cluster}")
 
 
 def policy_parameters(

@@ -166,6 +166,15 @@ def test_a_bad_answer_is_unreported_never_serving(
     assert why in figures.reason
 
 
+def test_a_host_that_does_not_understand_the_check_gets_the_package_of_this_release(ports: CalmPorts) -> None:
+    """A replica that serves keeps the package that it was built with; the documents are of the last deployment."""
+    ports.commands.fail("report_health", "InvalidArgument", host=SECOND, times=1)
+    looks = [check_replicas(ports, "orders", lambda s: ports.clock.advance(seconds=s)) for _ in "ab"]
+    assert [(one.serving, one.unreported) for one in looks] == [(1, 1), (2, 0)]
+    installed = [host for document, host, _ in ports.commands.sent if document == "install_host_package"]
+    assert installed == [SECOND]
+
+
 def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(ports: CalmPorts) -> None:
     ports.commands.said["report_health"] = answers()
     ports.refuses("commands.send", Throttled("ssm:SendCommand"), of=FIRST)
