@@ -14,8 +14,6 @@ CLUSTER_DIMENSION = "Cluster"
 INSTANCE_DIMENSION = "Instance"
 SERVICE_DIMENSION = "service"
 SERVICE = "peaker"
-# Markers that a person or a pipeline writes, with the dimension Cluster.
-EVENTS_NAMESPACE = f"{FAMILY}/Events"
 
 
 def namespace(environment: str) -> str:
@@ -23,8 +21,13 @@ def namespace(environment: str) -> str:
     return f"{FAMILY}/{environment}"
 
 
+def events_namespace(environment: str) -> str:
+    """`Peaker/prod/Events`: of the markers that a person or a pipeline writes, with the dimension Cluster."""
+    return f"{namespace(environment)}/Events"
+
+
 class EventMetric(StrEnum):
-    """Markers in EVENTS_NAMESPACE: a point above 0 says that it happened."""
+    """Markers in the environment's events_namespace: a point above 0 says that it happened."""
 
     DEPLOY = "Deploy"
     FAILOVER = "Failover"

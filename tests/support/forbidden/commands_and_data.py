@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from peaker_contract.metrics import events_namespace
 from peaker_contract.names import undelivered
 from peaker_contract.permissions import Permission as P
 from tests.support.forbidden.cell import Cell
@@ -180,5 +181,6 @@ def _metrics(role: Role, s: Setting) -> Iterator[Cell]:
 
     if not role.holds(P.PUBLISH_METRICS):
         yield Cell("publish the forecast", "cloudwatch", publish(s.names.metric_namespace), True)
-    for namespace in (f"Peaker/{OTHER}", "Peaker/Demand", "Peaker/Events", "AWS/EC2"):
+    markers = events_namespace(s.names.environment.environment)
+    for namespace in (f"Peaker/{OTHER}", "Peaker/Demand", markers, "AWS/EC2"):
         yield Cell(f"publish under {namespace}", "cloudwatch", publish(namespace))

@@ -1,7 +1,7 @@
 """What a decision takes into account beside load and forecast: trouble, known events, measured capacity, observation.
 
-Trouble comes from two places: the markers `Deploy` and `Failover` of namespace Peaker/Events, dimension Cluster, which
-a person or a pipeline writes with one `aws cloudwatch put-metric-data`; and the source itself: another instance in its
+Trouble comes from two places: the markers `Deploy` and `Failover` of `events_namespace`, dimension Cluster, which a
+person or a pipeline writes with one `aws cloudwatch put-metric-data`; and the source itself: another instance in its
 place is a failover.
 """
 
@@ -20,7 +20,7 @@ from peaker.domain.runs.past_runs import PastSteps
 from peaker.ports.bundle import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.load_settings import LoadMetricSettings
-from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
+from peaker_contract.metrics import CLUSTER_DIMENSION, EventMetric, events_namespace
 
 _MARKER_PERIOD_SECONDS = 60
 _PROOFS_COUNTED = 5
@@ -67,7 +67,7 @@ def troubles(ports: Ports, settings: ClusterSettings, state: CheckState, now: da
     since = now - timedelta(minutes=settings.holds.minutes)
     found = [] if state.failover_seconds is None else [Trouble("failover", state.failover_seconds)]
     for name in EventMetric:
-        points = ports.history.events(_marker(settings.name, name), since, now)
+        points = ports.history.events(_marker(settings, name), since, now)
         written = [
             at
             for at, value in zip(points.times_seconds, points.values, strict=True)
@@ -81,13 +81,13 @@ def troubles(ports: Ports, settings: ClusterSettings, state: CheckState, now: da
     return [one for one in found if one.at_seconds > limit]
 
 
-def _marker(cluster: str, name: EventMetric) -> LoadMetricSettings:
+def _marker(settings: ClusterSettings, name: EventMetric) -> LoadMetricSettings:
     return LoadMetricSettings(
-        namespace=EVENTS_NAMESPACE,
+        namespace=events_namespace(settings.environment),
         name=name.value,
         statistic="Sum",
         period_seconds=_MARKER_PERIOD_SECONDS,
-        dimensions={CLUSTER_DIMENSION: cluster},
+        dimensions={CLUSTER_DIMENSION: settings.name},
     )
 
 

@@ -40,11 +40,14 @@ class ScriptedHistory:
     values: Any
     step: int = 1800
     ends_late_by: int = 0
-    # Points of the markers by name: (seconds before the end, value).
+    # Points of the markers by namespace and name: (seconds before the end, value).
     seen: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
-        points = [(end.timestamp() - ago, value) for ago, value in self.seen.get(metric.name, [])]
+        points = [
+            (end.timestamp() - ago, value)
+            for ago, value in self.seen.get(f"{metric.namespace} {metric.name}", [])
+        ]
         inside = [one for one in points if start.timestamp() <= one[0] < end.timestamp()]
         return LoadPoints([at for at, _ in inside], [value for _, value in inside], metric.period_seconds)
 
@@ -257,7 +260,14 @@ def test_a_calendar_event_is_built_for_and_named(asked: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "value", "held"),
-    [("Deploy", 1.0, "deploy"), ("Deploy", 0.0, None), ("Failover", 1.0, "failover"), ("Other", 9.0, None)],
+    [
+        ("Peaker/local/Events Deploy", 1.0, "deploy"),
+        ("Peaker/local/Events Deploy", 0.0, None),
+        ("Peaker/local/Events Failover", 1.0, "failover"),
+        ("Peaker/local/Events Other", 9.0, None),
+        # Another environment of the account, with a cluster of the same name.
+        ("Peaker/staging/Events Deploy", 1.0, None),
+    ],
 )
 def test_after_trouble_nothing_is_removed_for_half_an_hour(
     metric: str, value: float, held: str | None
