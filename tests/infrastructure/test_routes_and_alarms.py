@@ -233,6 +233,15 @@ def test_every_runbook_is_an_alarms_or_a_persons_and_says_what_to_do(assembly: A
         assert headings == [path.stem, "Confirm", "First actions", "Escalate"]
 
 
+def test_the_page_has_the_rules_and_alarms_that_a_cluster_and_an_environment_count(prod: Assembly) -> None:
+    page = (REPOSITORY / "docs" / "operating.md").read_text()
+    of_a_cluster = [sum("-orders-" in name for name in found) for found in (rules(prod), alarms(prod))]
+    assert (
+        "({} a cluster), 50 Network Load Balancers (1), 5,000 alarms ({}, and".format(*of_a_cluster) in page
+    )
+    assert f" {len(alarms(prod))} alarms {len(alarms(prod)) / 10:.2f};" in page
+
+
 def test_alarm_without_runbook_is_refused() -> None:
     with pytest.raises(ValueError, match=r"docs/runbooks/no-such-alarm.md, which does not exist"):
         runbook_description(cdk.Stack(), "Something is wrong.", "no-such-alarm")
