@@ -11,7 +11,7 @@ from typing import Literal
 from bench.traffic.cluster import Say, Stage, run_workflow
 from bench.traffic.figures import Window
 from peaker_contract.catalogue import state_of
-from peaker_contract.errors import StorageNotWarm
+from peaker_contract.errors import ReplicaWorseThanPeers, StorageNotWarm
 
 BUILD_LIMIT_SECONDS, RETIRE_LIMIT_SECONDS = 300.0, 180.0
 # So that a quiet p99 rests on as many reads as one of a change: each window has some 2,000.
@@ -26,7 +26,7 @@ class RoundFailed(Exception):
 
 
 class NotProven(RoundFailed):
-    """The storage proof refused the new replica, as it may on a busy machine; nothing of it remains."""
+    """The storage proof or the ramp refused the new replica, as it may on a busy machine; it is gone, or parked again."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def play(stage: Stage, count: int, builds: int, say: Say) -> Rounds:
 
 
 def _joined(stage: Stage, kind: Join, say: Say) -> Change:
-    """As `join`, once more where the storage proof refused."""
+    """As `join`, once more where the storage proof or the ramp refused."""
     try:
         return join(stage, kind)
     except NotProven as refused:
-        say(f"refused, and built once more: {refused}")
+        say(f"refused, and brought once more: {refused}")
         return join(stage, kind)
 
 
@@ -115,7 +115,7 @@ def join(stage: Stage, kind: Join) -> Change:
         stage, "scale_out", {"reason": f"bench: {kind}"}, BUILD_LIMIT_SECONDS
     )
     did: Join = "return" if state_of("start_parked_replica") in entered else "build"
-    if StorageNotWarm.__name__ in status:
+    if any(one.__name__ in status for one in (StorageNotWarm, ReplicaWorseThanPeers)):
         raise NotProven(status)
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_out ({kind} wanted, {did} done): {status}")
