@@ -26,6 +26,8 @@ _PLAIN_VALUE = re.compile(r"[0-9A-Za-z_./:@%+-]*")
 # A literal as `sql_text` writes it, where a statement gives a password.
 _PASSWORDS = re.compile(r"(?:PASSWORD\s*=|IDENTIFIED\s+BY)\s*'((?:[^']|'')*)'", re.IGNORECASE)
 _QUOTED_BY_SERVER = re.compile(r"\bnear\s+'.*\Z", re.DOTALL)
+# In the locale C the client would speak latin1, while `Processes` writes and reads UTF-8.
+_IN_UTF_8 = "--default-character-set=utf8mb4"
 # In a zone of its own a server shows a moment before a change of the clock an hour away from one after it.
 _IN_UTC = "--init-command=SET time_zone = '+00:00'"
 # Access denied; so too by the socket alone, by an expired password, and to a locked account (MySQL's and MariaDB's).
@@ -41,7 +43,7 @@ class MysqlClient:
     ) -> None:
         self._processes = processes
         login = f"--defaults-extra-file={defaults_file}" if defaults_file else "--user=root"
-        self._argv = [program, login, "--batch", "--connect-timeout=5", _IN_UTC]
+        self._argv = [program, login, "--batch", "--connect-timeout=5", _IN_UTF_8, _IN_UTC]
         self._argv += extra or []
 
     def rows(self, statement: str, timeout_seconds: float = 30.0) -> List[Dict[str, Optional[str]]]:
