@@ -28,8 +28,12 @@ _PASSWORDS = re.compile(r"(?:PASSWORD\s*=|IDENTIFIED\s+BY)\s*'((?:[^']|'')*)'", 
 _QUOTED_BY_SERVER = re.compile(r"\bnear\s+'.*\Z", re.DOTALL)
 # In the locale C the client would speak latin1, while `Processes` writes and reads UTF-8.
 _IN_UTF_8 = "--default-character-set=utf8mb4"
-# In a zone of its own a server shows a moment before a change of the clock an hour away from one after it.
-_IN_UTC = "--init-command=SET time_zone = '+00:00'"
+# In a zone of its own a server shows a moment before a change of the clock an hour away from one after it; under an
+# sql_mode of its own it reads `sql_text` otherwise; its limit for the clients' statements would end Peaker's.
+_SESSION = (
+    "--init-command=SET time_zone = '+00:00', sql_mode = ''"
+    " /*!80000 , max_execution_time = 0 */ /*M!100100 , max_statement_time = 0 */"
+)
 # Access denied; so too by the socket alone, by an expired password, and to a locked account (MySQL's and MariaDB's).
 LOGIN_REFUSED = (1045, 1698, 1862, 3118, 4151)
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
@@ -43,7 +47,7 @@ class MysqlClient:
     ) -> None:
         self._processes = processes
         login = f"--defaults-extra-file={defaults_file}" if defaults_file else "--user=root"
-        self._argv = [program, login, "--batch", "--connect-timeout=5", _IN_UTF_8, _IN_UTC]
+        self._argv = [program, login, "--batch", "--connect-timeout=5", _IN_UTF_8, _SESSION]
         self._argv += extra or []
 
     def rows(self, statement: str, timeout_seconds: float = 30.0) -> List[Dict[str, Optional[str]]]:
