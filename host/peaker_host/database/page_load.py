@@ -99,18 +99,24 @@ MOST_LOADS = 5
 _FILENAME = "innodb_buffer_pool_filename"
 # The second is never above the first: they are raised in this order, and put back in the other.
 _CAPACITIES = ("innodb_io_capacity_max", "innodb_io_capacity")
+# Completed or aborted; no list, or no memory for it; a list that cannot be read; a server that was started anew.
+_ENDED = ("Buffer pool(s) load ", "Cannot ", "Error ", "Loading of buffer pool not started")
 _LOAD_NOW = "SET GLOBAL innodb_buffer_pool_load_now = ON"
 
 
-def begin_buffer_pool_load(client: MysqlClient) -> None:
-    """Starts the load of the pages named in ib_buffer_pool in the background, once per start of the server."""
+def begin_buffer_pool_load(client: MysqlClient) -> str:
+    """Starts the load of the pages named in ib_buffer_pool in the background, once per start of the server.
+
+    Returns the status that the server goes on telling until the load is at work; empty where one was begun before.
+    """
     status = _load_status(client)
     if status and "not started" not in status and "aborted" not in status:
-        return
+        return ""
     # A replica that Peaker launched reads the name at its start. MariaDB cannot be told it later.
     named = str(client.json({_FILENAME: f"@@GLOBAL.{_FILENAME}"})[_FILENAME]) == PAGE_LIST_FILE
     naming = [] if named else [f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_FILE)}"]
     client.execute(*naming, _LOAD_NOW)
+    return status
 
 
 def load_buffer_pool(
@@ -122,11 +128,11 @@ def load_buffer_pool(
     """
     started = time.monotonic()
     deadline = started + timeout_seconds
-    begin_buffer_pool_load(client)
+    before = begin_buffer_pool_load(client)
     loads = 1
     try:
         _raise_limits(client, settings)
-        ended = _await_end(client, deadline, say)
+        ended = _await_end(client, deadline, say, after=before)
         found = "completed" in ended
         again = found
         while again and loads < MOST_LOADS and _is_full(client):
@@ -166,13 +172,16 @@ def _load_again(client: MysqlClient, ended: str, deadline: float, say: Callable[
     return _count(client, "pages_read") - before > _count(client, "buffer_pool_pages_data") / 100
 
 
-def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None], after: str = "") -> str:
-    """Waits for the end of a load and returns its status, which has its time and differs from the earlier `after`."""
+def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None], after: str) -> str:
+    """Waits for the end of a load and returns its status; `after` is what the server said before it was at work."""
     started = said = time.monotonic()
     while (now := time.monotonic()) < deadline:
         status = _load_status(client)
-        if status != after and _has_ended(status):
-            return status
+        if status != after:
+            if status.startswith(_ENDED):
+                say(status)
+                return status
+            after = ""
         if now - said >= 2:
             said = now
             say(status)
@@ -188,10 +197,6 @@ def _raise_limits(client: MysqlClient, settings: Settings) -> None:
     wanted = {name: max(LOADED_PAGES_PER_S, int(now[name])) for name in _CAPACITIES}
     if assignments := borrowed.note(wanted, now):
         client.execute(*assignments)
-
-
-def _has_ended(status: str) -> bool:
-    return "completed" in status or "Cannot open" in status
 
 
 def _load_status(client: MysqlClient) -> str:

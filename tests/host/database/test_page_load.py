@@ -20,6 +20,7 @@ LOADING = "Loaded 10/90 pages"
 FIRST_END, SECOND_END, THIRD_END = (
     f"Buffer pool(s) load completed at 261126  6:30:{second}" for second in ("08", "11", "13")
 )
+ABORTED = "Buffer pool(s) load aborted on request"
 MISSING = "Cannot open '/var/lib/mysql/ib_buffer_pool' for reading: No such file or directory"
 
 
@@ -140,6 +141,30 @@ def test_a_copy_without_a_list_is_not_asked_twice(host: Host, programs: Scripted
     assert copy.capacities == (200, 2000)
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Error parsing '/srv/d/ib_buffer_pool', unable to load buffer pool (stage 1)",
+        "Error reading '/srv/d/ib_buffer_pool', unable to load buffer pool (stage 1)",
+        "Cannot allocate 65536 bytes: Cannot allocate memory",
+        ABORTED,
+        NOT_STARTED,
+    ],
+    ids=["torn list", "unreadable list", "no memory", "somebody ended it", "the server started anew"],
+)
+def test_a_load_that_has_failed_is_not_waited_for(host: Host, programs: ScriptedProcesses, end: str) -> None:
+    found = Copy(host, programs, NOT_STARTED, NOT_STARTED, LOADING, end).load()
+    assert (found["page_list_found"], found["loads"]) == (False, 1)
+
+
+@pytest.mark.parametrize("before", [NOT_STARTED, ABORTED])
+def test_a_load_that_was_just_begun_has_not_ended_yet(
+    host: Host, programs: ScriptedProcesses, before: str
+) -> None:
+    """Its thread says a moment later that it is at work."""
+    assert Copy(host, programs, before, before, LOADING, FIRST_END, SECOND_END).load()["page_list_found"]
+
+
 def test_it_gives_up_in_time_and_puts_the_limits_back(host: Host, programs: ScriptedProcesses) -> None:
     copy = Copy(host, programs, NOT_STARTED, LOADING)
     with pytest.raises(BufferPoolTimeout):
@@ -168,7 +193,7 @@ def test_what_a_killed_command_raised_is_put_back_by_the_next_one(
 
 
 def test_a_load_that_was_given_up_is_begun_anew(host: Host, programs: ScriptedProcesses) -> None:
-    Copy(host, programs, "Buffer pool(s) load aborted on request").begin()
+    Copy(host, programs, ABORTED).begin()
     assert programs.said("load_now")
 
 
