@@ -14,6 +14,7 @@ from peaker_host.layouts.image_rules import (
     FACTS,
     FIO_ENGINES,
     FORMATS,
+    NATIVE_PASSWORD,
     PATHS,
     Donor,
     Image,
@@ -49,6 +50,7 @@ def needs(donor: Mapping[str, Any]) -> str:
     told += [f"its account of uid {owner[0]} gid {owner[1]}"] if owner else []
     told += [f"{name} {donor[name]}" for name in (*FORMATS, "datadir", *PATHS) if donor.get(name) is not None]
     told += [f"{keyring['component']} with the donor's keys"] if keyring else []
+    told += [f"{NATIVE_PASSWORD} = ON"] if donor.get(NATIVE_PASSWORD) else []
     return f"{', '.join(told)}; fio with an engine of {' or '.join(FIO_ENGINES)}, sysstat"
 
 

@@ -20,6 +20,8 @@ from peaker_host.machine.settings import Processes
 FIO_ENGINES = ("libaio", "io_uring")
 PATHS = ("innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
 FORMATS = ("lower_case_table_names", "innodb_page_size", "innodb_data_file_path")
+# MySQL 8.4 has it and is without it by default, later ones have none; MariaDB always has it.
+NATIVE_PASSWORD = "mysql_native_password"
 _NO_DEFAULT = "(No default value)"
 _HELP_SECONDS = 60.0
 
@@ -262,6 +264,27 @@ def _keyring_rule(donor: Any, image: Any) -> Words:
     return FITS
 
 
+# --- who is let in --------------------------------------------------------------------------------------------
+
+
+def _native_of_donor(donor: Donor) -> str:
+    has_it = (
+        "SELECT PLUGIN_NAME FROM information_schema.PLUGINS"
+        " WHERE PLUGIN_NAME = 'mysql_native_password' AND PLUGIN_STATUS = 'ACTIVE'"
+    )
+    return "ON" if donor.engine == "mysql" and donor.server.rows(has_it) else ABSENT
+
+
+def _native_rule(_donor: Any, image: Any) -> Words:
+    """Given without a value, which is empty here, it is on."""
+    if image.upper() not in ("OFF", "0", "FALSE"):
+        return FITS
+    return True, (
+        f"the donor's server has {NATIVE_PASSWORD} on, the image's off: it would refuse the accounts that use it; put "
+        f"{NATIVE_PASSWORD} = ON into the image's options"
+    )
+
+
 # --- security modules -----------------------------------------------------------------------------------------
 
 
@@ -368,6 +391,7 @@ FACTS: Tuple[Fact, ...] = (
     *(Fact(name, _path_of_donor(name), _path_of_image(name), _same(name)) for name in PATHS),
     Fact("owner of the data", _owner_of_donor, _owner_of_image, _owner_rule),
     Fact("keyring component", _keyring_of_donor, _keyring_of_image, _keyring_rule),
+    Fact(NATIVE_PASSWORD, _native_of_donor, lambda image, _donor: image.option(NATIVE_PASSWORD), _native_rule),
     Fact("SELinux", _label_of_donor, _selinux_of_image, _selinux_rule),
     Fact("AppArmor", lambda donor: donor.directories, _profile_of_image, _profile_rule),
     Fact("programs", None, _missing_programs, _programs_rule),

@@ -69,9 +69,9 @@ def test_a_label_that_the_donor_enforces_itself_is_right() -> None:
     assert judged({"SELinux": ""}, {"SELinux": False}) == ([], [])
 
 
-def image_of(programs: ScriptedProcesses) -> Image:
+def image_of(programs: ScriptedProcesses, options: str = "--user=nobody") -> Image:
     programs.on("--version", answer="mysqld  Ver 8.4.6 for Linux on x86_64 (MySQL Community Server - GPL)")
-    programs.on("--print-defaults", answer="mysqld would have been started with:\n--user=nobody")
+    programs.on("--print-defaults", answer=f"mysqld would have been started with:\n{options}")
     server = ImageServer(programs, ServerUnit("mysqld"), PROGRAMS)
     return Image(programs, server, "/var/lib/mysql", "mysql", ["/var/lib/mysql"], "/nowhere")
 
@@ -99,10 +99,12 @@ def test_what_an_image_does_not_say_is_unknown(programs: ScriptedProcesses) -> N
     assert (found["programs"], found["innodb_page_size"]) == (None, None)
 
 
-def donor_of(programs: ScriptedProcesses, **changes: str) -> dict[str, Any]:
+def donor_of(programs: ScriptedProcesses, engine: str = "mysql", **changes: str) -> dict[str, Any]:
+    """Of a server that has no rows of what the test does not say."""
+    programs.rules.append(((), ""))
     told = {"version": "8.4.6-6", "innodb_page_size": "16384", "innodb_log_group_home_dir": "./", **changes}
     programs.on("SHOW GLOBAL VARIABLES", answer=variables(**told))
-    return donor_facts(admin_client(Machine.of(Settings(), programs)), "mysql", ["/tmp"])
+    return donor_facts(admin_client(Machine.of(Settings(), programs)), engine, ["/tmp"])
 
 
 COMPONENT = table(
@@ -128,6 +130,38 @@ def test_a_keyring_that_cannot_be_asked_is_said(programs: ScriptedProcesses) -> 
     donor = donor_of(programs)
     assert donor["keyring component"] is None
     assert compare(donor, {"keyring component": {}}) == ([], ["keyring component of the donor is unknown"])
+
+
+NATIVE = "mysql_native_password"
+
+
+def test_an_image_must_let_in_the_accounts_that_its_donor_lets_in(programs: ScriptedProcesses) -> None:
+    """MySQL 8.4 has their plugin off by default, and 9 has none; MariaDB's is always there."""
+    assert NATIVE not in donor_of(programs)
+    programs.on(f"'{NATIVE}'", answer=table({"PLUGIN_NAME": NATIVE}))
+    donor = donor_of(programs)
+    assert donor[NATIVE] == "ON"
+    assert "mysql_native_password = ON" in needs(donor)
+    assert NATIVE not in donor_of(programs, "mariadb")
+
+
+@pytest.mark.parametrize(
+    ("options", "fits"),
+    [
+        ("", False),
+        ("--mysql-native-password=off", False),
+        ("--mysql-native-password", True),
+        ("--mysql_native_password=FORCE", True),
+        ("--loose-mysql-native-password=1", True),
+    ],
+)
+def test_an_image_that_keeps_them_out_is_refused(
+    programs: ScriptedProcesses, options: str, fits: bool
+) -> None:
+    programs.on("fio").on("iostat").on("--help", answer="mysql-native-password     OFF\n")
+    found = image_facts(image_of(programs, options), {NATIVE: "ON"})
+    reasons = compare({NATIVE: "ON"}, found)[0]
+    assert reasons == [] if fits else "put mysql_native_password = ON into the image's options" in reasons[0]
 
 
 def test_doctor_says_what_the_image_must_have(programs: ScriptedProcesses) -> None:
