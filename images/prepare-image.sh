@@ -13,6 +13,9 @@ OPTIONS="${OPTIONS:-
 gtid_mode = ON
 enforce_gtid_consistency = ON
 }"
+# Where root@localhost of the donor needs a password, as with the RPMs: the lines of /etc/peaker/admin.cnf with a login.
+# User data can be read by others: then give it as root.
+ADMIN_CNF="${ADMIN_CNF:-}"
 POWER_OFF="${POWER_OFF:-yes}"  # Stopped is how the instance says that it is ready.
 
 # shellcheck source=/dev/null
@@ -102,6 +105,10 @@ leave_no_server() {
     mkdir -p "/etc/systemd/system/$unit.service.d"
     printf '[Service]\nTimeoutStartSec=infinity\n' >"/etc/systemd/system/$unit.service.d/start.conf"
     printf '[mysqld]\n%s\n' "$OPTIONS" >"$options"
+    if [ -n "$ADMIN_CNF" ]; then
+        install -D -m 600 /dev/null /etc/peaker/admin.cnf
+        printf '%s\n' "$ADMIN_CNF" >/etc/peaker/admin.cnf
+    fi
     for directory in $DIRECTORIES; do
         # An auto.cnf, which the package's first start wrote, would give all copies one server_uuid.
         rm -rf "$directory"

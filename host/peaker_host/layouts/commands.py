@@ -35,8 +35,7 @@ def _assemble_storage(context: Context) -> Dict[str, Any]:
     machine = settled(context, mount_points)
     said = []
     if arguments.engine:
-        server = image_server(machine)
-        image = Image(machine.processes, server, machine.datadir, machine.mysql_user, mount_points)
+        image = Image(machine, image_server(machine), mount_points)
         said = refuse_unfit(image, arguments.donor)
     refuse_without_login(machine)
     made = assemble(machine, arguments.run_id, members, stacks, arguments.wait_seconds, context.say)

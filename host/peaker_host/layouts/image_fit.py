@@ -51,6 +51,7 @@ def needs(donor: Mapping[str, Any]) -> str:
     told += [f"{name} {donor[name]}" for name in (*FORMATS, "datadir", *PATHS) if donor.get(name) is not None]
     told += [f"{keyring['component']} with the donor's keys"] if keyring else []
     told += [f"{NATIVE_PASSWORD} = ON"] if donor.get(NATIVE_PASSWORD) else []
+    told += ["an administrator's login in admin.cnf"] if donor.get("administrator") == "password" else []
     return f"{', '.join(told)}; fio with an engine of {' or '.join(FIO_ENGINES)}, sysstat"
 
 

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple
 
-from peaker_host.machine.errors import ToolMissing
+from peaker_host.machine.errors import HostError, ToolMissing
 from peaker_host.machine.files import read_text
 from peaker_host.machine.image_server import ImageServer, last_of
-from peaker_host.machine.settings import Processes
+from peaker_host.machine.settings import Machine
 
 # Those that keep a queue of requests in one thread. Fedora and Amazon Linux have the first in a package of its own.
 FIO_ENGINES = ("libaio", "io_uring")
@@ -62,20 +62,19 @@ class Image:
 
     def __init__(
         self,
-        processes: Processes,
+        machine: Machine,
         server: ImageServer,
-        datadir: str,
-        user: str,
         mount_points: Sequence[str],
         root: str = "/",
     ) -> None:
-        self.processes = processes
+        self.machine = machine
+        self.processes = machine.processes
         self.server = server
-        self.datadir = os.path.realpath(datadir)
+        self.datadir = os.path.realpath(machine.datadir)
         self.mount_points = mount_points
         self._root = root
         self._options = server.options()
-        self.user = last_of(self._options, "user") or user
+        self.user = last_of(self._options, "user") or machine.mysql_user
         self._defaults: Optional[Dict[str, str]] = None
 
     def option(self, name: str) -> str:
@@ -285,6 +284,43 @@ def _native_rule(_donor: Any, image: Any) -> Words:
     )
 
 
+def _administrator_of_donor(donor: Donor) -> str:
+    """A copy has its donor's accounts. The least login of an administrator may not read them."""
+    without_password = (
+        "SELECT plugin FROM mysql.user WHERE User = 'root' AND Host = 'localhost'"
+        " AND (plugin = 'auth_socket' OR authentication_string = '')"
+    )
+    try:
+        return ABSENT if donor.engine != "mysql" or donor.server.rows(without_password) else "password"
+    except HostError:
+        return "unknown"
+
+
+def _login_of_image(image: Image, _donor: Any) -> bool:
+    """An option file of all clients may give a password too, which the client shows as stars."""
+    if image.has(image.machine.admin_defaults_file):
+        return True
+    argv = [image.machine.mysql_client, "--print-defaults"]
+    return "--password=" in image.processes.run(argv, environment={"HOME": "/nonexistent"}).stdout
+
+
+def _administrator_rule(donor: Any, image: Any) -> Words:
+    if image:
+        return FITS
+    remedy = (
+        "put an option file with its login into /etc/peaker/admin.cnf of the image, readable by root alone"
+    )
+    if donor == "password":
+        return (
+            True,
+            f"root@localhost of the donor's server needs a password, and the image has none: {remedy}",
+        )
+    return (
+        False,
+        f"nobody may log in at the copy if root@localhost of the donor's server needs a password: {remedy}",
+    )
+
+
 # --- security modules -----------------------------------------------------------------------------------------
 
 
@@ -391,7 +427,10 @@ FACTS: Tuple[Fact, ...] = (
     *(Fact(name, _path_of_donor(name), _path_of_image(name), _same(name)) for name in PATHS),
     Fact("owner of the data", _owner_of_donor, _owner_of_image, _owner_rule),
     Fact("keyring component", _keyring_of_donor, _keyring_of_image, _keyring_rule),
-    Fact(NATIVE_PASSWORD, _native_of_donor, lambda image, _donor: image.option(NATIVE_PASSWORD), _native_rule),
+    Fact(
+        NATIVE_PASSWORD, _native_of_donor, lambda image, _donor: image.option(NATIVE_PASSWORD), _native_rule
+    ),
+    Fact("administrator", _administrator_of_donor, _login_of_image, _administrator_rule),
     Fact("SELinux", _label_of_donor, _selinux_of_image, _selinux_rule),
     Fact("AppArmor", lambda donor: donor.directories, _profile_of_image, _profile_rule),
     Fact("programs", None, _missing_programs, _programs_rule),

@@ -106,6 +106,7 @@ def base(host: Host, responder: int, monkeypatch: pytest.MonkeyPatch) -> Base:
         "'redo'", answer=json_row(datadir="/var/lib/mysql", redo="", binlog="")
     )
     programs.on("information_schema.PLUGINS").on("CREATE USER").on("SET GLOBAL super_read_only = ON")
+    programs.on("mysql.user")
     return Base(host, programs, responder)
 
 

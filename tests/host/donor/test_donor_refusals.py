@@ -294,7 +294,9 @@ class TestPrepareDonor:
             programs.on("datadir", answer=json_row(datadir=str(point), redo="./", binlog=f"{point}/binlog"))
             programs.on("dump_pct", answer=pool_settings(point))
             programs.on("SHOW GLOBAL VARIABLES", answer=variables(datadir=f"{point}/"))
-            programs.on("information_schema.FILES").on("keyring_component_status").on("PLUGINS")
+            programs.on("information_schema.FILES").on("keyring_component_status").on("PLUGINS").on(
+                "mysql.user"
+            )
             programs.on("super_read_only", answer=json_row(read_only=1))
             programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
             programs.on("SET GLOBAL").on("sync -f")

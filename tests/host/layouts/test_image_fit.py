@@ -73,7 +73,7 @@ def image_of(programs: ScriptedProcesses, options: str = "--user=nobody") -> Ima
     programs.on("--version", answer="mysqld  Ver 8.4.6 for Linux on x86_64 (MySQL Community Server - GPL)")
     programs.on("--print-defaults", answer=f"mysqld would have been started with:\n{options}")
     server = ImageServer(programs, ServerUnit("mysqld"), PROGRAMS)
-    return Image(programs, server, "/var/lib/mysql", "mysql", ["/var/lib/mysql"], "/nowhere")
+    return Image(Machine.of(Settings(), programs), server, ["/var/lib/mysql"], "/nowhere")
 
 
 def test_an_image_is_asked_in_the_words_of_its_own_programs(programs: ScriptedProcesses) -> None:
@@ -162,6 +162,37 @@ def test_an_image_that_keeps_them_out_is_refused(
     found = image_facts(image_of(programs, options), {NATIVE: "ON"})
     reasons = compare({NATIVE: "ON"}, found)[0]
     assert reasons == [] if fits else "put mysql_native_password = ON into the image's options" in reasons[0]
+
+
+SOCKET, DENIED = table({"plugin": "auth_socket"}), CommandFailed("ERROR 1142 (42000): SELECT command denied")
+PASSWORD_OF_ALL = "--password=*****"
+
+
+@pytest.mark.parametrize(
+    ("root_without_password", "options", "reasons", "said"),
+    [
+        (SOCKET, "", [], []),
+        ("", "", ["root@localhost of the donor's server needs a password"], []),
+        ("", PASSWORD_OF_ALL, [], []),
+        (DENIED, "", [], ["nobody may log in at the copy"]),
+        (DENIED, PASSWORD_OF_ALL, [], []),
+    ],
+    ids=["by the socket", "a password", "a password in my.cnf", "unknown", "unknown, a password in my.cnf"],
+)
+def test_peaker_must_get_into_the_copy(
+    programs: ScriptedProcesses,
+    root_without_password: Any,
+    options: str,
+    reasons: list[str],
+    said: list[str],
+) -> None:
+    """The RPMs of Oracle and Percona give root@localhost a password, which comes with the copy."""
+    programs.on("fio").on("iostat").on("FROM mysql.user", answer=root_without_password)
+    donor = {name: value for name, value in donor_of(programs).items() if name == "administrator"}
+    found = compare(donor, image_facts(image_of(programs, options), donor))
+    for words, wanted in zip(found, (reasons, said), strict=True):
+        assert len(words) == len(wanted)
+        assert all(one in word for word, one in zip(words, wanted, strict=True))
 
 
 def test_doctor_says_what_the_image_must_have(programs: ScriptedProcesses) -> None:

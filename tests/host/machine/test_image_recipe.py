@@ -127,6 +127,15 @@ def test_the_servers_profile_lets_it_write_every_directory(instance: Instance) -
 
 
 @pytest.mark.real
+def test_the_login_for_a_root_with_a_password_is_roots_alone(instance: Instance) -> None:
+    instance.begins_as("amzn")
+    lines = "[client]\nuser=peaker_admin\npassword=p"
+    assert instance.recipe(ADMIN_CNF=lines).returncode == 0
+    kept = instance.root / "etc/peaker/admin.cnf"
+    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == (f"{lines}\n", 0o600)
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("variables", "says"),
     [

@@ -258,6 +258,14 @@ class TestImagesAgainstTheirDonor:
         image.write("srv/keys/main", "keys")
         assert image.goes_on(donor=donor)
 
+    def test_without_a_login_for_the_copy_the_file_is_named(self, image: Image) -> None:
+        (image.root / "etc/peaker/admin.cnf").unlink()
+        donor = {**LIKE, "administrator": "password"}
+        says = "put an option file with its login into /etc/peaker/admin.cnf of the image"
+        assert says in image.refused(donor=donor)
+        image.write("etc/peaker/admin.cnf", "[client]\nuser=root\npassword=p\n")
+        assert image.goes_on(donor=donor)
+
     def test_without_fio_or_sysstat_the_packages_are_named(self, image: Image) -> None:
         (image.root / "usr/bin/fio").unlink()
         (image.root / "usr/bin/iostat").unlink()
@@ -284,7 +292,7 @@ class TestImagesAgainstTheirDonor:
         assert image.goes_on(donor={**LIKE, "SELinux": "system_u:object_r:mysqld_db_t:s0"})
 
     def test_a_real_donor_says_what_its_copies_need(self, image: Image) -> None:
-        """A server with pages of 8 KiB, lower-case names and a table encrypted with a component's key."""
+        """A server with pages of 8 KiB, lower-case names, a table encrypted with a component's key, and a password."""
         image.write("usr/sbin/mysqld.my", '{"components": "file://component_keyring_file"}')
         image.write(
             "usr/lib/mysql/plugin/component_keyring_file.cnf",
@@ -310,6 +318,8 @@ class TestImagesAgainstTheirDonor:
                 "client = admin_client(Machine())\n"
                 "assert not client.why_down(120)\n"
                 "client.execute('CREATE TABLE mysql.secret (n INT) ENCRYPTION = \"Y\"')\n"
+                "client.execute('ALTER USER root@localhost IDENTIFIED BY \"p\"')\n"
+                "print('password=p', file=open('/etc/peaker/admin.cnf', 'a'), flush=True)\n"
                 "print(json.dumps(donor_facts(client, 'mysql', ['/srv/d'])))\n",
             )
         finally:
@@ -323,6 +333,7 @@ class TestImagesAgainstTheirDonor:
             "innodb_page_size": "8192",
             **{name: "/srv/d" for name in LIKE if name.endswith(("dir", "directory"))},
             "keyring component": {"component": "component_keyring_file", "key_file": "/srv/keys/main"},
+            "administrator": "password",
             "AppArmor": ["/srv/d"],
         }
 
