@@ -52,6 +52,7 @@ def needs(donor: Mapping[str, Any]) -> str:
     told += [f"{keyring['component']} with the donor's keys"] if keyring else []
     told += [f"{NATIVE_PASSWORD} = ON"] if donor.get(NATIVE_PASSWORD) else []
     told += ["an administrator's login in admin.cnf"] if donor.get("administrator") == "password" else []
+    told += [f"{path} where no volume has it" for path in donor.get("files of the channel") or ()]
     return f"{', '.join(told)}; fio with an engine of {' or '.join(FIO_ENGINES)}, sysstat"
 
 

@@ -100,7 +100,8 @@ class Image:
 
     def has(self, path: str) -> bool:
         """Tells whether the path is there, or comes with a volume."""
-        on_volume = any(path.startswith(point.rstrip("/") + "/") for point in self.mount_points)
+        places = (path, os.path.realpath(path))
+        on_volume = any(_within(place, self.mount_points) for place in places)
         return on_volume or os.path.exists(os.path.join(self._root, path.lstrip("/")))
 
 
@@ -321,6 +322,32 @@ def _administrator_rule(donor: Any, image: Any) -> Words:
     )
 
 
+def _channel_files_of_donor(donor: Donor) -> Any:
+    """The files of the channel's encryption, or the key that takes its place; no directory is the data directory."""
+    mysql = donor.engine == "mysql"
+    rows = donor.server.rows("SHOW REPLICA STATUS" if mysql else "SHOW SLAVE STATUS")
+    status = rows[0] if rows else {}
+    is_encrypted = status.get("Source_SSL_Allowed" if mysql else "Master_SSL_Allowed") == "Yes"
+    named = {
+        value for name, value in status.items() if ("_SSL_" if is_encrypted else "_public_key_path") in name
+    }
+    return sorted(path for path in named if path and path.startswith("/")) or ABSENT
+
+
+def _missing_of_channel(image: Image, donor: Any) -> List[str]:
+    """A name that SSM does not carry as it is cannot be looked for."""
+    return [path for path in donor if "?" not in path and not image.has(path)]
+
+
+def _channel_rule(_donor: Any, image: Any) -> Words:
+    if not image:
+        return FITS
+    return True, (
+        f"replication needs {', '.join(image)}, which neither the image nor a volume has: put it into the image, "
+        "readable by the server's account"
+    )
+
+
 # --- security modules -----------------------------------------------------------------------------------------
 
 
@@ -431,6 +458,7 @@ FACTS: Tuple[Fact, ...] = (
         NATIVE_PASSWORD, _native_of_donor, lambda image, _donor: image.option(NATIVE_PASSWORD), _native_rule
     ),
     Fact("administrator", _administrator_of_donor, _login_of_image, _administrator_rule),
+    Fact("files of the channel", _channel_files_of_donor, _missing_of_channel, _channel_rule),
     Fact("SELinux", _label_of_donor, _selinux_of_image, _selinux_rule),
     Fact("AppArmor", lambda donor: donor.directories, _profile_of_image, _profile_rule),
     Fact("programs", None, _missing_programs, _programs_rule),

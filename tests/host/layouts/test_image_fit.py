@@ -195,6 +195,28 @@ def test_peaker_must_get_into_the_copy(
         assert all(one in word for word, one in zip(words, wanted, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("engine", "shown", "files"),
+    [
+        ("mysql", {"Source_SSL_Allowed": "Yes", "Source_SSL_CA_File": "/etc/ca.pem"}, ["/etc/ca.pem"]),
+        ("mysql", {"Source_SSL_Allowed": "Yes", "Source_SSL_Cipher": "A", "Source_SSL_Key": "key.pem"}, None),
+        ("mysql", {"Source_SSL_Allowed": "No", "Source_SSL_CA_File": "/etc/ca.pem"}, None),
+        ("mysql", {"Source_SSL_Allowed": "No", "Source_public_key_path": "/etc/key.pem"}, ["/etc/key.pem"]),
+        (
+            "mariadb",
+            {"Master_SSL_Allowed": "Yes", "Master_SSL_Cert": "/etc/c", "Master_SSL_Key": "/etc/k"},
+            ["/etc/c", "/etc/k"],
+        ),
+    ],
+)
+def test_the_channel_names_files_that_its_source_is_asked_with(
+    programs: ScriptedProcesses, engine: str, shown: dict[str, str], files: list[str] | None
+) -> None:
+    """A name without a directory is one of the data directory, which the copy has."""
+    programs.on("SHOW REPLICA STATUS" if engine == "mysql" else "SHOW SLAVE STATUS", answer=table(shown))
+    assert donor_of(programs, engine).get("files of the channel") == files
+
+
 def test_doctor_says_what_the_image_must_have(programs: ScriptedProcesses) -> None:
     programs.on("keyring_component_status", answer="")
     told = needs({**donor_of(programs), "owner of the data": [27, 27]})

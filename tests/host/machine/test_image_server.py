@@ -266,6 +266,15 @@ class TestImagesAgainstTheirDonor:
         image.write("etc/peaker/admin.cnf", "[client]\nuser=root\npassword=p\n")
         assert image.goes_on(donor=donor)
 
+    def test_the_channels_files_must_be_in_the_image_or_on_a_volume(self, image: Image) -> None:
+        (image.root / "srv/alias").symlink_to("/var/lib/mysql")
+        files = ["/etc/mysql/tls/ca.pem", "/srv/alias/cert.pem", "/var/lib/mysql/key.pem"]
+        donor = {**LIKE, "files of the channel": files}
+        says = "replication needs /etc/mysql/tls/ca.pem, which"
+        assert says in image.refused(donor=donor)
+        image.write("etc/mysql/tls/ca.pem", "a certificate")
+        assert image.goes_on(donor=donor)
+
     def test_without_fio_or_sysstat_the_packages_are_named(self, image: Image) -> None:
         (image.root / "usr/bin/fio").unlink()
         (image.root / "usr/bin/iostat").unlink()
