@@ -18,7 +18,14 @@ from peaker_host.machine.settings import Machine
 
 # Those that keep a queue of requests in one thread. Fedora and Amazon Linux have the first in a package of its own.
 FIO_ENGINES = ("libaio", "io_uring")
-PATHS = ("innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
+PATHS = (
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "innodb_doublewrite_dir",
+)
+# Empty, a directory is this other one; else the data directory.
+_ELSE = {"innodb_doublewrite_dir": "innodb_data_home_dir"}
 FORMATS = ("lower_case_table_names", "innodb_page_size", "innodb_data_file_path")
 # MySQL 8.4 has it and is without it by default, later ones have none; MariaDB always has it.
 NATIVE_PASSWORD = "mysql_native_password"
@@ -51,7 +58,11 @@ class Donor:
 
     def path(self, name: str) -> Optional[str]:
         """A directory as an absolute path; None where the server does not know the variable."""
-        return absolute(self.directories[0], self.variables[name]) if name in self.variables else None
+        if name not in self.variables:
+            return None
+        return absolute(
+            self.directories[0], self.variables[name] or self.variables.get(_ELSE.get(name, ""), "")
+        )
 
 
 class Image:
@@ -92,7 +103,8 @@ class Image:
 
     def path(self, name: str) -> str:
         """A directory as an absolute path. Raises KeyError."""
-        return absolute(self.datadir, self.option(name))
+        given = self.option(name) or (self.option(_ELSE[name]) if name in _ELSE else "")
+        return absolute(self.datadir, given)
 
     def text(self, path: str) -> Optional[str]:
         """A file of the host; None where there is none. Raises OSError for one that may not be read."""

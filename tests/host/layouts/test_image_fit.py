@@ -107,6 +107,29 @@ def donor_of(programs: ScriptedProcesses, engine: str = "mysql", **changes: str)
     return donor_facts(admin_client(Machine.of(Settings(), programs)), engine, ["/tmp"])
 
 
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"innodb_doublewrite_dir": "/srv/doublewrite"}, "/srv/doublewrite"),
+        ({"innodb_doublewrite_dir": "", "innodb_data_home_dir": "/srv/innodb"}, "/srv/innodb"),
+        ({"innodb_doublewrite_dir": "", "innodb_data_home_dir": ""}, "/tmp"),
+    ],
+)
+def test_a_directory_that_is_not_given_is_where_the_server_takes_it_to_be(
+    programs: ScriptedProcesses, variables: dict[str, str], place: str
+) -> None:
+    """In another one the image's server would not find the pages that a crash-consistent copy has torn."""
+    assert donor_of(programs, **variables)["innodb_doublewrite_dir"] == place
+    options = " ".join(f"--{name}={value}" for name, value in variables.items())
+    image = image_of(programs, options)
+    image.datadir = "/tmp"
+    assert image.path("innodb_doublewrite_dir") == place
+
+
+def test_mariadb_has_no_directory_of_its_own_for_doublewrites(programs: ScriptedProcesses) -> None:
+    assert "innodb_doublewrite_dir" not in donor_of(programs, "mariadb", innodb_data_home_dir="/srv/innodb")
+
+
 COMPONENT = table(
     {"STATUS_KEY": "Component_name", "STATUS_VALUE": "component_keyring_file"},
     {"STATUS_KEY": "Data_file", "STATUS_VALUE": "/srv/keys/main"},

@@ -211,6 +211,7 @@ LIKE = {
     "innodb_data_home_dir": "/var/lib/mysql",
     "innodb_log_group_home_dir": "/var/lib/mysql-log",
     "innodb_undo_directory": "/var/lib/mysql",
+    "innodb_doublewrite_dir": "/var/lib/mysql",
     "owner of the data": [27306, 27306],
     "SELinux": "",
     "AppArmor": ["/var/lib/mysql"],
