@@ -53,6 +53,7 @@ def needs(donor: Mapping[str, Any]) -> str:
     told += [f"{NATIVE_PASSWORD} = ON"] if donor.get(NATIVE_PASSWORD) else []
     told += ["an administrator's login in admin.cnf"] if donor.get("administrator") == "password" else []
     told += [f"{path} where no volume has it" for path in donor.get("files of the channel") or ()]
+    told += ["the channel's login in replication.json"] if donor.get("login of the channel") else []
     return f"{', '.join(told)}; fio with an engine of {' or '.join(FIO_ENGINES)}, sysstat"
 
 

@@ -360,6 +360,24 @@ def _channel_rule(_donor: Any, image: Any) -> Words:
     )
 
 
+def _channel_login_of_donor(donor: Donor) -> str:
+    """Tells whether MySQL stores the channel's login; one with a client's certificate may be without a password."""
+    stored = (
+        "SELECT Channel_name FROM mysql.slave_master_info"
+        " WHERE User_name <> '' AND (User_password <> '' OR Ssl_cert <> '')"
+    )
+    return ABSENT if donor.engine != "mysql" or donor.server.rows(stored) else "not stored"
+
+
+def _channel_login_rule(_donor: Any, image: Any) -> Words:
+    if image:
+        return FITS
+    return True, (
+        "the donor's channel stores no password, and the image has no /etc/peaker/replication.json: put "
+        '{"user": "...", "password": "..."} there, readable by root alone'
+    )
+
+
 # --- security modules -----------------------------------------------------------------------------------------
 
 
@@ -471,6 +489,12 @@ FACTS: Tuple[Fact, ...] = (
     ),
     Fact("administrator", _administrator_of_donor, _login_of_image, _administrator_rule),
     Fact("files of the channel", _channel_files_of_donor, _missing_of_channel, _channel_rule),
+    Fact(
+        "login of the channel",
+        _channel_login_of_donor,
+        lambda image, _donor: image.has(image.machine.replication_credentials_file),
+        _channel_login_rule,
+    ),
     Fact("SELinux", _label_of_donor, _selinux_of_image, _selinux_rule),
     Fact("AppArmor", lambda donor: donor.directories, _profile_of_image, _profile_rule),
     Fact("programs", None, _missing_programs, _programs_rule),

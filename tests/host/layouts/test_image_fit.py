@@ -240,6 +240,17 @@ def test_the_channel_names_files_that_its_source_is_asked_with(
     assert donor_of(programs, engine).get("files of the channel") == files
 
 
+@pytest.mark.parametrize(("stored", "needed"), [(table({"Channel_name": ""}), False), ("", True)])
+def test_a_channel_whose_password_is_not_stored_needs_one_in_the_image(
+    programs: ScriptedProcesses, stored: str, needed: bool
+) -> None:
+    """START REPLICA USER = ... PASSWORD = ... keeps none; a client's certificate may take its place."""
+    programs.on("User_password <> '' OR Ssl_cert <> ''", answer=stored)
+    donor = donor_of(programs)
+    assert ("login of the channel" in donor, "replication.json" in needs(donor)) == (needed, needed)
+    assert "login of the channel" not in donor_of(programs, "mariadb"), "whose image always needs it"
+
+
 def test_doctor_says_what_the_image_must_have(programs: ScriptedProcesses) -> None:
     programs.on("keyring_component_status", answer="")
     told = needs({**donor_of(programs), "owner of the data": [27, 27]})

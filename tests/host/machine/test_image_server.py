@@ -276,6 +276,13 @@ class TestImagesAgainstTheirDonor:
         image.write("etc/mysql/tls/ca.pem", "a certificate")
         assert image.goes_on(donor=donor)
 
+    def test_without_the_channels_login_its_file_is_named(self, image: Image) -> None:
+        donor = {**LIKE, "login of the channel": "not stored"}
+        says = "the donor's channel stores no password, and the image has no /etc/peaker/replication.json"
+        assert says in image.refused(donor=donor)
+        image.write("etc/peaker/replication.json", '{"user": "repl", "password": "p"}')
+        assert image.goes_on(donor=donor)
+
     def test_without_fio_or_sysstat_the_packages_are_named(self, image: Image) -> None:
         (image.root / "usr/bin/fio").unlink()
         (image.root / "usr/bin/iostat").unlink()
@@ -344,6 +351,7 @@ class TestImagesAgainstTheirDonor:
             **{name: "/srv/d" for name in LIKE if name.endswith(("dir", "directory"))},
             "keyring component": {"component": "component_keyring_file", "key_file": "/srv/keys/main"},
             "administrator": "password",
+            "login of the channel": "not stored",
             "AppArmor": ["/srv/d"],
         }
 
