@@ -71,6 +71,22 @@ class TemporaryVariables:
             os.unlink(self.path)
         return True
 
+    def restore_of_killed(self, client: MysqlClient) -> bool:
+        """Restores the values that a killed command noted; says whether there were any. A command that runs is left
+        alone, and a server that does not answer keeps its note."""
+        with contextlib.suppress(BlockingIOError, DatabaseUnreachable):
+            if self.noted:
+                with self.held(fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    return self.restore(client)
+        return False
+
+    @contextlib.contextmanager
+    def held(self, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+        """Locks them; the kernel unlocks them when the process is killed. With LOCK_NB it raises BlockingIOError."""
+        with open_lock_file(f"{os.path.splitext(self.path)[0]}.lock") as file:
+            fcntl.flock(file, how)
+            yield
+
     def _read(self, note: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
         """Reads the values that were set and those before, of `names` alone, which go into statements."""
         named = " and ".join(self.names)
@@ -130,16 +146,13 @@ def load_buffer_pool(
     deadline = started + timeout_seconds
     before = begin_buffer_pool_load(client)
     loads = 1
-    try:
-        _raise_limits(client, settings)
+    with _limits_raised(client, settings):
         ended = _await_end(client, deadline, say, after=before)
         found = "completed" in ended
         again = found
         while again and loads < MOST_LOADS and _is_full(client):
             again = _load_again(client, ended, deadline, say)
             loads, ended = loads + 1, _load_status(client)
-    finally:
-        temporary_capacities(settings).restore(client)
     return {
         "pages": _count(client, "buffer_pool_pages_data"),
         "seconds": round(time.monotonic() - started, 3),
@@ -189,6 +202,18 @@ def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None],
     raise BufferPoolTimeout(f"the buffer pool was not loaded within {deadline - started:g} s")
 
 
+@contextlib.contextmanager
+def _limits_raised(client: MysqlClient, settings: Settings) -> Iterator[None]:
+    """Raises the limits until the block ends; a second command that loads at the same time may do so too."""
+    limits = temporary_capacities(settings)
+    with limits.held(fcntl.LOCK_SH):
+        try:
+            _raise_limits(client, settings)
+            yield
+        finally:
+            limits.restore(client)
+
+
 def _raise_limits(client: MysqlClient, settings: Settings) -> None:
     borrowed = temporary_capacities(settings)
     # A command that was killed may have raised one of them: its note knows what that was.
@@ -220,7 +245,7 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
 
     Returns the number of pages in it; raises BufferPoolTimeout.
     """
-    with _locked(settings):
+    with _temporary(settings).held():
         _restore(client, settings)
         facts = client.json(
             {"datadir": "@@GLOBAL.datadir", **{n: f"@@GLOBAL.{n}" for n in (_PERCENT, _FILENAME)}}
@@ -242,12 +267,8 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
 
 
 def restore_dump_settings(client: MysqlClient, settings: Settings) -> bool:
-    """Restores the variables of a killed dump; says whether there were any. A running dump is left alone, and a server
-    that does not answer keeps its note."""
-    if _temporary(settings).noted:
-        with contextlib.suppress(BlockingIOError, DatabaseUnreachable), _locked(settings, fcntl.LOCK_NB):
-            return _restore(client, settings)
-    return False
+    """Restores the variables of a killed dump; says whether there were any."""
+    return _temporary(settings).restore_of_killed(client)
 
 
 def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds: float) -> int:
@@ -284,11 +305,3 @@ def _restore(client: MysqlClient, settings: Settings) -> bool:
 
 def _temporary(settings: Settings) -> TemporaryVariables:
     return TemporaryVariables(settings.state_path("donor-settings.json"), (_PERCENT, _FILENAME))
-
-
-@contextlib.contextmanager
-def _locked(settings: Settings, without_waiting: int = 0) -> Iterator[None]:
-    """Locks the dump; the kernel unlocks it when the process is killed. With LOCK_NB it raises BlockingIOError."""
-    with open_lock_file(settings.state_path("donor-settings.lock")) as file:
-        fcntl.flock(file, fcntl.LOCK_EX | without_waiting)
-        yield

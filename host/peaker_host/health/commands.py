@@ -22,11 +22,12 @@ def health_policy(text: str) -> Dict[str, Any]:
 def _report_health(context: Context) -> Dict[str, Any]:
     from peaker_host.database.client_statements import measure_reads
     from peaker_host.database.mysql_client import admin_client
-    from peaker_host.database.page_load import restore_dump_settings
+    from peaker_host.database.page_load import restore_dump_settings, temporary_capacities
     from peaker_host.health.responder import report_health
 
     client = admin_client(context.machine)
     restore_dump_settings(client, context.machine)
+    temporary_capacities(context.machine).restore_of_killed(client)
     reported = report_health(context.machine, context.arguments.health)
     return {**reported, **measure_reads(context.machine, client)}
 

@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ class Copy:
         for name, counts in self.counts.items():
             programs.on(name, answer=lambda _, counts=counts: table({"n": "x", "Value": self._next(counts)}))
 
-    def load(self, timeout_seconds: float = 5) -> dict[str, Any]:
-        return page_load.load_buffer_pool(self.client, self.host.settings, timeout_seconds, quiet)
+    def load(self, timeout_seconds: float = 5, say: Callable[[str], Any] = quiet) -> dict[str, Any]:
+        return page_load.load_buffer_pool(self.client, self.host.settings, timeout_seconds, say)
 
     def begin(self) -> None:
         page_load.begin_buffer_pool_load(self.client)
@@ -184,11 +185,37 @@ def test_what_a_killed_command_raised_is_put_back_by_the_next_one(
     host: Host, programs: ScriptedProcesses, killed_between_the_two: bool
 ) -> None:
     copy = Copy(host, programs, FIRST_END, FIRST_END, SECOND_END)
-    page_load._raise_limits(copy.client, host.settings)
+    killed_while_it_loaded(copy)
     assert copy.capacities == (20_000, 20_000)
     if killed_between_the_two:
         copy.variables["innodb_io_capacity"] = 200
     copy.load()
+    assert copy.capacities == (200, 2000)
+
+
+def killed_while_it_loaded(copy: Copy) -> None:
+    page_load._raise_limits(copy.client, copy.host.settings)
+
+
+def look_at_health(copy: Copy) -> None:
+    """Its answer is of no matter here."""
+    copy.host.call("report_health", "--health", "{}", programs=copy.programs)
+
+
+def test_what_a_killed_load_raised_is_put_back_by_the_next_look_at_health(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    copy = Copy(host, programs, FIRST_END)
+    killed_while_it_loaded(copy)
+    look_at_health(copy)
+    assert copy.capacities == (200, 2000)
+
+
+def test_a_load_that_runs_is_not_slowed_by_a_look_at_health(host: Host, programs: ScriptedProcesses) -> None:
+    copy = Copy(host, programs, NOT_STARTED, FIRST_END, SECOND_END)
+    seen: list[tuple[int, int]] = []
+    copy.load(say=lambda _: (look_at_health(copy), seen.append(copy.capacities)))
+    assert seen == [(20_000, 20_000)] * 2
     assert copy.capacities == (200, 2000)
 
 
