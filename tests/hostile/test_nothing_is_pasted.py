@@ -24,7 +24,7 @@ CONSTANTS = {
     "peaker_host.donor.base_replica": {"who"},
     "peaker_host.donor.base_checks": {"name"},
     "peaker_host.health.unit": {"name", "right", "table", "_RESTORE_WAIT_SECONDS"},
-    "peaker_host.layouts.image_rules": {"names"},
+    "peaker_host.layouts.image_sides": {"names"},
     # `drawn` is a number that this host has drawn.
     "peaker_host.replicate.identity": {"listed", "drawn"},
     "peaker_host.replicate.launch": {"_TORN_CODE"},

@@ -25,7 +25,7 @@ _facts = typed(_facts_in, "a JSON object")
 def _assemble_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.assemble import assemble
     from peaker_host.layouts.image_fit import refuse_unfit
-    from peaker_host.layouts.image_rules import Image
+    from peaker_host.layouts.image_sides import Image
     from peaker_host.machine import manifest
 
     arguments = context.arguments

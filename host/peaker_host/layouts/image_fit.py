@@ -9,18 +9,9 @@ import json
 import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from peaker_host.layouts.image_rules import (
-    ABSENT,
-    FACTS,
-    FIO_ENGINES,
-    FORMATS,
-    NATIVE_PASSWORD,
-    PATHS,
-    Donor,
-    Image,
-    Rows,
-    shown,
-)
+from peaker_host.layouts.image_logins import NATIVE_PASSWORD
+from peaker_host.layouts.image_rules import FACTS, FIO_ENGINES, shown
+from peaker_host.layouts.image_sides import ABSENT, FORMATS, PATHS, Donor, Image, Rows
 from peaker_host.machine.errors import MISFITS, HostError, ImageUnfit
 
 # SSM takes these in a parameter; the allowedPattern of assemble_storage has the same.

@@ -8,7 +8,7 @@ import pytest
 from host_bench import ScriptedProcesses, table, variables
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.layouts.image_fit import compare, donor_facts, image_facts, needs
-from peaker_host.layouts.image_rules import Image
+from peaker_host.layouts.image_sides import Image
 from peaker_host.machine.errors import CommandFailed, ToolMissing
 from peaker_host.machine.image_server import PROGRAMS, ImageServer, ServerUnit
 from peaker_host.machine.settings import Machine, Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from host_bench import image_root
 from peaker_host.layouts.image_rules import FACTS
-from peaker_host.layouts.image_rules import Image as ImageHost
+from peaker_host.layouts.image_sides import Image as ImageHost
 
 from localcloud.hosts.images import MYSQL_IMAGE_ID
 from tests.host.machine.test_image_server import Image
