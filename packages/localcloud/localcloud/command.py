@@ -62,7 +62,6 @@ def serve(
     from localcloud.dataplane import DataPlaneError
     from localcloud.hosts.state_lock import StateLock
     from localcloud.open_cloud import LocalCloudError
-    from localcloud.selftest import HookMoved
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
@@ -75,7 +74,7 @@ def serve(
             typer.echo(f"removed {phrase} of an earlier run")
         lock.acquire()
         _run(port, state, dataplane, clock_scale, stop)
-    except (LocalCloudError, DataPlaneError, HookMoved, PluginError, ValueError) as error:
+    except (LocalCloudError, DataPlaneError, PluginError, ValueError) as error:
         fail(str(error))
     finally:
         lock.release()

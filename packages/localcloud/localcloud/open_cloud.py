@@ -5,6 +5,7 @@ Everything that is changed in moto while it is open goes through `patch` and is 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import socket
 import threading
@@ -164,14 +165,15 @@ class OpenCloud:
     def patch(self, owner: Any, name: str, replacement: Any) -> Any:
         """Replace an attribute of moto until the cloud closes; returns the original.
 
-        Raises LocalCloudError when the attribute does not exist: moto has moved.
+        Raises LocalCloudError when moto has moved: it has no such attribute, or gives it other parameters.
         """
+        hook = f"{getattr(owner, '__name__', owner)}.{name}"
         if name not in vars(owner) and not hasattr(owner, name):
-            raise LocalCloudError(
-                f"moto has no {getattr(owner, '__name__', owner)}.{name}: is it moto 5.2.5?"
-            )
+            raise LocalCloudError(f"moto has no {hook}: is it moto 5.2.5?")
         raw = vars(owner).get(name, _ABSENT)
         original = getattr(owner, name)
+        if not _takes_what_is_given(replacement, original):
+            raise LocalCloudError(f"moto has {hook}{inspect.signature(original)}: is it moto 5.2.5?")
         setattr(owner, name, replacement)
 
         def restore() -> None:
@@ -239,11 +241,25 @@ class OpenCloud:
         if hasattr(response_class, name):
             self.patch(response_class, name, action)
         else:
-            setattr(response_class, name, action)
-            self.on_close(lambda: delattr(response_class, name))
+            self.add(response_class, name, action)
 
 
 _ABSENT = object()
+
+
+def _takes_what_is_given(replacement: Any, original: Any) -> bool:
+    """Tells whether the replacement has the original's parameters, by their names; true for what is no function."""
+    try:
+        theirs, ours = inspect.signature(original).parameters.values(), inspect.signature(replacement)
+        first, *named = (
+            one.name for one in theirs if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        )
+        ours.bind(first, **dict.fromkeys(named))
+    except ValueError:
+        return True
+    except TypeError:
+        return not callable(replacement)
+    return True
 
 
 def _client_config(service: str) -> Config:

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,7 @@ def _waiting(write: Callable[..., Any], lock: AbstractContextManager[Any]) -> Ca
 def _undisturbed(write: Callable[..., Any], transactions: _Transactions) -> Callable[..., Any]:
     from moto.dynamodb.exceptions import DynamodbException
 
+    @wraps(write)
     def alone(self: Any, table_name: str, item_or_key: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         with transactions.lock:
             if transactions.is_taken(_item(self, table_name, item_or_key)):

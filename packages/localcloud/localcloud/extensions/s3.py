@@ -22,7 +22,7 @@ def install(cloud: OpenCloud) -> None:
     from moto.iam.access_control import PermissionResult
     from moto.s3.models import FakeBucket
 
-    def get_permission(_self: Any, _action: str, _resource: str) -> PermissionResult:
+    def get_permission(self: Any, action: str, resource: str) -> PermissionResult:
         return PermissionResult.NEUTRAL
 
     cloud.patch(FakeBucket, "get_permission", get_permission)

@@ -132,16 +132,7 @@ class Ec2State:
 
     def add_action(self, owner: Any, name: str, action: Callable[[Any], Any]) -> None:
         """Answer an API action that moto has not; should moto learn it, we learn of that here."""
-        from localcloud.open_cloud import LocalCloudError
-
-        if hasattr(owner, name):
-            raise LocalCloudError(f"moto now has {owner.__name__}.{name}: is it moto 5.2.5?")
-
-        def answer(response: Any) -> Any:
-            return action(response)
-
-        setattr(owner, name, answer)
-        self.cloud.on_close(lambda: delattr(owner, name))
+        self.cloud.add(owner, name, lambda response: action(response))
 
 
 _states: WeakKeyDictionary[OpenCloud, Ec2State] = WeakKeyDictionary()
