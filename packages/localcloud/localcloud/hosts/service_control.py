@@ -2,16 +2,16 @@
 """systemctl for hosts without systemd: starts and stops services from their unit files.
 
 Installed in machine images as /usr/bin/systemctl, so that what is written for systemd runs unchanged.
-Understands Type=simple, exec, notify and oneshot; ExecStartPre/ExecStart/ExecStartPost/ExecStop, User,
-Environment, EnvironmentFile, WorkingDirectory, RuntimeDirectory, LimitNOFILE and the start and stop time
+Understands Type=simple, exec and notify; ExecStart, User, RuntimeDirectory, LimitNOFILE and the start and stop time
 limits; ConditionPathIsMountPoint; CapabilityBoundingSet as a list of names; the limit of starts. Not there:
-dependencies, restart after a crash. Output goes to /var/log/<unit>.log.
+dependencies, other commands of a unit, restart after a crash. Output goes to /var/log/<unit>.log.
 `default` starts what is enabled, as booting does; `poweroff` ends the host in order, all but process 1.
 Exit statuses are systemctl's: 0 done or active, 3 not active, 4 no such unit, 5 cannot be started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -31,13 +31,6 @@ _SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _UNKNOWN_UNIT = 4
 _NOT_ACTIVE = 3
 _LAST_PROCESSES_SECONDS = 5.0
-_OPTIONS_WITH_VALUE = {
-    "-n": "lines",
-    "--lines": "lines",
-    "-p": "property",
-    "--property": "property",
-    "-t": "type",
-}
 _TIME_UNITS = {
     "": 1.0,
     "s": 1.0,
@@ -106,7 +99,6 @@ class State:
 
     pid: int
     start_ticks: int
-    exited_ok: bool = False
 
 
 def parse_seconds(text: str, default: float) -> float:
@@ -162,27 +154,15 @@ class Services:
             return  # as in systemd: a start whose condition does not hold is skipped, and no error
         self._count_start(unit)
         self._make_runtime_directories(unit)
-        for command in unit.all("ExecStartPre"):
-            self._run(unit, command)
         kind = unit.last("Type", "simple")
-        if kind == "oneshot":
-            for command in unit.all("ExecStart"):
-                self._run(unit, command)
-            if unit.last("RemainAfterExit") in ("yes", "true"):
-                self._save(unit, State(0, 0, exited_ok=True))
-        elif kind in ("simple", "exec", "notify"):
-            self._launch(unit, waits_for_ready=kind == "notify")
-        else:
+        if kind not in ("simple", "exec", "notify"):
             raise ServiceError(f"{unit.name}: Type={kind} is not supported on this host", 5)
-        for command in unit.all("ExecStartPost"):
-            self._run(unit, command)
+        self._launch(unit, waits_for_ready=kind == "notify")
 
     def stop(self, name: str) -> None:
         unit = find_unit(self._layout, name)
         state = self._load(unit)
         if state and _is_alive(state):
-            for command in unit.all("ExecStop"):
-                self._run(unit, command)
             self._terminate(unit, state)
         self._state_path(unit).unlink(missing_ok=True)
 
@@ -195,7 +175,7 @@ class Services:
         state = self._load(unit)
         if state is None:
             return "inactive"
-        return "active" if state.exited_ok or _is_alive(state) else "failed"
+        return "active" if _is_alive(state) else "failed"
 
     def boot(self) -> list[str]:
         """Start every enabled service; returns why those that did not start failed."""
@@ -337,11 +317,8 @@ class Services:
     def _failure(self, unit: Unit, what: str) -> str:
         return f"Job for {unit.name} failed: it {what}. See {self.log_path(unit.name)}."
 
-    def _spawn(
-        self, unit: Unit, command: str, environment: dict[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
-        argv, _ignored, privileged = parse_command(command)
-        user = "" if privileged else unit.last("User")
+    def _spawn(self, unit: Unit, command: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        user = unit.last("User")
         limit = unit.last("LimitNOFILE")
         kept = _bounding_set(unit)
 
@@ -354,12 +331,12 @@ class Services:
         with self.log_path(unit.name).open("ab") as log:
             try:
                 return subprocess.Popen(
-                    argv,
-                    env=environment or _environment(unit),
+                    shlex.split(command),
+                    env=environment,
                     user=user or None,
-                    group=(unit.last("Group") or pwd.getpwnam(user).pw_gid) if user else None,
+                    group=pwd.getpwnam(user).pw_gid if user else None,
                     extra_groups=[] if user else None,
-                    cwd=unit.last("WorkingDirectory", "/"),
+                    cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -369,25 +346,12 @@ class Services:
             except (OSError, KeyError) as error:
                 raise ServiceError(f"Job for {unit.name} failed: {command}: {error}") from error
 
-    def _run(self, unit: Unit, command: str) -> None:
-        _argv, ignores_failure, _privileged = parse_command(command)
-        process = self._spawn(unit, command)
-        try:
-            status = process.wait(min(unit.seconds("TimeoutStartSec", 90), 1e6))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            status = process.wait()
-        if status != 0 and not ignores_failure:
-            raise ServiceError(self._failure(unit, f"had `{command}` end with status {status}"))
-
     def _terminate(self, unit: Unit, state: State) -> None:
         deadline = time.monotonic() + unit.seconds("TimeoutStopSec", 90)
-        stop_signal = getattr(signal, unit.last("KillSignal", "SIGTERM"))
-        only_main = unit.last("KillMode", "control-group") in ("mixed", "process")
-        _signal_quietly(state.pid, stop_signal, whole_group=not only_main)
+        _signal_group(state.pid, signal.SIGTERM)
         while _is_alive(state) and time.monotonic() < deadline:
             time.sleep(0.05)
-        _signal_quietly(state.pid, signal.SIGKILL, whole_group=True)
+        _signal_group(state.pid, signal.SIGKILL)
         while _is_alive(state):
             time.sleep(0.01)
 
@@ -445,17 +409,9 @@ def _drop_capabilities(kept: set[int]) -> None:
             raise OSError(ctypes.get_errno(), "prctl(PR_CAPBSET_DROP)")
 
 
-def parse_command(command: str) -> tuple[list[str], bool, bool]:
-    """An Exec line as (argv, failure ignored, runs as root); `$$` is a dollar, nothing is expanded."""
-    prefix = re.match(r"[-@:+!]*", command)
-    marks = prefix.group() if prefix else ""
-    argv = [word.replace("$$", "$") for word in shlex.split(command[len(marks) :])]
-    return argv, "-" in marks, "+" in marks or "!" in marks
-
-
 def _as_shown(command: str) -> str:
     """An Exec line as `systemctl show` prints it."""
-    argv = parse_command(command)[0]
+    argv = shlex.split(command)
     return f"{{ path={argv[0]} ; argv[]={' '.join(argv)} ; ignore_errors=no ; pid=0 }}" if argv else ""
 
 
@@ -465,17 +421,7 @@ def _environment(unit: Unit) -> dict[str, str]:
     if user:
         account = pwd.getpwnam(user)
         environment.update(USER=user, LOGNAME=user, HOME=account.pw_dir, SHELL=account.pw_shell)
-    for value in unit.all("Environment"):
-        environment.update(_assignments(shlex.split(value)))
-    for value in unit.all("EnvironmentFile"):
-        path = Path(value.lstrip("-"))
-        if path.exists() or not value.startswith("-"):
-            environment.update(_assignments(shlex.split(path.read_text(), comments=True)))
     return environment
-
-
-def _assignments(words: list[str]) -> dict[str, str]:
-    return {name: value for name, mark, value in (word.partition("=") for word in words) if mark}
 
 
 def end_other_processes(limit_seconds: float) -> None:
@@ -534,57 +480,28 @@ def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return process.returncode != 0
 
 
-def _signal_quietly(pid: int, number: int, whole_group: bool) -> None:
-    try:
-        if whole_group:
-            os.killpg(pid, number)
-        else:
-            os.kill(pid, number)
-    except ProcessLookupError:
-        return
-
-
-@dataclass
-class _Arguments:
-    """A command line, sorted out."""
-
-    words: list[str] = field(default_factory=list)
-    flags: set[str] = field(default_factory=set)
-    values: dict[str, list[str]] = field(default_factory=dict)
-
-
-def _parse_arguments(arguments: list[str]) -> _Arguments:
-    parsed = _Arguments()
-    rest = iter(arguments)
-    for word in rest:
-        name, mark, value = word.partition("=")
-        if not word.startswith("-"):
-            parsed.words.append(word)
-        elif name in _OPTIONS_WITH_VALUE:
-            given = value if mark else next(rest, "")
-            parsed.values.setdefault(_OPTIONS_WITH_VALUE[name], []).append(given)
-        else:
-            parsed.flags.add(word)
-    return parsed
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number)
 
 
 def main(arguments: list[str], layout: Layout | None = None) -> int:
     """The command line."""
     services = Services(layout or Layout())
-    parsed = _parse_arguments(arguments)
-    if not parsed.words:
+    words = [one for one in arguments if not one.startswith("-")]
+    options = dict(one.partition("=")[::2] for one in arguments if one.startswith("-"))
+    if not words:
         print("usage: start|stop|restart|is-active|status|show|enable|disable|daemon-reload [unit ...]")
         return 1
     try:
-        return _dispatch(services, parsed.words[0], parsed.words[1:], parsed)
+        return _dispatch(services, words[0], words[1:], options)
     except ServiceError as error:
         print(error, file=sys.stderr)
         return error.exit_status
 
 
-def _dispatch(services: Services, verb: str, units: list[str], options: _Arguments) -> int:
-    flags = options.flags
-    if verb in ("daemon-reload", "daemon-reexec"):
+def _dispatch(services: Services, verb: str, units: list[str], options: dict[str, str]) -> int:
+    if verb == "daemon-reload":
         return 0
     if verb in ("default", "poweroff"):
         failures = services.boot() if verb == "default" else power_off(services)
@@ -592,8 +509,7 @@ def _dispatch(services: Services, verb: str, units: list[str], options: _Argumen
         return 1 if failures else 0
     if verb == "is-active":
         states = [services.is_active(unit) for unit in units]
-        if not flags & {"-q", "--quiet"}:
-            print("\n".join(states))
+        print("\n".join(states))
         return 0 if "active" in states else _NOT_ACTIVE
     if verb == "is-enabled":
         enabled = [services.is_enabled(unit) for unit in units]
@@ -602,37 +518,31 @@ def _dispatch(services: Services, verb: str, units: list[str], options: _Argumen
     if verb in ("status", "show"):
         return _print_properties(services, verb, units, options)
     actions = {
-        "start": [services.start],
-        "stop": [services.stop],
-        "restart": [services.restart],
-        "reset-failed": [services.reset_failed],
-        "enable": [lambda unit: services.set_enabled(unit, True)],
-        "disable": [lambda unit: services.set_enabled(unit, False)],
+        "start": services.start,
+        "stop": services.stop,
+        "restart": services.restart,
+        "reset-failed": services.reset_failed,
+        "enable": lambda unit: services.set_enabled(unit, True),
+        "disable": lambda unit: services.set_enabled(unit, False),
     }
     if verb not in actions:
         raise ServiceError(f"Unknown command verb {verb} on this host.")
-    if "--now" in flags and verb in ("enable", "disable"):
-        actions[verb].append(services.start if verb == "enable" else services.stop)
     for unit in units:
-        for action in actions[verb]:
-            action(unit)
+        actions[verb](unit)
     return 0
 
 
-def _print_properties(services: Services, verb: str, units: list[str], options: _Arguments) -> int:
+def _print_properties(services: Services, verb: str, units: list[str], options: dict[str, str]) -> int:
     status = 0
     for unit in units:
         properties = services.properties(unit)
         if verb == "show":
-            groups = options.values.get("property", [])
-            names = [name for group in groups for name in group.split(",")] or list(properties)
-            for name in names:
-                value = properties.get(name, "")
-                print(value if "--value" in options.flags else f"{name}={value}")
+            for name in options["--property"].split(",") if "--property" in options else properties:
+                print(f"{name}={properties.get(name, '')}")
             continue
         if properties["LoadState"] == "not-found":
             raise ServiceError(f"Unit {unit} could not be found.", _UNKNOWN_UNIT)
-        _print_status(services, properties, int(options.values.get("lines", ["10"])[-1]))
+        _print_status(services, properties, int(options.get("--lines", 10)))
         status = status if properties["ActiveState"] == "active" else _NOT_ACTIVE
     return status
 
