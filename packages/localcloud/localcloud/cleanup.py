@@ -6,19 +6,21 @@ environment, links in their alias, mounts and devices lie under it. Nothing of a
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from localcloud import blockstore
+from localcloud.blockstore.daemon import running_daemons
+from localcloud.blockstore.layout import Layout
+from localcloud.blockstore.loop import loops_under
+from localcloud.blockstore.mounts import mounts
 from localcloud.dataplane import DataPlaneError
+from localcloud.hosts.commands import runs, send
 from localcloud.hosts.images import remove_replaced_images
 from localcloud.hosts.network import (
     disconnect,
@@ -45,10 +47,11 @@ def clean(state_dir: Path, force: bool = False) -> list[str]:
     state = state_dir.resolve()
     removed = _stop_live_server(state, force)
     processes = marked_processes(state)
-    _kill(processes)
+    for pid in processes:
+        send(pid, signal.SIGKILL)
     # Before waiting: a process may hang in a read that only the end of its volume's daemon ends.
     removed += [f"process {pid} ({name})" for pid, name in processes.items()]
-    removed += _clean_block_store(state)
+    removed += blockstore.cleanup(state)
     _await_end(processes)
     for name in _namespaces(state):
         disconnect(name)
@@ -69,11 +72,11 @@ def leftovers(state_dir: Path) -> list[str]:
     """What clean() would remove, one phrase each; empty when there is nothing."""
     state = state_dir.resolve()
     found = [f"process {pid} ({name})" for pid, name in marked_processes(state).items()]
-    found += [f"volume daemon {pid}" for pid in _volume_daemons(state)]
+    found += [f"volume daemon {pid}" for pid in running_daemons(Layout.of(state))]
     found += [f"network namespace {name}" for name in _namespaces(state)]
     found += [f"link {name}" for name in sorted(owned_links(state))]
     found += [f"mount {point}" for point in _mounts(state)]
-    found += [f"loop device {device} of {file}" for device, file in _loop_devices(state).items()]
+    found += [f"loop device {device} of {file}" for device, file in loops_under(state)]
     return found + [str(directory) for directory in _directories(state)]
 
 
@@ -104,30 +107,14 @@ def _stop_live_server(state: Path, force: bool) -> list[str]:
     return [f"server {server}"]
 
 
-def _kill(pids: Iterable[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
 def _await_end(pids: Iterable[int]) -> None:
     deadline = time.monotonic() + _KILL_LIMIT_SECONDS
     waiting = set(pids)
     while waiting:
-        waiting = {pid for pid in waiting if _runs(pid)}
+        waiting = {pid for pid in waiting if runs(pid)}
         if waiting and time.monotonic() > deadline:
             raise DataPlaneError(f"processes {sorted(waiting)} of the local cloud do not die")
         time.sleep(0.01)
-
-
-def _runs(pid: int) -> bool:
-    """False for a zombie: it holds nothing, and only its parent can bury it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _ancestry() -> set[int]:
@@ -152,23 +139,8 @@ def _namespaces(state: Path) -> list[str]:
 
 def _mounts(state: Path) -> list[str]:
     """Mount points under the state directory, the last made first."""
-    points = [
-        re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), line.split()[4])
-        for line in Path("/proc/self/mountinfo").read_text().splitlines()
-    ]
-    return [point for point in reversed(points) if point.startswith(f"{state}/")]
-
-
-def _loop_devices(state: Path) -> dict[str, str]:
-    output = subprocess.run(
-        ["losetup", "--list", "--json", "--output", "NAME,BACK-FILE"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    devices = json.loads(output)["loopdevices"] if output.strip() else []
-    files = {device["name"]: str(device["back-file"]) for device in devices}
-    return {name: file for name, file in files.items() if file.startswith(f"{state}/")}
+    points = [one.mount_point for one in reversed(mounts())]
+    return [point for point in points if point.startswith(f"{state}/")]
 
 
 def _directories(state: Path) -> list[Path]:
@@ -178,39 +150,3 @@ def _directories(state: Path) -> list[Path]:
 
 def _subdirectories(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if path.is_dir()) if directory.is_dir() else []
-
-
-def _clean_block_store(state: Path) -> list[str]:
-    from localcloud import blockstore  # here: it is not needed to list or remove hosts
-
-    return blockstore.cleanup(state)
-
-
-def _volume_daemons(state: Path) -> list[int]:
-    from localcloud.blockstore.daemon import running_daemons
-    from localcloud.blockstore.layout import Layout
-
-    return running_daemons(Layout.of(state))
-
-
-def main() -> int:
-    """`python -m localcloud.cleanup`."""
-    parser = argparse.ArgumentParser(prog="python -m localcloud.cleanup", description=__doc__)
-    parser.add_argument("--state", type=Path, default=Path(".localcloud"), help="state directory")
-    parser.add_argument(
-        "--list", action="store_true", help="only list; exit status 1 when there is something"
-    )
-    parser.add_argument("--force", action="store_true", help="kill a server that still runs there")
-    arguments = parser.parse_args()
-    try:
-        phrases = leftovers(arguments.state) if arguments.list else clean(arguments.state, arguments.force)
-    except DataPlaneError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    verb = "left: " if arguments.list else "removed "
-    print("\n".join(f"{verb}{phrase}" for phrase in phrases) or "nothing left")
-    return 1 if arguments.list and phrases else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

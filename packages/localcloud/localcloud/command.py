@@ -1,4 +1,4 @@
-"""The `localcloud` command: serve, status, clean, images, deploy, destroy, and what plugins add."""
+"""The `localcloud` command: serve, status, clean, deploy, destroy, and what plugins add."""
 
 from __future__ import annotations
 
@@ -137,21 +137,9 @@ def clean(
 ) -> None:
     """Remove what a killed local cloud left: processes, namespaces, mounts, devices. Images are kept."""
     from localcloud.cleanup import clean as remove_leftovers
-    from localcloud.dataplane import DataPlaneError
 
-    try:
-        removed = remove_leftovers(state, force)
-    except DataPlaneError as error:
-        fail(str(error))
+    removed = guarded(lambda: remove_leftovers(state, force))
     typer.echo("\n".join(f"removed {phrase}" for phrase in removed) or "nothing left")
-
-
-@app.command()
-def images(state: State = DEFAULT_STATE) -> None:
-    """Build the machine images that are missing."""
-    from localcloud.hosts.images import ensure_images
-
-    guarded(lambda: ensure_images(state / "images", typer.echo))
 
 
 @app.command()

@@ -150,18 +150,19 @@ def kill_session(leader_pid: int) -> None:
     seen = {leader_pid}
     while members := _session_and_descendants(leader_pid) - seen:
         for pid in members:
-            _send(pid, signal.SIGSTOP)
+            send(pid, signal.SIGSTOP)
         seen |= members
     for pid in seen - {leader_pid}:
-        _send(pid, signal.SIGKILL)
+        send(pid, signal.SIGKILL)
     deadline = time.monotonic() + _LEADER_SECONDS
-    while _runs(leader_pid):
+    while runs(leader_pid):
         # It may have stopped itself with its child.
-        _send(leader_pid, signal.SIGCONT if time.monotonic() < deadline else signal.SIGKILL)
+        send(leader_pid, signal.SIGCONT if time.monotonic() < deadline else signal.SIGKILL)
         time.sleep(0.005)
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """False for a zombie: it holds nothing, and only its parent can bury it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -193,7 +194,8 @@ def _session_and_descendants(leader_pid: int) -> set[int]:
     return members
 
 
-def _send(pid: int, number: signal.Signals) -> None:
+def send(pid: int, number: signal.Signals) -> None:
+    """Send a signal; a process that has ended is no error."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

@@ -132,12 +132,6 @@ def ensure_image(image_id: str, images_directory: Path, progress: Progress = pri
     return root
 
 
-def ensure_images(images_directory: Path, progress: Progress = print) -> None:
-    """Build every known image that is missing or out of date."""
-    for image_id in RECIPES:
-        ensure_image(image_id, images_directory, progress)
-
-
 def remove_replaced_images(images_directory: Path) -> list[str]:
     """Delete what rebuilt images left for hosts that still ran on them; returns what was deleted."""
     replaced = sorted(images_directory.glob(".replaced-*"))

@@ -231,12 +231,12 @@ class NamespaceHosts:
         host = _Host(spec, self._state / "instances" / spec.instance_id, namespace_name(spec.instance_id))
         if host.namespace in namespaces():
             raise DataPlaneError(
-                f"network namespace {host.namespace} already exists: `python -m localcloud.cleanup` if it is"
+                f"network namespace {host.namespace} already exists: `python -m localcloud clean` if it is"
                 f" this checkout's, or else `ip netns delete {host.namespace}`"
             )
         if host.directory.exists():
             raise DataPlaneError(
-                f"{host.directory} is left from an earlier run: clean up with `python -m localcloud.cleanup`"
+                f"{host.directory} is left from an earlier run: clean up with `python -m localcloud clean`"
             )
         return host
 
