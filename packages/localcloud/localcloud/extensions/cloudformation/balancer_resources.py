@@ -7,7 +7,7 @@ from localcloud.extensions.cloudformation.resource_type import (
     Request,
     ResourceType,
     call,
-    gone,
+    deletes,
     tag_list,
 )
 
@@ -54,9 +54,10 @@ def _update_balancer(request: Request, made: Made) -> Made:
     return made
 
 
-def _delete_balancer(request: Request, made: Made) -> None:
-    # CloudFormation, unlike the API, deletes what its own attribute protects only after a change; we do as the API.
-    request.client("elbv2").delete_load_balancer(LoadBalancerArn=made.physical_id)
+def _put_group_attributes(request: Request, arn: str) -> None:
+    attributes = attribute_list(request, "TargetGroupAttributes")
+    if attributes:
+        request.client("elbv2").modify_target_group_attributes(TargetGroupArn=arn, Attributes=attributes)
 
 
 def _create_target_group(request: Request) -> Made:
@@ -69,9 +70,7 @@ def _create_target_group(request: Request) -> Made:
         Tags=tag_list(request),
     )["TargetGroups"][0]
     arn = answer["TargetGroupArn"]
-    attributes = attribute_list(request, "TargetGroupAttributes")
-    if attributes:
-        request.client("elbv2").modify_target_group_attributes(TargetGroupArn=arn, Attributes=attributes)
+    _put_group_attributes(request, arn)
     name = {"TargetGroupName": answer["TargetGroupName"], "TargetGroupFullName": arn.rsplit(":", 1)[1]}
     return Made(arn, {"TargetGroupArn": arn, **name})
 
@@ -80,16 +79,8 @@ def _update_target_group(request: Request, made: Made) -> Made:
     """In place; what cannot be changed so is in TARGET_GROUP_FIXED."""
     kept = (*TARGET_GROUP_FIXED, "TargetGroupAttributes", "Tags")
     call(request, "elbv2", "modify_target_group", *kept, TargetGroupArn=made.physical_id)
-    attributes = attribute_list(request, "TargetGroupAttributes")
-    if attributes:
-        request.client("elbv2").modify_target_group_attributes(
-            TargetGroupArn=made.physical_id, Attributes=attributes
-        )
+    _put_group_attributes(request, made.physical_id)
     return made
-
-
-def _delete_target_group(request: Request, made: Made) -> None:
-    request.client("elbv2").delete_target_group(TargetGroupArn=made.physical_id)
 
 
 def _create_listener(request: Request) -> Made:
@@ -104,19 +95,24 @@ def _update_listener(request: Request, made: Made) -> Made:
     return made
 
 
-@gone("ListenerNotFound")
-def _delete_listener(request: Request, made: Made) -> None:
-    request.client("elbv2").delete_listener(ListenerArn=made.physical_id)
-
-
 TYPES: dict[str, ResourceType] = {
     "AWS::ElasticLoadBalancingV2::Listener": ResourceType(
-        _create_listener, _delete_listener, _update_listener, ("LoadBalancerArn",)
+        _create_listener,
+        deletes("elbv2", "delete_listener", "ListenerArn", "ListenerNotFound"),
+        _update_listener,
+        ("LoadBalancerArn",),
     ),
+    # CloudFormation, unlike the API, deletes what its own attribute protects only after a change; we do as the API.
     "AWS::ElasticLoadBalancingV2::LoadBalancer": ResourceType(
-        _create_balancer, _delete_balancer, _update_balancer, BALANCER_FIXED
+        _create_balancer,
+        deletes("elbv2", "delete_load_balancer", "LoadBalancerArn"),
+        _update_balancer,
+        BALANCER_FIXED,
     ),
     "AWS::ElasticLoadBalancingV2::TargetGroup": ResourceType(
-        _create_target_group, _delete_target_group, _update_target_group, TARGET_GROUP_FIXED
+        _create_target_group,
+        deletes("elbv2", "delete_target_group", "TargetGroupArn"),
+        _update_target_group,
+        TARGET_GROUP_FIXED,
     ),
 }

@@ -9,6 +9,7 @@ from localcloud.extensions.cloudformation.resource_type import (
     Request,
     ResourceType,
     call,
+    deletes,
     gone,
     in_shape,
     named,
@@ -55,19 +56,11 @@ def _put_alarm(request: Request, name: str) -> Made:
     return Made(name, {"Arn": request.arn("cloudwatch", f"alarm:{name}")})
 
 
-def _delete_alarm(request: Request, made: Made) -> None:
-    request.client("cloudwatch").delete_alarms(AlarmNames=[made.physical_id])
-
-
 def _put_dashboard(request: Request, name: str) -> Made:
     request.client("cloudwatch").put_dashboard(
         DashboardName=name, DashboardBody=request.properties["DashboardBody"]
     )
     return Made(name)
-
-
-def _delete_dashboard(request: Request, made: Made) -> None:
-    request.client("cloudwatch").delete_dashboards(DashboardNames=[made.physical_id])
 
 
 def _create_log_group(request: Request) -> Made:
@@ -83,16 +76,21 @@ def _create_log_group(request: Request) -> Made:
     return Made(name, {"Arn": request.arn("logs", f"log-group:{name}:*")})
 
 
-@gone("ResourceNotFoundException")
-def _delete_log_group(request: Request, made: Made) -> None:
-    request.client("logs").delete_log_group(logGroupName=made.physical_id)
-
-
 TYPES: dict[str, ResourceType] = {
-    "AWS::CloudWatch::Alarm": ResourceType(delete=_delete_alarm, **named(_put_alarm, "AlarmName", 255)),
+    "AWS::CloudWatch::Alarm": ResourceType(
+        delete=lambda request, made: request.client("cloudwatch").delete_alarms(
+            AlarmNames=[made.physical_id]
+        ),
+        **named(_put_alarm, "AlarmName", 255),
+    ),
     "AWS::CloudWatch::Dashboard": ResourceType(
-        delete=_delete_dashboard, **named(_put_dashboard, "DashboardName", 255)
+        delete=lambda request, made: request.client("cloudwatch").delete_dashboards(
+            DashboardNames=[made.physical_id]
+        ),
+        **named(_put_dashboard, "DashboardName", 255),
     ),
     "AWS::Events::Rule": ResourceType(delete=_delete_rule, **named(_put_rule, "Name", 64)),
-    "AWS::Logs::LogGroup": ResourceType(_create_log_group, _delete_log_group),
+    "AWS::Logs::LogGroup": ResourceType(
+        _create_log_group, deletes("logs", "delete_log_group", "logGroupName", "ResourceNotFoundException")
+    ),
 }

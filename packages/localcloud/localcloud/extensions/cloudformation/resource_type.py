@@ -116,8 +116,8 @@ def in_shape(value: Any, shape: Shape) -> Any:
     return value
 
 
-def tag_map(request: Request, key: str = "Tags") -> dict[str, str]:
-    tags = request.properties.get(key, [])
+def tag_map(request: Request) -> dict[str, str]:
+    tags = request.properties.get("Tags", [])
     return dict(tags) if isinstance(tags, Mapping) else {tag["Key"]: str(tag["Value"]) for tag in tags}
 
 
@@ -140,6 +140,16 @@ def gone(*codes: str) -> Callable[[Callable[[Request, Made], None]], Callable[[R
         return guarded
 
     return decorate
+
+
+def deletes(service: str, action: str, parameter: str, *gone_codes: str) -> Callable[[Request, Made], None]:
+    """delete of a type whose API deletes by the physical id; what is already gone has one of these codes."""
+
+    @gone(*gone_codes)
+    def delete(request: Request, made: Made) -> None:
+        getattr(request.client(service), action)(**{parameter: made.physical_id})
+
+    return delete
 
 
 def named(put: Callable[[Request, str], Made], property_name: str, longest: int = 128) -> dict[str, Any]:

@@ -11,11 +11,15 @@ from localcloud.extensions.cloudformation.resource_type import (
     Request,
     ResourceType,
     call,
+    deletes,
     gone,
     tag_list,
     tag_map,
 )
 from localcloud.extensions.cloudformation.template import TemplateError
+
+NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
+NO_TOPIC = ("NotFound", "NotFoundException")
 
 
 def _create_table(request: Request) -> Made:
@@ -79,11 +83,6 @@ def _encrypt_bucket(request: Request, name: str, encryption: Mapping[str, Any]) 
     )
 
 
-@gone("NoSuchBucket")
-def _delete_bucket(request: Request, made: Made) -> None:
-    request.client("s3").delete_bucket(Bucket=made.physical_id)
-
-
 def _create_queue(request: Request) -> Made:
     name, client = request.name("QueueName", 80), request.client("sqs")
     given = {key: value for key, value in request.properties.items() if key not in ("QueueName", "Tags")}
@@ -96,21 +95,12 @@ def _create_queue(request: Request) -> Made:
     return Made(url, {"Arn": arn, "QueueName": name, "QueueUrl": url})
 
 
-@gone("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
-def _delete_queue(request: Request, made: Made) -> None:
-    request.client("sqs").delete_queue(QueueUrl=made.physical_id)
-
-
 def _create_topic(request: Request) -> Made:
     name, client = request.name("TopicName", 256), request.client("sns")
     kept = {"DisplayName", "FifoTopic", "KmsMasterKeyId"}
     attributes = {key: str(value) for key, value in request.properties.items() if key in kept}
     arn = client.create_topic(Name=name, Attributes=attributes, Tags=tag_list(request) or [])["TopicArn"]
     return Made(arn, {"TopicArn": arn, "TopicName": name})
-
-
-def _delete_topic(request: Request, made: Made) -> None:
-    request.client("sns").delete_topic(TopicArn=made.physical_id)
 
 
 def _create_subscription(request: Request) -> Made:
@@ -134,20 +124,10 @@ def _set_redrive_policy(request: Request, subscription: str) -> Made:
     return Made(subscription, {"Arn": subscription})
 
 
-@gone("NotFound", "NotFoundException")
-def _delete_subscription(request: Request, made: Made) -> None:
-    request.client("sns").unsubscribe(SubscriptionArn=made.physical_id)
-
-
 def _put_bucket_policy(request: Request, bucket: str) -> Made:
     document = json.dumps(request.properties["PolicyDocument"])
     request.client("s3").put_bucket_policy(Bucket=bucket, Policy=document)
     return Made(bucket)
-
-
-@gone("NoSuchBucket")
-def _delete_bucket_policy(request: Request, made: Made) -> None:
-    request.client("s3").delete_bucket_policy(Bucket=made.physical_id)
 
 
 def _put_topic_policy(request: Request) -> Made:
@@ -160,7 +140,7 @@ def _put_topic_policy(request: Request) -> Made:
     return Made(f"{request.logical_id}-{request.random}", {"topics": list(request.properties["Topics"])})
 
 
-@gone("NotFound", "NotFoundException")
+@gone(*NO_TOPIC)
 def _delete_topic_policy(request: Request, made: Made) -> None:
     """CloudFormation leaves the topic with its default policy: the account that owns it."""
     account = request.cloud.settings.account_id
@@ -185,7 +165,7 @@ def _put_queue_policy(request: Request) -> Made:
     return Made(f"{request.logical_id}-{request.random}", {"queues": list(request.properties["Queues"])})
 
 
-@gone("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
+@gone(*NO_QUEUE)
 def _delete_queue_policy(request: Request, made: Made) -> None:
     for url in made.attributes["queues"]:
         request.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
@@ -193,24 +173,24 @@ def _delete_queue_policy(request: Request, made: Made) -> None:
 
 TYPES: dict[str, ResourceType] = {
     "AWS::DynamoDB::Table": ResourceType(_create_table, _delete_table),
-    "AWS::S3::Bucket": ResourceType(_create_bucket, _delete_bucket),
+    "AWS::S3::Bucket": ResourceType(_create_bucket, deletes("s3", "delete_bucket", "Bucket", "NoSuchBucket")),
     "AWS::S3::BucketPolicy": ResourceType(
         lambda request: _put_bucket_policy(request, request.properties["Bucket"]),
-        _delete_bucket_policy,
+        deletes("s3", "delete_bucket_policy", "Bucket", "NoSuchBucket"),
         lambda request, made: _put_bucket_policy(request, made.physical_id),
         ("Bucket",),
     ),
     "AWS::SNS::Subscription": ResourceType(
         _create_subscription,
-        _delete_subscription,
+        deletes("sns", "unsubscribe", "SubscriptionArn", *NO_TOPIC),
         lambda request, made: _set_redrive_policy(request, made.physical_id),
         ("Endpoint", "Protocol", "TopicArn"),
     ),
-    "AWS::SNS::Topic": ResourceType(_create_topic, _delete_topic),
+    "AWS::SNS::Topic": ResourceType(_create_topic, deletes("sns", "delete_topic", "TopicArn")),
     "AWS::SNS::TopicPolicy": ResourceType(
         _put_topic_policy, _delete_topic_policy, lambda request, made: _put_topic_policy(request), ("Topics",)
     ),
-    "AWS::SQS::Queue": ResourceType(_create_queue, _delete_queue),
+    "AWS::SQS::Queue": ResourceType(_create_queue, deletes("sqs", "delete_queue", "QueueUrl", *NO_QUEUE)),
     "AWS::SQS::QueuePolicy": ResourceType(
         _put_queue_policy, _delete_queue_policy, lambda request, made: _put_queue_policy(request), ("Queues",)
     ),

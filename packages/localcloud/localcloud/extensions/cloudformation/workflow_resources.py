@@ -12,11 +12,14 @@ from localcloud.extensions.cloudformation.resource_type import (
     Request,
     ResourceType,
     call,
+    deletes,
     gone,
     tag_list,
     tag_map,
 )
 from localcloud.extensions.cloudformation.template import TemplateError
+
+NO_RESOURCE = "ResourceNotFoundException"
 
 
 def _code(request: Request) -> dict[str, Any]:
@@ -54,18 +57,13 @@ def _update_function(request: Request, made: Made) -> Made:
     return made
 
 
-@gone("ResourceNotFoundException")
-def _delete_function(request: Request, made: Made) -> None:
-    request.client("lambda").delete_function(FunctionName=made.physical_id)
-
-
 def _create_permission(request: Request) -> Made:
     statement = f"{request.logical_id}-{request.random}"
     call(request, "lambda", "add_permission", StatementId=statement)
     return Made(statement, {"function": request.properties["FunctionName"]})
 
 
-@gone("ResourceNotFoundException")
+@gone(NO_RESOURCE)
 def _delete_permission(request: Request, made: Made) -> None:
     name = made.attributes["function"]
     request.client("lambda").remove_permission(FunctionName=name, StatementId=made.physical_id)
@@ -84,7 +82,7 @@ def _change_invoke_config(request: Request, made: Made) -> Made:
     return _put_invoke_config(request)
 
 
-@gone("ResourceNotFoundException")
+@gone(NO_RESOURCE)
 def _delete_invoke_config(request: Request, made: Made) -> None:
     request.client("lambda").delete_function_event_invoke_config(FunctionName=made.attributes["function"])
 
@@ -119,27 +117,14 @@ def _update_machine(request: Request, made: Made) -> Made:
     return made
 
 
-def _delete_machine(request: Request, made: Made) -> None:
-    request.client("stepfunctions").delete_state_machine(stateMachineArn=made.physical_id)
-
-
 def _content(request: Request) -> str:
     content = request.properties["Content"]
     return content if isinstance(content, str) else json.dumps(content)
 
 
 def _create_document(request: Request) -> Made:
-    name = request.name("Name", 128)
-    ignored = ("UpdateMethod",)
-    call(
-        request,
-        "ssm",
-        "create_document",
-        *ignored,
-        Name=name,
-        Content=_content(request),
-        Tags=tag_list(request),
-    )
+    name, tags = request.name("Name", 128), tag_list(request)
+    call(request, "ssm", "create_document", "UpdateMethod", Name=name, Content=_content(request), Tags=tags)
     return Made(name)
 
 
@@ -157,11 +142,6 @@ def _update_document(request: Request, made: Made) -> Made:
     return made
 
 
-@gone("InvalidDocument")
-def _delete_document(request: Request, made: Made) -> None:
-    request.client("ssm").delete_document(Name=made.physical_id)
-
-
 def _put_parameter(request: Request, overwrite: bool) -> Made:
     name = request.name("Name", 128)
     tags = None if overwrite else tag_list(request)
@@ -169,29 +149,33 @@ def _put_parameter(request: Request, overwrite: bool) -> Made:
     return Made(name, {"Type": request.properties["Type"], "Value": request.properties["Value"]})
 
 
-@gone("ParameterNotFound")
-def _delete_parameter(request: Request, made: Made) -> None:
-    request.client("ssm").delete_parameter(Name=made.physical_id)
-
-
 TYPES: dict[str, ResourceType] = {
     "AWS::Lambda::Function": ResourceType(
-        _create_function, _delete_function, _update_function, ("FunctionName",)
+        _create_function,
+        deletes("lambda", "delete_function", "FunctionName", NO_RESOURCE),
+        _update_function,
+        ("FunctionName",),
     ),
     "AWS::Lambda::EventInvokeConfig": ResourceType(
         _put_invoke_config, _delete_invoke_config, _change_invoke_config, ("FunctionName",)
     ),
     "AWS::Lambda::Permission": ResourceType(_create_permission, _delete_permission),
     "AWS::SSM::Document": ResourceType(
-        _create_document, _delete_document, _update_document, ("Name", "DocumentType")
+        _create_document,
+        deletes("ssm", "delete_document", "Name", "InvalidDocument"),
+        _update_document,
+        ("Name", "DocumentType"),
     ),
     "AWS::SSM::Parameter": ResourceType(
         lambda request: _put_parameter(request, overwrite=False),
-        _delete_parameter,
+        deletes("ssm", "delete_parameter", "Name", "ParameterNotFound"),
         lambda request, made: _put_parameter(request, overwrite=True),
         ("Name",),
     ),
     "AWS::StepFunctions::StateMachine": ResourceType(
-        _create_machine, _delete_machine, _update_machine, ("StateMachineName", "StateMachineType")
+        _create_machine,
+        deletes("stepfunctions", "delete_state_machine", "stateMachineArn"),
+        _update_machine,
+        ("StateMachineName", "StateMachineType"),
     ),
 }
