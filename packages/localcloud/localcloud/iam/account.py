@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from localcloud.iam.decision import Caller, Policies
-from localcloud.iam.need import Tags
-from localcloud.iam.policy import PolicyDocument, parse
+from localcloud.iam.policy import PolicyDocument, Tags, parse
 
 AWS_KEYS = "alias/aws/"
 
 
 class Account:
-    """One account in one region; implements need.Lookup."""
+    """One account in one region: what weighs upon a call, and what needs are worked out from besides the request."""
 
     def __init__(self, account_id: str, region: str) -> None:
         self.account_id = account_id
@@ -133,12 +132,13 @@ class Account:
         statements = [each for one in found for each in _statements(one.policy_document)]
         return json.dumps({"Version": "2012-10-17", "Statement": statements}) if statements else None
 
-    # -- need.Lookup -------------------------------------------------------------------------------------------
+    # -- what a request needs ----------------------------------------------------------------------------------
 
     def ec2_tags(self, resource_id: str) -> Tags:
         return {str(key): str(value) for key, value in dict(self._ec2.tags.get(resource_id, {})).items()}
 
     def volumes_of(self, instance_id: str) -> list[tuple[str, bool]]:
+        """(volume id, whether it is the root volume) of each attached volume."""
         instance = next((one for one in self._ec2.all_instances() if one.id == instance_id), None)
         if instance is None:
             return []
@@ -169,6 +169,7 @@ class Account:
         return None
 
     def snapshot_of_image(self, image_id: str) -> str | None:
+        """The snapshot that a root volume is made from."""
         image = self._ec2.amis.get(image_id)
         return None if image is None else str(image.ebs_snapshot.id)
 

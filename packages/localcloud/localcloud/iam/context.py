@@ -7,8 +7,8 @@ from datetime import datetime
 
 from localcloud.iam import reference
 from localcloud.iam.decision import Caller
-from localcloud.iam.need import Need, Tags
-from localcloud.iam.policy import PolicyNotUnderstood
+from localcloud.iam.need import Need
+from localcloud.iam.policy import PolicyNotUnderstood, Tags
 
 ENCRYPTION_CONTEXT = "kms:encryptioncontext:"
 EVENTBRIDGE = "events.amazonaws.com"

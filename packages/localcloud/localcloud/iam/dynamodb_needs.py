@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from localcloud.iam.need import Lookup, Need, Needs, Params, arn, for_each
+from localcloud.iam.account import Account
+from localcloud.iam.need import Need, Needs, Params, arn, for_each
 
 TRANSACTED = {
     "Put": "PutItem",
@@ -14,11 +15,11 @@ TRANSACTED = {
 }
 
 
-def _table(look: Lookup, name: str) -> str:
+def _table(look: Account, name: str) -> str:
     return name if name.startswith("arn:") else arn(look, "dynamodb", f"table/{name}")
 
 
-def _item(action: str, params: Params, look: Lookup) -> Need:
+def _item(action: str, params: Params, look: Account) -> Need:
     table = str(params["TableName"])
     keys: dict[str, Sequence[str] | None] = {}
     holder = params.get("Key") or params.get("Item")
@@ -33,7 +34,7 @@ def _on_item(action: str) -> Needs:
 
 
 def _query(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
+    def needs(params: Params, look: Account) -> list[Need]:
         table = _table(look, str(params["TableName"]))
         index = params.get("IndexName")
         if index:
@@ -43,28 +44,22 @@ def _query(action: str) -> Needs:
     return needs
 
 
-def _transact_write(params: Params, look: Lookup) -> Iterator[Need]:
+def _transact_write(params: Params, look: Account) -> Iterator[Need]:
     for item in params["TransactItems"]:
         for part, action in TRANSACTED.items():
             if part in item:
                 yield _item(action, item[part], look)
 
 
-def _transact_get(params: Params, look: Lookup) -> Iterator[Need]:
+def _transact_get(params: Params, look: Account) -> Iterator[Need]:
     for item in params["TransactItems"]:
         yield _item("GetItem", item["Get"], look)
-
-
-def _batch(action: str) -> Needs:
-    return lambda params, look: [
-        Need(f"dynamodb:{action}", _table(look, table), "table") for table in params["RequestItems"]
-    ]
 
 
 def _with_table_key(needs: Needs) -> Needs:
     """DynamoDB opens the key of an encrypted table as whoever calls (its guide, "Encryption at rest: usage notes")."""
 
-    def with_key(params: Params, look: Lookup) -> Iterator[Need]:
+    def with_key(params: Params, look: Account) -> Iterator[Need]:
         tables: dict[str, None] = {}
         for need in needs(params, look):
             tables[need.resource] = None
@@ -87,10 +82,9 @@ DYNAMODB: dict[str, Needs] = {
         for name, needs in {
             **for_each(_on_item, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), "dynamodb"),
             **for_each(_query, ("Query", "Scan"), "dynamodb"),
-            **for_each(_batch, ("BatchGetItem", "BatchWriteItem"), "dynamodb"),
             "dynamodb:TransactWriteItems": _transact_write,
             "dynamodb:TransactGetItems": _transact_get,
         }.items()
     },
-    **for_each(_query, ("DescribeTable",), "dynamodb"),
+    **for_each(_query, ("DescribeTable", "CreateTable", "DeleteTable", "UpdateTimeToLive"), "dynamodb"),
 }

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from localcloud.iam.need import Lookup, Need, Needs, Params, Tags, arn, listed
+from localcloud.iam.account import Account
+from localcloud.iam.need import Need, Needs, Params, arn, listed
+from localcloud.iam.policy import Tags
 
 PREFIXES = {
     "i": "instance",
@@ -33,17 +35,17 @@ VOLUME_KEY_ACTIONS = (
 )
 
 
-def ec2_arn(look: Lookup, kind: str, name: str = "*") -> str:
+def ec2_arn(look: Account, kind: str, name: str = "*") -> str:
     return arn(look, "ec2", f"{kind}/{name}", account="" if kind in WITHOUT_ACCOUNT else None)
 
 
-def existing(look: Lookup, action: str, kind: str, resource_id: str) -> Need:
+def existing(look: Account, action: str, kind: str, resource_id: str) -> Need:
     return Need(
         f"ec2:{action}", ec2_arn(look, kind, resource_id), kind, resource_tags=look.ec2_tags(resource_id)
     )
 
 
-def _made(look: Lookup, action: str, kind: str, tags: Tags) -> Iterator[Need]:
+def _made(look: Account, action: str, kind: str, tags: Tags) -> Iterator[Need]:
     """A resource that the call makes, and the tags that it gets with it."""
     yield Need(f"ec2:{action}", ec2_arn(look, kind), kind, request_tags=tags, resource_tags={})
     if tags:
@@ -76,18 +78,18 @@ def _on_one(action: str, kind: str, parameter: str) -> Needs:
     return lambda params, look: [existing(look, action, kind, params[parameter])]
 
 
-def _attach_volume(params: Params, look: Lookup) -> Iterator[Need]:
+def _attach_volume(params: Params, look: Account) -> Iterator[Need]:
     yield existing(look, "AttachVolume", "instance", params["InstanceId"])
     yield existing(look, "AttachVolume", "volume", params["VolumeId"])
 
 
-def _detach_volume(params: Params, look: Lookup) -> Iterator[Need]:
+def _detach_volume(params: Params, look: Account) -> Iterator[Need]:
     if params.get("InstanceId"):
         yield existing(look, "DetachVolume", "instance", params["InstanceId"])
     yield existing(look, "DetachVolume", "volume", params["VolumeId"])
 
 
-def _create_volume(params: Params, look: Lookup) -> Iterator[Need]:
+def _create_volume(params: Params, look: Account) -> Iterator[Need]:
     yield from _made(look, "CreateVolume", "volume", _tags(params, "volume"))
     snapshot = params.get("SnapshotId")
     if snapshot:
@@ -95,7 +97,7 @@ def _create_volume(params: Params, look: Lookup) -> Iterator[Need]:
     yield from _volume_key(look, snapshot, params.get("KmsKeyId"))
 
 
-def _volume_key(look: Lookup, snapshot: str | None, key_id: str | None) -> Iterator[Need]:
+def _volume_key(look: Account, snapshot: str | None, key_id: str | None) -> Iterator[Need]:
     """What EBS needs of the customer-managed keys of a volume's snapshot and its own; of AWS's key, nothing."""
     keys = {look.key_of_snapshot(snapshot) if snapshot else None, look.customer_key(key_id)}
     via = {"kms:viaservice": (f"ec2.{look.region}.amazonaws.com",), "kms:calleraccount": (look.account_id,)}
@@ -106,12 +108,12 @@ def _volume_key(look: Lookup, snapshot: str | None, key_id: str | None) -> Itera
         yield Need("kms:CreateGrant", key, "key", for_ebs, asynchronous=True)
 
 
-def _create_snapshot(params: Params, look: Lookup) -> Iterator[Need]:
+def _create_snapshot(params: Params, look: Account) -> Iterator[Need]:
     yield existing(look, "CreateSnapshot", "volume", params["VolumeId"])
     yield from _made(look, "CreateSnapshot", "snapshot", _tags(params, "snapshot"))
 
 
-def _create_snapshots(params: Params, look: Lookup) -> Iterator[Need]:
+def _create_snapshots(params: Params, look: Account) -> Iterator[Need]:
     specification = params["InstanceSpecification"]
     instance = specification["InstanceId"]
     yield existing(look, "CreateSnapshots", "instance", instance)
@@ -123,7 +125,7 @@ def _create_snapshots(params: Params, look: Lookup) -> Iterator[Need]:
 
 
 def _tag(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> Iterator[Need]:
+    def needs(params: Params, look: Account) -> Iterator[Need]:
         tags = {tag["Key"]: tag.get("Value", "") for tag in listed(params.get("Tags"))}
         for one in listed(params["Resources"]):
             kind = PREFIXES.get(one.split("-")[0], "")
@@ -139,7 +141,7 @@ def _tag(action: str) -> Needs:
     return needs
 
 
-def _run_instances(params: Params, look: Lookup) -> Iterator[Need]:
+def _run_instances(params: Params, look: Account) -> Iterator[Need]:
     action = "RunInstances"
     interfaces = listed(params.get("NetworkInterfaces"))
     subnet = params.get("SubnetId") or next(
@@ -172,7 +174,7 @@ def _run_instances(params: Params, look: Lookup) -> Iterator[Need]:
         yield Need("iam:PassRole", role, "role", {"iam:passedtoservice": ("ec2.amazonaws.com",)})
 
 
-def _targeted(params: Params, look: Lookup, action: str) -> Iterator[Need]:
+def _targeted(params: Params, look: Account, action: str) -> Iterator[Need]:
     """The reservation or the resource group that the call names."""
     target = (params.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
     if target.get("CapacityReservationId"):
@@ -182,7 +184,7 @@ def _targeted(params: Params, look: Lookup, action: str) -> Iterator[Need]:
         yield Need(f"ec2:{action}", target["CapacityReservationResourceGroupArn"], "group")
 
 
-def _reserve_capacity(params: Params, look: Lookup) -> Iterator[Need]:
+def _reserve_capacity(params: Params, look: Account) -> Iterator[Need]:
     action, kind = "CreateCapacityReservation", "capacity-reservation"
     keys = {
         "ec2:instancetype": (str(params["InstanceType"]),),
@@ -196,7 +198,7 @@ def _reserve_capacity(params: Params, look: Lookup) -> Iterator[Need]:
     yield from tagged
 
 
-def _aim(params: Params, look: Lookup) -> Iterator[Need]:
+def _aim(params: Params, look: Account) -> Iterator[Need]:
     action = "ModifyInstanceCapacityReservationAttributes"
     yield existing(look, action, "instance", params["InstanceId"])
     yield from _targeted(params, look, action)
@@ -229,7 +231,7 @@ EC2: dict[str, Needs] = {
 }
 
 
-def _of_snapshot(params: Params, look: Lookup, action: str) -> Need:
+def _of_snapshot(params: Params, look: Account, action: str) -> Need:
     snapshot = params["SnapshotId"]
     tags = look.ec2_tags(snapshot)
     return Need(f"ebs:{action}", ec2_arn(look, "snapshot", snapshot), "snapshot", resource_tags=tags)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-Tags = Mapping[str, str]
+from localcloud.iam.account import Account
+from localcloud.iam.policy import Tags
 
 
 @dataclass(frozen=True)
@@ -29,45 +30,8 @@ class Need:
     asynchronous: bool = False
 
 
-class Lookup(Protocol):
-    """What needs are worked out from besides the request: one account in one region."""
-
-    account_id: str
-    region: str
-
-    def ec2_tags(self, resource_id: str) -> Tags: ...
-
-    def volumes_of(self, instance_id: str) -> list[tuple[str, bool]]:
-        """(volume id, whether it is the root volume) of each attached volume."""
-
-    def default_subnet(self, zone: str | None) -> str: ...
-
-    def default_security_group(self, subnet_id: str) -> str: ...
-
-    def role_of_profile(self, name_or_arn: str) -> str | None: ...
-
-    def snapshot_of_image(self, image_id: str) -> str | None:
-        """The snapshot that a root volume is made from."""
-
-    def key_of_snapshot(self, snapshot_id: str) -> str | None: ...
-
-    def customer_key(self, key_id: str | None) -> str | None: ...
-
-    def hash_key(self, table: str) -> str | None: ...
-
-    def key_of_table(self, table_arn: str) -> str | None: ...
-
-    def key_of_object(self, bucket: str, key: str) -> str | None: ...
-
-    def key_of_bucket(self, bucket: str) -> str | None: ...
-
-    def key_of_topic(self, topic_arn: str) -> str | None: ...
-
-    def key_of_queue(self, queue_arn: str) -> str | None: ...
-
-
 Params = Mapping[str, Any]
-Needs = Callable[[Params, Lookup], Iterable[Need]]
+Needs = Callable[[Params, Account], Iterable[Need]]
 
 
 class NeedNotKnown(Exception):
@@ -81,13 +45,24 @@ class NeedNotKnown(Exception):
         self.action = action
 
 
-def arn(look: Lookup, service: str, resource: str, *, account: str | None = None) -> str:
+def arn(look: Account, service: str, resource: str, *, account: str | None = None) -> str:
     owner = look.account_id if account is None else account
     return f"arn:aws:{service}:{look.region}:{owner}:{resource}"
 
 
 def listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def named(action: str, kind: str, service: str, pattern: str, parameter: str) -> Needs:
+    """One resource whose name, or whose whole ARN, a parameter gives."""
+
+    def needs(params: Params, look: Account) -> list[Need]:
+        name = str(params[parameter])
+        whole = name if name.startswith("arn:") else arn(look, service, pattern.format(name))
+        return [Need(action, whole, kind)]
+
+    return needs
 
 
 def for_each(make: Callable[[str], Needs], actions: Sequence[str], service: str) -> dict[str, Needs]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 DOCUMENTS_REMEMBERED = 4096
+Tags = Mapping[str, str]
 
 
 class PolicyNotUnderstood(Exception):

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from localcloud.iam.administration_needs import ADMINISTRATION
+from localcloud.iam.account import Account
+from localcloud.iam.administration_needs import ADMINISTRATION, on_iam
 from localcloud.iam.dynamodb_needs import DYNAMODB
 from localcloud.iam.ec2_needs import EC2
-from localcloud.iam.need import Lookup, Need, Needs, Params, arn, for_each, listed
+from localcloud.iam.need import Need, Needs, Params, arn, for_each, listed, named
 from localcloud.iam.s3_needs import S3
 
 AWS_DOCUMENTS = ("AWS-", "AmazonCloudWatch-", "AmazonSSM-")
 
 
-def named(action: str, kind: str, service: str, pattern: str, parameter: str) -> Needs:
-    """One resource whose name, or whose whole ARN, a parameter gives."""
-
-    def needs(params: Params, look: Lookup) -> list[Need]:
-        name = str(params[parameter])
-        whole = name if name.startswith("arn:") else arn(look, service, pattern.format(name))
-        return [Need(action, whole, kind)]
-
-    return needs
-
-
 # -- Systems Manager ------------------------------------------------------------------------------------------
 
 
-def _send_command(params: Params, look: Lookup) -> Iterator[Need]:
+def _send_command(params: Params, look: Account) -> Iterator[Need]:
     document = str(params["DocumentName"])
     if not document.startswith("arn:"):
         owner = "" if document.startswith(AWS_DOCUMENTS) else None
@@ -52,7 +42,7 @@ def _send_command(params: Params, look: Lookup) -> Iterator[Need]:
         )
 
 
-def parameter_arn(look: Lookup, name: str) -> str:
+def parameter_arn(look: Account, name: str) -> str:
     return name if name.startswith("arn:") else arn(look, "ssm", f"parameter/{name.removeprefix('/')}")
 
 
@@ -65,23 +55,23 @@ def _parameters(action: str, parameter: str) -> Needs:
 # -- CloudWatch, load balancing, Route 53 ---------------------------------------------------------------------
 
 
-def _put_metric_data(params: Params, look: Lookup) -> list[Need]:
+def _put_metric_data(params: Params, look: Account) -> list[Need]:
     return [Need("cloudwatch:PutMetricData", keys={"cloudwatch:namespace": (params["Namespace"],)})]
 
 
-def _alarm(look: Lookup, name: str) -> str:
+def _alarm(look: Account, name: str) -> str:
     return arn(look, "cloudwatch", f"alarm:{name}")
 
 
 def _alarms(action: str, *, all_without_names: bool = False) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
+    def needs(params: Params, look: Account) -> list[Need]:
         names = listed(params.get("AlarmNames")) or (["*"] if all_without_names else [])
         return [Need(f"cloudwatch:{action}", _alarm(look, name), "alarm") for name in names]
 
     return needs
 
 
-def _put_metric_alarm(params: Params, look: Lookup) -> Iterator[Need]:
+def _put_metric_alarm(params: Params, look: Account) -> Iterator[Need]:
     tags = {tag["Key"]: tag["Value"] for tag in listed(params.get("Tags"))}
     actions = [
         action
@@ -95,7 +85,7 @@ def _put_metric_alarm(params: Params, look: Lookup) -> Iterator[Need]:
         yield Need("cloudwatch:TagResource", resource, "alarm", request_tags=tags)
 
 
-def _set_alarm_state(params: Params, look: Lookup) -> list[Need]:
+def _set_alarm_state(params: Params, look: Account) -> list[Need]:
     return [Need("cloudwatch:SetAlarmState", _alarm(look, params["AlarmName"]), "alarm")]
 
 
@@ -104,7 +94,7 @@ def _on_arn(action: str, kind: str, parameter: str) -> Needs:
 
 
 def _listener(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
+    def needs(params: Params, look: Account) -> list[Need]:
         resource = str(params["ListenerArn"])
         family = resource.split("listener/", 1)[-1].split("/")[0]
         return [Need(f"elasticloadbalancing:{action}", resource, f"listener/{family}")]
@@ -121,7 +111,7 @@ def _in_zone(action: str) -> Needs:
     return lambda params, look: [Need(f"route53:{action}", _zone(params), "hostedzone")]
 
 
-def _change_records(params: Params, look: Lookup) -> list[Need]:
+def _change_records(params: Params, look: Account) -> list[Need]:
     changes = listed(params["ChangeBatch"]["Changes"])
     sets = [change["ResourceRecordSet"] for change in changes]
     prefix = "route53:changeresourcerecordsets"
@@ -152,7 +142,7 @@ def _tag_route53(action: str) -> Needs:
 # -- Lambda, Step Functions, events, messages, logs -----------------------------------------------------------
 
 
-def function_arn(look: Lookup, name: str) -> str:
+def function_arn(look: Account, name: str) -> str:
     """From a name, a partial ARN (account:function:name) or an ARN."""
     if name.startswith("arn:"):
         return name
@@ -173,7 +163,7 @@ def _machine(action: str) -> Needs:
     return _on_arn(f"states:{action}", "statemachine", "stateMachineArn")
 
 
-def _put_events(params: Params, look: Lookup) -> list[Need]:
+def _put_events(params: Params, look: Account) -> list[Need]:
     """An entry each: a condition may ask for its source and its detail-type."""
     return [
         Need(
@@ -195,7 +185,7 @@ def _rule(action: str, parameter: str = "Name") -> Needs:
 
 
 def _queue(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
+    def needs(params: Params, look: Account) -> list[Need]:
         name = str(params.get("QueueName") or str(params["QueueUrl"]).rsplit("/", 1)[-1])
         queue = arn(look, "sqs", name)
         return [Need(f"sqs:{action}", queue, "queue"), *_key_of_queue(action, queue, look)]
@@ -203,7 +193,7 @@ def _queue(action: str) -> Needs:
     return needs
 
 
-def _key_of_queue(action: str, queue: str, look: Lookup) -> Iterator[Need]:
+def _key_of_queue(action: str, queue: str, look: Account) -> Iterator[Need]:
     """A sender makes a data key and opens it again, a receiver opens it."""
     needs = key_of_message(look.key_of_queue(queue), "sqs", look)
     match action:
@@ -215,13 +205,13 @@ def _key_of_queue(action: str, queue: str, look: Lookup) -> Iterator[Need]:
             pass
 
 
-def _publish(params: Params, look: Lookup) -> Iterator[Need]:
+def _publish(params: Params, look: Account) -> Iterator[Need]:
     topic = str(params.get("TopicArn") or params.get("TargetArn"))
     yield Need("sns:Publish", topic, "topic")
     yield from key_of_message(look.key_of_topic(topic), "sns", look)
 
 
-def key_of_message(key: str | None, service: str, look: Lookup) -> Iterator[Need]:
+def key_of_message(key: str | None, service: str, look: Account) -> Iterator[Need]:
     """A message to an encrypted topic or queue: the sender makes its data key."""
     via = {
         "kms:viaservice": (f"{service}.{look.region}.amazonaws.com",),
@@ -242,7 +232,7 @@ def _log_stream(action: str) -> Needs:
 
 
 def _log_group(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
+    def needs(params: Params, look: Account) -> list[Need]:
         names = [params.get("logGroupName"), *listed(params.get("logGroupNames"))]
         arns = [params.get("logGroupIdentifier"), *listed(params.get("logGroupIdentifiers"))]
         given = [name for name in names if name] + [
@@ -260,7 +250,7 @@ def _log_group(action: str) -> Needs:
     return needs
 
 
-def _assume_role(params: Params, look: Lookup) -> list[Need]:
+def _assume_role(params: Params, look: Account) -> list[Need]:
     return [Need("sts:AssumeRole", str(params["RoleArn"]), "role")]
 
 
@@ -268,22 +258,24 @@ def _assume_role(params: Params, look: Lookup) -> list[Need]:
 
 
 def _key(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
-        key = look.customer_key(str(params["KeyId"])) or arn(look, "kms", f"key/{params['KeyId']}")
+    def needs(params: Params, look: Account) -> list[Need]:
+        given = str(params["KeyId"])
+        own = look.customer_key(given) or (given if given.startswith("arn:") else None)
         keys = {
             "kms:viaservice": None,
             "kms:grantisforawsresource": None,
             "kms:calleraccount": (look.account_id,),
         }
         constraints = params.get("Constraints") or {}
-        given: dict[str, str] = params.get("EncryptionContext") or next(iter(constraints.values()), {})
-        return [Need(f"kms:{action}", key, "key", keys, encryption_context=given)]
+        context: dict[str, str] = params.get("EncryptionContext") or next(iter(constraints.values()), {})
+        key = own or arn(look, "kms", f"key/{given}")
+        return [Need(f"kms:{action}", key, "key", keys, encryption_context=context)]
 
     return needs
 
 
 def _stack(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
+    def needs(params: Params, look: Account) -> list[Need]:
         name = str(params.get("StackName") or "*")
         whole = name if name.startswith("arn:") else arn(look, "cloudformation", f"stack/{name}/*")
         return [Need(f"cloudformation:{action}", whole, "stack")]
@@ -291,25 +283,12 @@ def _stack(action: str) -> Needs:
     return needs
 
 
-def _iam(look: Lookup, kind: str, name: str) -> str:
-    return f"arn:aws:iam::{look.account_id}:{kind}/{name}"
-
-
-def _role(action: str) -> Needs:
-    return lambda params, look: [Need(f"iam:{action}", _iam(look, "role", params["RoleName"]), "role")]
-
-
-def _instance_profile(params: Params, look: Lookup) -> list[Need]:
-    profile = _iam(look, "instance-profile", str(params["InstanceProfileName"]))
-    return [Need("iam:GetInstanceProfile", profile, "instance-profile")]
-
-
-def _simulate(params: Params, _: Lookup) -> list[Need]:
+def _simulate(params: Params, _: Account) -> list[Need]:
     principal = str(params["PolicySourceArn"])
     return [Need("iam:SimulatePrincipalPolicy", principal, principal.split(":")[5].split("/")[0])]
 
 
-def _quota(params: Params, look: Lookup) -> list[Need]:
+def _quota(params: Params, look: Account) -> list[Need]:
     quota = arn(look, "servicequotas", f"{params['ServiceCode']}/{params['QuotaCode']}")
     keys = {"servicequotas:service": (params["ServiceCode"],)}
     return [Need("servicequotas:GetServiceQuota", quota, "quota", keys)]
@@ -323,7 +302,6 @@ NEEDS: dict[str, Needs] = {
     **S3,
     "ssm:SendCommand": _send_command,
     "ssm:GetParameter": _parameters("GetParameter", "Name"),
-    "ssm:GetParameters": _parameters("GetParameters", "Names"),
     "ssm:GetParametersByPath": _parameters("GetParametersByPath", "Path"),
     "ssm:PutParameter": _parameters("PutParameter", "Name"),
     "ssm:DeleteParameter": _parameters("DeleteParameter", "Name"),
@@ -343,40 +321,77 @@ NEEDS: dict[str, Needs] = {
     **for_each(_listener, ("ModifyListener", "DeleteListener"), "elbv2"),
     **for_each(_in_zone, ("ListResourceRecordSets", "GetHostedZone"), "route53"),
     "route53:ChangeResourceRecordSets": _change_records,
-    **for_each(_health_check, ("GetHealthCheck", "UpdateHealthCheck", "DeleteHealthCheck"), "route53"),
+    **for_each(_health_check, ("GetHealthCheck", "DeleteHealthCheck"), "route53"),
     **for_each(_tag_route53, ("ChangeTagsForResource", "ListTagsForResource"), "route53"),
     "lambda:Invoke": _function("InvokeFunction"),
-    **for_each(_function, ("GetFunction", "GetFunctionConfiguration", "GetPolicy"), "lambda"),
-    **for_each(_machine, ("StartExecution", "ListExecutions", "DescribeStateMachine"), "stepfunctions"),
+    **for_each(
+        _function,
+        (
+            *("GetFunction", "GetFunctionConfiguration", "UpdateFunctionCode", "UpdateFunctionConfiguration"),
+            *("AddPermission", "DeleteFunction"),
+        ),
+        "lambda",
+    ),
+    **for_each(
+        _machine,
+        (
+            *("StartExecution", "ListExecutions"),
+            *("DescribeStateMachine", "UpdateStateMachine", "DeleteStateMachine"),
+        ),
+        "stepfunctions",
+    ),
     **for_each(
         _execution,
         ("DescribeExecution", "StopExecution", "RedriveExecution", "GetExecutionHistory"),
         "stepfunctions",
     ),
-    "stepfunctions:DescribeStateMachineForExecution": _execution("DescribeStateMachineForExecution"),
     "events:PutEvents": _put_events,
-    **for_each(_rule, ("PutRule", "DescribeRule", "EnableRule", "DisableRule"), "events"),
-    "events:PutTargets": _rule("PutTargets", "Rule"),
-    "events:ListTargetsByRule": _rule("ListTargetsByRule", "Rule"),
+    **for_each(_rule, ("PutRule", "DescribeRule", "EnableRule", "DisableRule", "DeleteRule"), "events"),
+    **for_each(
+        lambda action: _rule(action, "Rule"), ("PutTargets", "ListTargetsByRule", "RemoveTargets"), "events"
+    ),
     "sns:Publish": _publish,
+    **for_each(
+        lambda action: _on_arn(f"sns:{action}", "topic", "TopicArn"),
+        ("Subscribe", "SetTopicAttributes", "DeleteTopic", "ListSubscriptionsByTopic"),
+        "sns",
+    ),
     **for_each(
         _queue,
         (
             *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility"),
-            *("GetQueueUrl", "GetQueueAttributes", "PurgeQueue"),
+            *("GetQueueUrl", "GetQueueAttributes", "PurgeQueue", "DeleteQueue", "SetQueueAttributes"),
         ),
         "sqs",
     ),
-    **for_each(_log_stream, ("CreateLogStream", "PutLogEvents", "GetLogEvents"), "logs"),
-    **for_each(_log_group, ("CreateLogGroup", "FilterLogEvents", "DescribeLogStreams", "StartQuery"), "logs"),
+    **for_each(_log_stream, ("CreateLogStream", "PutLogEvents"), "logs"),
+    **for_each(
+        _log_group,
+        (
+            *("CreateLogGroup", "FilterLogEvents", "DescribeLogStreams"),
+            *("DeleteLogGroup", "PutRetentionPolicy"),
+        ),
+        "logs",
+    ),
     "sts:AssumeRole": _assume_role,
-    **for_each(_key, ("Encrypt", "Decrypt", "GenerateDataKey", "DescribeKey", "CreateGrant"), "kms"),
-    "kms:GenerateDataKeyWithoutPlaintext": _key("GenerateDataKeyWithoutPlaintext"),
-    **for_each(_role, ("GetRole", "ListRolePolicies", "GetRolePolicy"), "iam"),
-    "iam:GetInstanceProfile": _instance_profile,
+    **for_each(
+        _key,
+        (
+            *("Encrypt", "Decrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext"),
+            *("DescribeKey", "CreateGrant", "ScheduleKeyDeletion", "PutKeyPolicy", "DisableKey"),
+        ),
+        "kms",
+    ),
+    "iam:GetInstanceProfile": on_iam("GetInstanceProfile", "instance-profile", "InstanceProfileName"),
     "iam:SimulatePrincipalPolicy": _simulate,
-    "sns:ListSubscriptionsByTopic": _on_arn("sns:ListSubscriptionsByTopic", "topic", "TopicArn"),
     "service-quotas:GetServiceQuota": _quota,
-    **for_each(_stack, ("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"), "cloudformation"),
+    **for_each(
+        _stack,
+        (
+            *("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"),
+            *("DeleteStack", "UpdateStack", "UpdateTerminationProtection"),
+        ),
+        "cloudformation",
+    ),
 }
 IAM_PREFIX = {"elbv2": "elasticloadbalancing", "service-quotas": "servicequotas", "stepfunctions": "states"}
