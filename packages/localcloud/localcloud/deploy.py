@@ -12,7 +12,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.open_cloud import LATEST_ANSWER_REAL_SECONDS
 
+ACCOUNT_ID, REGION = "123456789012", "us-east-1"
 STACK_ARTIFACT = "aws:cloudformation:stack"
 POLL_SECONDS = 0.2
 STACK_TIMEOUT_SECONDS = 300
@@ -57,50 +58,34 @@ class DeployedStack:
 
 
 def deploy(
-    cdk_out: Path,
-    endpoint_url: str,
-    *,
-    account_id: str = "123456789012",
-    region: str = "us-east-1",
-    progress: Callable[[str], None] = lambda line: None,
+    cdk_out: Path, endpoint_url: str, *, progress: Callable[[str], None] = lambda line: None
 ) -> list[DeployedStack]:
     """Deploy every stack of the assembly. Raises DeployFailed, naming the resource that failed and why."""
-    clients = _Clients(endpoint_url, region)
-    stacks = _in_order(read_assembly(cdk_out))
+    clients = _Clients(endpoint_url)
+    stacks = _in_order(_stacks(cdk_out))
     if not stacks:
         raise DeployFailed(f"{cdk_out}: no stack in this assembly; run cdk synth first")
     for manifest in sorted({stack.assets for stack in stacks if stack.assets}):
-        _publish_assets(manifest, clients, account_id, region, progress)
-    return [
-        _deploy_stack(stack, clients, _template_of(stack, account_id, region), progress) for stack in stacks
-    ]
+        _publish_assets(manifest, clients, progress)
+    return [_deploy_stack(stack, clients, _template_of(stack), progress) for stack in stacks]
 
 
-def destroy(
-    cdk_out: Path,
-    endpoint_url: str,
-    *,
-    region: str = "us-east-1",
-    progress: Callable[[str], None] = lambda line: None,
-) -> None:
+def destroy(cdk_out: Path, endpoint_url: str, *, progress: Callable[[str], None] = lambda line: None) -> None:
     """Delete every stack of the assembly, last deployed first. Raises DeployFailed when one resists."""
-    clients = _Clients(endpoint_url, region)
-    for stack in reversed(_in_order(read_assembly(cdk_out))):
+    clients = _Clients(endpoint_url)
+    for stack in reversed(_in_order(_stacks(cdk_out))):
         current = _describe(clients, stack.name)
         if current is None:
             continue
         progress(f"deleting stack {stack.name}")
         _delete(clients, current)
-        status = _wait(clients, current["StackId"])
-        if status["StackStatus"] != "DELETE_COMPLETE":
-            raise DeployFailed(_explain(clients, current["StackId"], status))
 
 
 class _Clients:
-    def __init__(self, endpoint_url: str, region: str) -> None:
+    def __init__(self, endpoint_url: str) -> None:
         options: dict[str, Any] = {
             "endpoint_url": endpoint_url,
-            "region_name": region,
+            "region_name": REGION,
             "aws_access_key_id": "local",
             "aws_secret_access_key": "local",
             "config": Config(retries={"total_max_attempts": 1}, read_timeout=LATEST_ANSWER_REAL_SECONDS),
@@ -109,15 +94,10 @@ class _Clients:
         self.s3 = boto3.client("s3", **options)
 
 
-def read_assembly(cdk_out: Path) -> list[StackArtifact]:
-    """The stacks of an assembly and of the stages nested in it. Raises DeployFailed when it is none."""
-    path = cdk_out / "manifest.json"
-    if not path.is_file():
-        raise DeployFailed(f"{cdk_out}: not a CDK assembly (no manifest.json); run cdk synth first")
-    return list(_stacks(cdk_out))
-
-
 def _stacks(folder: Path) -> Iterator[StackArtifact]:
+    """Those of an assembly and of the stages nested in it. Raises DeployFailed when it is none."""
+    if not (folder / "manifest.json").is_file():
+        raise DeployFailed(f"{folder}: not a CDK assembly (no manifest.json); run cdk synth first")
     artifacts = json.loads((folder / "manifest.json").read_text())["artifacts"]
     for name, artifact in artifacts.items():
         properties = artifact.get("properties", {})
@@ -144,7 +124,7 @@ def _stacks(folder: Path) -> Iterator[StackArtifact]:
             )
 
 
-def _in_order(stacks: list[StackArtifact]) -> list[StackArtifact]:
+def _in_order(stacks: Iterable[StackArtifact]) -> list[StackArtifact]:
     waiting, ordered = list(stacks), list[StackArtifact]()
     while waiting:
         done = {stack.id for stack in ordered}
@@ -158,14 +138,12 @@ def _in_order(stacks: list[StackArtifact]) -> list[StackArtifact]:
     return ordered
 
 
-def _publish_assets(
-    manifest: Path, clients: _Clients, account_id: str, region: str, progress: Callable[[str], None]
-) -> None:
+def _publish_assets(manifest: Path, clients: _Clients, progress: Callable[[str], None]) -> None:
     for asset in json.loads(manifest.read_text()).get("files", {}).values():
         source = manifest.parent / asset["source"]["path"]
         for destination in asset["destinations"].values():
-            bucket = _fill(destination["bucketName"], account_id, region)
-            key = _fill(destination["objectKey"], account_id, region)
+            bucket = _fill(destination["bucketName"])
+            key = _fill(destination["objectKey"])
             _make_bucket(clients, bucket)
             if _exists(clients, bucket, key):
                 continue
@@ -176,8 +154,8 @@ def _publish_assets(
             clients.s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 
-def _fill(text: str, account_id: str, region: str) -> str:
-    for name, value in (("AccountId", account_id), ("Region", region), ("Partition", "aws")):
+def _fill(text: str) -> str:
+    for name, value in (("AccountId", ACCOUNT_ID), ("Region", REGION), ("Partition", "aws")):
         text = text.replace(f"${{AWS::{name}}}", value)
     return text
 
@@ -212,12 +190,12 @@ def _zipped(folder: Path) -> bytes:
     return packed.getvalue()
 
 
-def _template_of(stack: StackArtifact, account_id: str, region: str) -> dict[str, str]:
+def _template_of(stack: StackArtifact) -> dict[str, str]:
     """As the CDK sends it: by its address in S3, where the assembly publishes it; else in the request."""
     if stack.template_asset is None:
         return {"TemplateBody": stack.template.read_text()}
-    bucket, key = _fill(stack.template_asset, account_id, region).removeprefix("s3://").split("/", 1)
-    return {"TemplateURL": f"https://{bucket}.s3.{region}.amazonaws.com/{key}"}
+    bucket, key = _fill(stack.template_asset).removeprefix("s3://").split("/", 1)
+    return {"TemplateURL": f"https://{bucket}.s3.{REGION}.amazonaws.com/{key}"}
 
 
 def _deploy_stack(
@@ -234,9 +212,6 @@ def _deploy_stack(
     if current is not None and current["StackStatus"] in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
         progress(f"deleting stack {stack.name}, which was never created")
         _delete(clients, current)
-        gone = _wait(clients, current["StackId"])
-        if gone["StackStatus"] != "DELETE_COMPLETE":
-            raise DeployFailed(_explain(clients, current["StackId"], gone))
         current = None
     progress(f"{'creating' if current is None else 'updating'} stack {stack.name}")
     try:
@@ -268,6 +243,9 @@ def _delete(clients: _Clients, stack: Mapping[str, Any]) -> None:
         clients.cloudformation.delete_stack(StackName=stack["StackId"])
     except ClientError as error:
         raise DeployFailed(f"stack {stack['StackName']}: {error.response['Error']['Message']}") from error
+    gone = _wait(clients, stack["StackId"])
+    if gone["StackStatus"] != "DELETE_COMPLETE":
+        raise DeployFailed(_explain(clients, stack["StackId"], gone))
 
 
 def _describe(clients: _Clients, name: str) -> dict[str, Any] | None:

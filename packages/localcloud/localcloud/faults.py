@@ -13,10 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Literal
 
 When = Literal["before", "after", "duplicate"]
 FIELDS = ("target", "error", "message", "times", "when")

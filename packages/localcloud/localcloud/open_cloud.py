@@ -84,7 +84,6 @@ class OpenCloud:
         *,
         extra_addresses: Sequence[str] = (),
         settings: CloudSettings | None = None,
-        owns_dataplane: bool = True,
     ) -> None:
         if any(address in ("0.0.0.0", "::", "") for address in extra_addresses):
             raise LocalCloudError(
@@ -108,7 +107,6 @@ class OpenCloud:
         # Clients that tasks of workflows call in the place of this cloud's own, by service: a test's script.
         self.task_clients: dict[str, Any] = {}
         self._addresses = (LOOPBACK, *extra_addresses)
-        self._owns_dataplane = owns_dataplane
         self._callbacks: list[Callable[[], None]] = []
         self._threads: list[threading.Thread] = []
         self._event_sender: EventSender | None = None

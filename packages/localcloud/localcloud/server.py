@@ -70,8 +70,7 @@ _THREADS_END_WITHIN_SECONDS = 15.0
 class LocalCloud(OpenCloud):
     """A control plane on 127.0.0.1 (and `extra_addresses`) in front of a data plane.
 
-    Use it as a context manager; leaving it stops every thread and worker and puts moto back. The data plane
-    is closed with it unless `owns_dataplane` is False.
+    Use it as a context manager; leaving it stops every thread and worker, puts moto back and closes the data plane.
     """
 
     _open: ClassVar[LocalCloud | None] = None
@@ -121,7 +120,7 @@ class LocalCloud(OpenCloud):
         for client in self._clients.values():
             client.close()
         failures = self._run_callbacks()
-        if self.dataplane is not None and self._owns_dataplane:
+        if self.dataplane is not None:
             self.dataplane.close()
         self._await_threads()
         _reset_moto()

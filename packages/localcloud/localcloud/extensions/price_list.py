@@ -9,11 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
-
+from typing import Any
 
 ENDPOINT_REGIONS = ("us-east-1", "ap-south-1", "eu-central-1")
 MOST_RESULTS = 100

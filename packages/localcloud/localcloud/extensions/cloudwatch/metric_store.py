@@ -11,11 +11,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
-
+from typing import Any
 
 PERCENTILE = re.compile(r"^p(\d{1,2}(?:\.\d{1,10})?|100)$")
 
