@@ -135,16 +135,17 @@ class OpenCloud:
         """The administrator's boto3 client, made once per service; safe to share between threads."""
         return self._client_with(service, Credentials(ADMINISTRATOR_KEY, ADMINISTRATOR_KEY, None))
 
-    def client_as(self, role_arn: str, session_name: str, principal: str, service: str) -> Any:
-        """A boto3 client of a service that acts as a role, e.g. states.amazonaws.com; made once per role.
+    def client_as(
+        self, role_arn: str, session_name: str, principal: str, service: str, *, validates: bool = True
+    ) -> Any:
+        """A boto3 client of a service that acts as a role, e.g. states.amazonaws.com; made once per session of a role.
 
         Raises CannotAssume when the role is not there or does not trust the principal.
         """
-        return self._client_with(
-            service, self.access.identities.credentials(role_arn, session_name, principal, self.clock.now())
-        )
+        credentials = self.access.identities.credentials(role_arn, session_name, principal, self.clock.now())
+        return self._client_with(service, credentials, validates)
 
-    def _client_with(self, service: str, credentials: Credentials) -> Any:
+    def _client_with(self, service: str, credentials: Credentials, validates: bool = True) -> Any:
         with self._clients_lock:
             known = self._clients.get((service, credentials.access_key_id))
             if known is None:
@@ -155,7 +156,7 @@ class OpenCloud:
                     aws_access_key_id=credentials.access_key_id,
                     aws_secret_access_key=credentials.secret_access_key,
                     aws_session_token=credentials.session_token,
-                    config=_client_config(service),
+                    config=_client_config(service, validates),
                 )
                 self._clients[service, credentials.access_key_id] = known
             return known
@@ -260,12 +261,13 @@ def _takes_what_is_given(replacement: Any, original: Any) -> bool:
     return True
 
 
-def _client_config(service: str) -> Config:
+def _client_config(service: str, validates: bool) -> Config:
     # S3's presigned addresses are of Signature Version 2 otherwise, which S3 takes no more.
     signature = {"signature_version": "s3v4"} if service == "s3" else {}
     return Config(
         retries={"total_max_attempts": 1},
         read_timeout=LATEST_ANSWER_REAL_SECONDS,
-        max_pool_connections=32,
+        max_pool_connections=64,
+        parameter_validation=validates,
         **signature,  # type: ignore[arg-type]
     )

@@ -9,9 +9,9 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from localcloud.extensions.sqs import send_to_queue
 from localcloud.iam.access import Refused
-from localcloud.iam.need import Need
-from localcloud.iam.service_needs import key_of_message
+from localcloud.iam.service_needs import delivery_needs
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SNS = "sns.amazonaws.com"
-ACTIONS = {"sqs": ("sqs:SendMessage", "queue"), "lambda": ("lambda:InvokeFunction", "function")}
+PROTOCOLS = ("sqs", "lambda")
 
 
 def install(cloud: OpenCloud) -> None:
@@ -34,9 +34,8 @@ def install(cloud: OpenCloud) -> None:
     def publish(self: Any, message: str, message_id: str, *given: Any, **named: Any) -> None:
         fault = cloud.faults.take(f"sns:{self.endpoint}")
         try:
-            if self.protocol in ACTIONS:
-                action, kind = ACTIONS[self.protocol]
-                _check(cloud, self.topic_arn, action, self.endpoint, kind)
+            if self.protocol in PROTOCOLS:
+                _check(cloud, self.topic_arn, self.protocol, self.endpoint)
         except Refused as error:
             _redrive(cloud, self, message, message_id, str(error), **named)
             return
@@ -48,13 +47,9 @@ def install(cloud: OpenCloud) -> None:
     cloud.patch(Subscription, "publish", publish)
 
 
-def _check(cloud: OpenCloud, topic_arn: str, action: str, resource: str, kind: str) -> None:
+def _check(cloud: OpenCloud, topic_arn: str, service: str, target_arn: str) -> None:
     """Raises Refused."""
-    account = cloud.access.account
-    needs = [Need(action, resource, kind)]
-    if kind == "queue":
-        needs += key_of_message(account.key_of_queue(resource), "sqs", account)
-    for need in needs:
+    for need in delivery_needs(service, target_arn, cloud.access.account):
         cloud.access.check_service(SNS, topic_arn, need)
 
 
@@ -73,7 +68,7 @@ def _redrive(
         log.error("a message of %s is lost: %s", subscription.topic_arn, why)
         return
     try:
-        _check(cloud, subscription.topic_arn, "sqs:SendMessage", queue_arn, "queue")
+        _check(cloud, subscription.topic_arn, "sqs", queue_arn)
     except Refused as error:
         log.error(
             "a message of %s is lost, its dead-letter queue refuses it: %s", subscription.topic_arn, error
@@ -87,6 +82,4 @@ def _redrive(
         "Message": message,
         "Timestamp": cloud.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
-    sqs = cloud.client("sqs")
-    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
-    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(notification))
+    send_to_queue(cloud, queue_arn, json.dumps(notification))

@@ -8,6 +8,13 @@ if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 
 
+def send_to_queue(cloud: OpenCloud, queue_arn: str, body: str, **more: Any) -> None:
+    """Send a message as AWS's services do, which have asked before whether they may."""
+    sqs = cloud.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=body, **more)
+
+
 def install(cloud: OpenCloud) -> None:
     """Mend two things of moto.
 

@@ -205,10 +205,15 @@ def _key_of_queue(action: str, queue: str, look: Account) -> Iterator[Need]:
             pass
 
 
-def _publish(params: Params, look: Account) -> Iterator[Need]:
-    topic = str(params.get("TopicArn") or params.get("TargetArn"))
-    yield Need("sns:Publish", topic, "topic")
-    yield from key_of_message(look.key_of_topic(topic), "sns", look)
+def _publish(params: Params, look: Account) -> list[Need]:
+    return delivery_needs("sns", str(params.get("TopicArn") or params.get("TargetArn")), look)
+
+
+def delivery_needs(service: str, target_arn: str, look: Account) -> list[Need]:
+    """What it takes to deliver to a target of one of the services in DELIVERED."""
+    action, kind = DELIVERED[service]
+    key = {"sns": look.key_of_topic, "sqs": look.key_of_queue}.get(service, lambda _: None)(target_arn)
+    return [Need(action, target_arn, kind), *key_of_message(key, service, look)]
 
 
 def key_of_message(key: str | None, service: str, look: Account) -> Iterator[Need]:
@@ -294,6 +299,13 @@ def _quota(params: Params, look: Account) -> list[Need]:
     return [Need("servicequotas:GetServiceQuota", quota, "quota", keys)]
 
 
+# By the service of a target.
+DELIVERED = {
+    "states": ("states:StartExecution", "statemachine"),
+    "lambda": ("lambda:InvokeFunction", "function"),
+    "sqs": ("sqs:SendMessage", "queue"),
+    "sns": ("sns:Publish", "topic"),
+}
 # By botocore's service and operation; the action that it needs may have another prefix.
 NEEDS: dict[str, Needs] = {
     **EC2,

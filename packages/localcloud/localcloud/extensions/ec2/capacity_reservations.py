@@ -19,7 +19,7 @@ import botocore.session
 from moto.core.responses import ActionResult
 
 from localcloud.extensions.ec2.account_limits import check_vcpus
-from localcloud.extensions.ec2.state import Ec2State, ec2_error
+from localcloud.extensions.ec2.state import Ec2State, ec2_error, page
 
 ENDED_WITHIN_SECONDS = 3600.0  # cloud time
 RESERVATION_ID = re.compile(r"cr-[0-9a-f]{17}")
@@ -29,15 +29,6 @@ OPEN = ("pending", "active")
 DEFAULT_TYPE = "m1.small"  # botocore, ec2:RunInstances
 PLATFORM = "Linux/UNIX"  # of all images here
 RESERVED_ONLY = "capacity-reservations-only"
-FILTERS = {
-    "instance-type": "InstanceType",
-    "instance-platform": "InstancePlatform",
-    "availability-zone": "AvailabilityZone",
-    "tenancy": "Tenancy",
-    "state": "State",
-    "end-date-type": "EndDateType",
-    "instance-match-criteria": "InstanceMatchCriteria",
-}
 
 
 @dataclass
@@ -100,10 +91,8 @@ class CapacityReservations:
             if one.id in wanted and self.state.visible(one.id)
         ]
         found = [one for one in found if _passes(one, request.get("Filters", []))]
-        start = int(request.get("NextToken") or 0)
-        end = start + int(request["MaxResults"]) if request.get("MaxResults") else len(found)
-        answer: dict[str, Any] = {"CapacityReservations": found[start:end]}
-        return ActionResult({**answer, "NextToken": str(end)} if end < len(found) else answer)
+        shown, token = page(response, found)
+        return ActionResult({"CapacityReservations": shown, "NextToken": token})
 
     def modify_instance_capacity_reservation_attributes(self, response: Any) -> ActionResult:
         request = response.params
@@ -129,7 +118,13 @@ class CapacityReservations:
         """Raises what EC2 raises where the launch names a reservation that it does not fit into."""
         specification = request.get("CapacityReservationSpecification", {})
         kind, count = str(request.get("InstanceType") or DEFAULT_TYPE), int(request.get("MinCount", 1))
-        self._check_preference(specification)
+        preference = specification.get("CapacityReservationPreference")
+        # EC2 API reference, CapacityReservationSpecification.
+        if specification.get("CapacityReservationTarget") and preference not in (None, RESERVED_ONLY):
+            raise ec2_error(
+                "InvalidParameterCombination",
+                f"CapacityReservationPreference {preference} cannot be given with CapacityReservationTarget.",
+            )
         self._enter(specification, kind, zone, count)
 
     def launched(self, request: Mapping[str, Any], instances: Sequence[Any]) -> None:
@@ -151,15 +146,6 @@ class CapacityReservations:
     def left(self, instance: Any) -> None:
         """It stops, or is gone."""
         instance.capacity_reservation_id = None
-
-    def _check_preference(self, specification: Mapping[str, Any]) -> None:
-        """EC2 API reference, CapacityReservationSpecification."""
-        preference = specification.get("CapacityReservationPreference")
-        if specification.get("CapacityReservationTarget") and preference not in (None, RESERVED_ONLY):
-            raise ec2_error(
-                "InvalidParameterCombination",
-                f"CapacityReservationPreference {preference} cannot be given with CapacityReservationTarget.",
-            )
 
     def _enter(self, specification: Mapping[str, Any], kind: str, zone: str, count: int) -> str | None:
         """The reservation that so many take, None for on-demand capacity; raises what EC2 raises."""
@@ -227,7 +213,7 @@ class CapacityReservations:
     def _check_vcpus(self, kind: str, count: int, code: str) -> None:
         """A place that nobody runs in counts as an instance."""
         rooms = [(one, one.total - len(self._within(one))) for one in self._made.values()]
-        empty = [one.instance_type for one, free in rooms if self._is_open(one) for _ in range(free)]
+        empty = [one.instance_type for one, free in rooms if self._state(one) in OPEN for _ in range(free)]
         check_vcpus(self.state, kind, count, code, empty)
 
     def _create(self, response: Any) -> CapacityReservation:
@@ -265,9 +251,6 @@ class CapacityReservations:
                 f"The capacity reservation '{reservation_id}' does not exist.",
             )
         return found
-
-    def _is_open(self, one: CapacityReservation) -> bool:
-        return self._state(one) in OPEN
 
     def _state(self, one: CapacityReservation) -> str:
         if one.ended is None and self.state.cloud.clock.epoch() >= one.ends_at:
@@ -384,8 +367,8 @@ def _is_open(specification: Mapping[str, Any]) -> bool:
 
 def _passes(described: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> bool:
     for one in filters:
-        name = FILTERS.get(one["Name"])
-        if name is None:
+        name = one["Name"].title().replace("-", "")
+        if name not in described:
             raise ec2_error("InvalidParameterValue", f"The filter '{one['Name']}' is invalid")
         if described[name] not in one["Values"]:
             return False

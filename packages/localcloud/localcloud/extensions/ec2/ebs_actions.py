@@ -29,7 +29,7 @@ from localcloud.extensions.ec2.ebs import (
     vanish,
 )
 from localcloud.extensions.ec2.ebs_records import EbsAttachment, EbsSnapshot, EbsVolume
-from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state
+from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state, page
 from localcloud.extensions.ec2.volume_spec import VolumeSpec, volume_spec
 from localcloud.iam.gateway import REFUSED_LATER
 
@@ -211,9 +211,15 @@ class EbsActions:
         return EmptyResult()
 
     def describe_volumes(self, response: Any) -> ActionResult:
-        volumes = self._chosen_volumes(response)
-        page, token = _page(response, volumes)
-        return ActionResult({"Volumes": [self._describe_volume(v) for v in page], "NextToken": token})
+        settle(self.state)
+        volumes = self._visible(
+            response._get_param("VolumeIds", []),
+            self.state.backend.volumes,
+            "InvalidVolume.NotFound",
+            "The volume '{}' does not exist.",
+        )
+        shown, token = page(response, generic_filter(response._filters_from_querystring(), volumes))
+        return ActionResult({"Volumes": [self._describe_volume(v) for v in shown], "NextToken": token})
 
     def describe_snapshots(self, response: Any) -> ActionResult:
         ids = response._get_param("SnapshotIds", [])
@@ -224,26 +230,12 @@ class EbsActions:
         if owners and not {"self", self.state.cloud.settings.account_id} & set(owners):
             snapshots = []
         chosen = generic_filter(response._filters_from_querystring(), snapshots)
-        page, token = _page(response, chosen)
-        return ActionResult({"Snapshots": [_describe_snapshot(s) for s in page], "NextToken": token})
+        shown, token = page(response, chosen)
+        return ActionResult({"Snapshots": [_describe_snapshot(s) for s in shown], "NextToken": token})
 
     def get_ebs_default_kms_key_id(self, response: Any) -> ActionResult:
         """moto takes another default key, and tells nobody which one it has."""
         return ActionResult({"KmsKeyId": self.state.backend.default_kms_key_id or "alias/aws/ebs"})
-
-    def refuse(self, response: Any) -> ActionResult:
-        """For actions that moto would answer from its records alone, while the volume stayed as it was."""
-        raise ec2_error("UnsupportedOperation", f"The local cloud has no {response._get_action()}.")
-
-    def _chosen_volumes(self, response: Any) -> list[Any]:
-        settle(self.state)
-        volumes = self._visible(
-            response._get_param("VolumeIds", []),
-            self.state.backend.volumes,
-            "InvalidVolume.NotFound",
-            "The volume '{}' does not exist.",
-        )
-        return list(generic_filter(response._filters_from_querystring(), volumes))
 
     def _visible(
         self, ids: Sequence[str], resources: Mapping[str, Any], code: str, message: str
@@ -287,13 +279,6 @@ def _zone_name(state: Ec2State, request: Mapping[str, Any]) -> str:
         if zone.name == name or (not name and zone.zone_id == zone_id):
             return str(zone.name)
     raise ec2_error("InvalidZone.NotFound", f"The zone '{name or zone_id}' does not exist.")
-
-
-def _page(response: Any, items: Sequence[Any]) -> tuple[Sequence[Any], str | None]:
-    size = response._get_param("MaxResults")
-    start = int(response._get_param("NextToken") or 0)
-    end = start + int(size) if size else len(items)
-    return items[start:end], str(end) if end < len(items) else None
 
 
 def _describe_attachment(attachment: Any) -> dict[str, Any]:
@@ -349,10 +334,8 @@ def install(cloud: OpenCloud) -> None:
     ):
         state.replace_action(ElasticBlockStore, name, getattr(actions, name))
     state.add_action(ElasticBlockStore, "get_ebs_default_kms_key_id", actions.get_ebs_default_kms_key_id)
-    refused = "modify_volume describe_volume_status copy_snapshot modify_snapshot_tier restore_snapshot_tier"
-    for name in refused.split():
-        state.replace_action(ElasticBlockStore, name, actions.refuse)
+    state.refuse(ElasticBlockStore, "modify_volume", "describe_volume_status", "copy_snapshot")
+    state.refuse(ElasticBlockStore, "modify_snapshot_tier", "restore_snapshot_tier")
     state.replace_action(EBSResponse, "list_snapshot_blocks", direct.list_snapshot_blocks)
-    refused = "list_changed_blocks get_snapshot_block start_snapshot put_snapshot_block complete_snapshot"
-    for name in refused.split():
-        state.replace_action(EBSResponse, name, actions.refuse)
+    state.refuse(EBSResponse, "list_changed_blocks", "get_snapshot_block")
+    state.refuse(EBSResponse, "start_snapshot", "put_snapshot_block", "complete_snapshot")

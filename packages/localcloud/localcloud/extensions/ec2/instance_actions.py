@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from moto.core.responses import ActionResult
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance
+from moto.ec2.responses.instances import InstanceResponse
 
 from localcloud.extensions.ec2 import ebs
 from localcloud.extensions.ec2.capacity_reservations import CapacityReservations
@@ -30,6 +31,7 @@ RESERVATION_ACTIONS = (
 )
 
 
+INSTANCE_ACTIONS = ("run_instances", "describe_instances", "stop_instances", "start_instances")
 LAUNCHED_WITHOUT = ("BlockDeviceMappings", "NetworkInterfaces", "LaunchTemplate")
 
 
@@ -50,10 +52,9 @@ class Ec2Actions:
         self.state = state
         self.instances = instances
         self.reservations = reservations
-        self.original_run: Callable[[Any], ActionResult] | None = None
-        self.original_describe: Callable[[Any], ActionResult] | None = None
-        self.original_stop: Callable[[Any], ActionResult] | None = None
-        self.original_start: Callable[[Any], ActionResult] | None = None
+        self._by_moto: dict[str, Callable[[Any], ActionResult]] = {
+            name: getattr(InstanceResponse, name) for name in INSTANCE_ACTIONS
+        }
 
     def run_instances(self, response: Any) -> ActionResult:
         request = response.params
@@ -71,8 +72,7 @@ class Ec2Actions:
 
     def _run(self, response: Any) -> ActionResult:
         self._check_launch(response)
-        assert self.original_run is not None
-        result = self.original_run(response)
+        result = self._by_moto["run_instances"](response)
         self.reservations.launched(response.params, result.result.instances)  # type: ignore[attr-defined]
         return result
 
@@ -102,8 +102,7 @@ class Ec2Actions:
     def describe_instances(self, response: Any) -> ActionResult:
         ebs.settle(self.state)
         self.instances.require_visible(response._get_param("InstanceIds", []))
-        assert self.original_describe is not None
-        result = self.original_describe(response)
+        result = self._by_moto["describe_instances"](response)
         document: dict[str, Any] = result.result  # type: ignore[assignment]
         reservations = []
         for reservation in document["Reservations"]:
@@ -125,7 +124,7 @@ class Ec2Actions:
         forced = {i.id for i in found} if response._get_bool_param("Force") else set()
         self.instances.to_kill.update(forced)
         try:
-            answer = self._with_states(response, self.original_stop, "StoppingInstances")
+            answer = self._with_states(response, "stop_instances", "StoppingInstances")
         finally:
             self.instances.to_kill -= forced
         for instance in found:
@@ -135,7 +134,7 @@ class Ec2Actions:
     def start_instances(self, response: Any) -> ActionResult:
         for instance in self._all_in_state(response, "started", ("stopped", "pending", "running")):
             self.reservations.check_start(instance)
-        return self._with_states(response, self.original_start, "StartingInstances")
+        return self._with_states(response, "start_instances", "StartingInstances")
 
     def _all_in_state(self, response: Any, verb: str, allowed: Sequence[str]) -> list[Any]:
         response.error_on_dryrun()
@@ -145,21 +144,14 @@ class Ec2Actions:
         self.instances.require_state(found, verb, allowed)
         return found
 
-    def _with_states(
-        self, response: Any, original: Callable[[Any], ActionResult] | None, key: str
-    ) -> ActionResult:
+    def _with_states(self, response: Any, action: str, key: str) -> ActionResult:
         """moto's answer with the states that the instances are in: a repeated call changes nothing."""
-        assert original is not None
-        result = original(response)
+        result = self._by_moto[action](response)
         document: dict[str, Any] = result.result  # type: ignore[assignment]
         for entry in document[key]:
             state = self.state.backend.get_instance(entry["InstanceId"])._state
             entry["CurrentState"] = {"Code": state.code, "Name": state.name}
         return ActionResult(document)
-
-    def refuse(self, response: Any) -> ActionResult:
-        """For actions that moto would answer from its records alone, while the host stayed as it was."""
-        raise ec2_error("UnsupportedOperation", f"The local cloud has no {response._get_action()}.")
 
 
 def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
@@ -193,8 +185,6 @@ def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
 
 def install(cloud: OpenCloud) -> None:
     """Seed the fixed ids; with a data plane, make instances real."""
-    from moto.ec2.responses.instances import InstanceResponse
-
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 650 images that no host could start from
     seed_network_and_images(cloud)
     if cloud.dataplane is None:
@@ -207,13 +197,8 @@ def install(cloud: OpenCloud) -> None:
         state.add_action(InstanceResponse, name, getattr(reservations, name))
     actions = Ec2Actions(state, instances, reservations)
     _install_instance_hooks(state, instances)
-    actions.original_run = state.replace_action(InstanceResponse, "run_instances", actions.run_instances)
-    actions.original_stop = state.replace_action(InstanceResponse, "stop_instances", actions.stop_instances)
-    actions.original_start = state.replace_action(
-        InstanceResponse, "start_instances", actions.start_instances
+    for name in INSTANCE_ACTIONS:
+        state.replace_action(InstanceResponse, name, getattr(actions, name))
+    state.refuse(
+        InstanceResponse, "describe_instance_status", "modify_instance_attribute", "reboot_instances"
     )
-    actions.original_describe = state.replace_action(
-        InstanceResponse, "describe_instances", actions.describe_instances
-    )
-    for name in ("describe_instance_status", "modify_instance_attribute", "reboot_instances"):
-        state.replace_action(InstanceResponse, name, actions.refuse)

@@ -6,7 +6,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -30,6 +30,13 @@ NOT_PART_OF_THE_REQUEST = ("ClientToken", "DryRun")
 def ec2_error(code: str, message: str) -> EC2ClientError:
     """An EC2 API error, to raise."""
     return EC2ClientError(code, message)
+
+
+def page(response: Any, items: Sequence[Any], most: int | None = None) -> tuple[Sequence[Any], str | None]:
+    """So many items as the request asks for, or at most, and the token of the next page."""
+    start = int(response._get_param("NextToken") or 0)
+    end = start + int(response._get_param("MaxResults") or most or len(items))
+    return items[start:end], str(end) if end < len(items) else None
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,15 @@ class Ec2State:
 
         original: Callable[[Any], Any] = self.cloud.patch(owner, name, answer)
         return original
+
+    def refuse(self, owner: Any, *names: str) -> None:
+        """Refuse actions that moto would answer from its records alone, while the machine stayed as it was."""
+
+        def refused(response: Any) -> Any:
+            raise ec2_error("UnsupportedOperation", f"The local cloud has no {response._get_action()}.")
+
+        for name in names:
+            self.replace_action(owner, name, refused)
 
     def add_action(self, owner: Any, name: str, action: Callable[[Any], Any]) -> None:
         """Answer an API action that moto has not; should moto learn it, we learn of that here."""

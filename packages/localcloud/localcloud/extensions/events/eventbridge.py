@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from localcloud.extensions.events.target_payload import target_payload
+from localcloud.extensions.sqs import send_to_queue
 from localcloud.iam.access import Refused
 from localcloud.iam.identities import CannotAssume
-from localcloud.iam.need import Need
-from localcloud.iam.service_needs import key_of_message
+from localcloud.iam.service_needs import DELIVERED, delivery_needs
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -75,13 +75,6 @@ DEAD_LETTER_CODES = {
     ),
 }
 EVENTBRIDGE = "events.amazonaws.com"
-# What a target of each service takes to be delivered to: action, resource type.
-ACTIONS = {
-    "states": ("states:StartExecution", "statemachine"),
-    "lambda": ("lambda:InvokeFunction", "function"),
-    "sqs": ("sqs:SendMessage", "queue"),
-    "sns": ("sns:Publish", "topic"),
-}
 
 
 class InvalidTarget(Exception):
@@ -161,12 +154,16 @@ def _send_once(cloud: OpenCloud, delivery: Delivery, fault_target: str) -> None:
     authorize(cloud, delivery)
     fault = cloud.faults.take(fault_target) if fault_target else None
     if fault is not None and fault.when == "before":
-        raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
+        raise _refused(fault.error, fault.message)
     _send(cloud, delivery)
     if fault is not None and fault.when == "duplicate":
         _send(cloud, delivery)
     if fault is not None and fault.when == "after":
-        raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
+        raise _refused(fault.error, fault.message)
+
+
+def _refused(code: str, message: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "Deliver")
 
 
 def authorize(cloud: OpenCloud, delivery: Delivery) -> None:
@@ -174,38 +171,26 @@ def authorize(cloud: OpenCloud, delivery: Delivery) -> None:
     _authorize(cloud, delivery, delivery.target_arn, delivery.role)
 
 
-def authorize_dead_letter(cloud: OpenCloud, delivery: Delivery, queue_arn: str) -> None:
-    """Whether it may reach the dead-letter queue, as itself. Raises ClientError."""
-    _authorize(cloud, delivery, queue_arn, None)
-
-
 def _authorize(cloud: OpenCloud, delivery: Delivery, arn: str, role: str | None) -> None:
     """By the role, else by the policy of the target itself."""
     service = arn.split(":")[2]
-    if service not in ACTIONS:
+    if service not in DELIVERED:
         raise InvalidTarget(f"the local cloud cannot deliver to {arn}")
     if role is None and service == "states":  # it has no policies of its resources
         raise InvalidTarget(f"RoleArn is required for target {arn}.")
-    needs = [Need(ACTIONS[service][0], arn, ACTIONS[service][1])]
-    account = cloud.access.account
-    if service == "sns":
-        needs += key_of_message(account.key_of_topic(arn), "sns", account)
-    if service == "sqs":
-        needs += key_of_message(account.key_of_queue(arn), "sqs", account)
     try:
-        for need in needs:
+        for need in delivery_needs(service, arn, cloud.access.account):
             if role is not None:
                 cloud.access.check_role(role, SESSION_NAME, delivery.service, need)
             else:
                 cloud.access.check_service(delivery.service, delivery.source_arn, need)
     except (Refused, CannotAssume) as error:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": str(error)}}, "Deliver") from error
+        raise _refused("AccessDenied", str(error)) from error
 
 
 def _send(cloud: OpenCloud, delivery: Delivery) -> None:
     arn, payload = delivery.target_arn, delivery.payload
-    parts = arn.split(":", 5)
-    service, resource = parts[2], parts[5]
+    service = arn.split(":")[2]
     if service == "states":
         cloud.client("stepfunctions").start_execution(stateMachineArn=arn, input=payload)
     elif service == "lambda":
@@ -213,8 +198,7 @@ def _send(cloud: OpenCloud, delivery: Delivery) -> None:
     elif service == "sns":
         cloud.client("sns").publish(TopicArn=arn, Message=payload)
     else:
-        url = cloud.client("sqs").get_queue_url(QueueName=resource)["QueueUrl"]
-        cloud.client("sqs").send_message(QueueUrl=url, MessageBody=payload)
+        send_to_queue(cloud, arn, payload)
 
 
 def _code(error: Exception) -> str:
@@ -229,7 +213,7 @@ def _give_up(
     if not queue_arn:
         return
     try:
-        authorize_dead_letter(cloud, delivery, queue_arn)
+        _authorize(cloud, delivery, queue_arn, None)  # as itself
     except ClientError as error:
         log.error("the event is lost, its dead-letter queue %s refuses it: %s", queue_arn, error)
         return
@@ -241,13 +225,8 @@ def _give_up(
         "RETRY_ATTEMPTS": str(retries),
         **({"EXHAUSTED_RETRY_CONDITION": exhausted} if exhausted else {}),
     }
-    cloud.client("sqs").send_message(
-        QueueUrl=cloud.client("sqs").get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"],
-        MessageBody=delivery.event,
-        MessageAttributes={
-            key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
-        },
-    )
+    texts = {key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()}
+    send_to_queue(cloud, queue_arn, delivery.event, MessageAttributes=texts)
 
 
 def iso_time(epoch: float) -> str:

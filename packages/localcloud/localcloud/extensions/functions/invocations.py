@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from localcloud.extensions.functions.lambda_runtime import LambdaRuntime, Outcome, log
+from localcloud.extensions.sqs import send_to_queue
 from localcloud.iam.access import Refused
 from localcloud.iam.identities import CannotAssume
-from localcloud.iam.need import Need
-from localcloud.iam.service_needs import key_of_message
+from localcloud.iam.service_needs import delivery_needs
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 
 
-ASYNC_RETRY_CLOUD_SECONDS = (
-    60,
-    120,
-)  # the Lambda guide, "How Lambda handles errors with asynchronous invocation"
+# The Lambda guide, "How Lambda handles errors with asynchronous invocation".
+ASYNC_RETRY_CLOUD_SECONDS = (60, 120)
 TAIL_BYTES = 4096
 
 
@@ -36,10 +34,6 @@ def install(cloud: OpenCloud) -> None:
     before = dict(default_user_config["lambda"])
     default_user_config["lambda"] = {"use_docker": False}
     cloud.on_close(lambda: default_user_config["lambda"].update(before))  # type: ignore[typeddict-item]
-
-    original_code = LambdaSimpleBackend.update_function_code
-    original_configuration = LambdaSimpleBackend.update_function_configuration
-    original_delete = LambdaSimpleBackend.delete_function
 
     def invoke(
         self: Any, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
@@ -62,23 +56,17 @@ def install(cloud: OpenCloud) -> None:
             response_headers["x-amz-log-result"] = base64.b64encode(tail).decode()
         return outcome.payload
 
-    def update_code(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
-        runtime.prune(self.get_function(function_name).function_name)
-        return original_code(self, function_name, *rest, **named)
+    def without_workers(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+            runtime.prune(function_name.rsplit(":", 1)[-1])
+            return change(self, function_name, *rest, **named)
 
-    def update_configuration(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
-        runtime.prune(self.get_function(function_name).function_name)
-        return original_configuration(self, function_name, *rest, **named)
-
-    def delete(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
-        runtime.prune(function_name.rsplit(":", 1)[-1])
-        return original_delete(self, function_name, *rest, **named)
+        return changed
 
     _keep_each_package_once(cloud)
     cloud.patch(LambdaSimpleBackend, "invoke", invoke)
-    cloud.patch(LambdaSimpleBackend, "update_function_code", update_code)
-    cloud.patch(LambdaSimpleBackend, "update_function_configuration", update_configuration)
-    cloud.patch(LambdaSimpleBackend, "delete_function", delete)
+    for name in ("update_function_code", "update_function_configuration", "delete_function"):
+        cloud.patch(LambdaSimpleBackend, name, without_workers(getattr(LambdaSimpleBackend, name)))
 
 
 def _keep_each_package_once(cloud: OpenCloud) -> None:
@@ -126,11 +114,8 @@ def _tell_destination(
     cloud: OpenCloud, function: Any, queue_arn: str, body: Any, outcome: Outcome, attempts: int
 ) -> None:
     """Send the record of a failed invocation (Lambda guide, "Retaining records of asynchronous invocations")."""
-    account = cloud.access.account
-    needs = [Need("sqs:SendMessage", queue_arn, "queue")]
-    needs += key_of_message(account.key_of_queue(queue_arn), "sqs", account)
     try:
-        for need in needs:
+        for need in delivery_needs("sqs", queue_arn, cloud.access.account):
             cloud.access.check_role(function.role, function.function_name, "lambda.amazonaws.com", need)
     except (Refused, CannotAssume) as error:
         log.error("a failed invocation of %s is lost: %s", function.function_name, error)
@@ -148,6 +133,4 @@ def _tell_destination(
         "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": outcome.error},
         "responsePayload": json.loads(outcome.payload),
     }
-    sqs = cloud.client("sqs")
-    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
-    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(record))
+    send_to_queue(cloud, queue_arn, json.dumps(record))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from moto.core.responses import ActionResult
 
-from localcloud.extensions.ec2.state import ec2_state
+from localcloud.extensions.ec2.state import ec2_state, page
 from localcloud.extensions.ssm.command_records import Command
 from localcloud.extensions.ssm.commands import ENDED, RunCommand, ssm_error
 
@@ -22,6 +21,7 @@ STDOUT_CHARACTERS = 24_000
 COMMAND_FILTERS = frozenset({"InvokedAfter", "InvokedBefore", "Status", "ExecutionStage", "DocumentName"})
 STDERR_CHARACTERS = 8_000
 PLUGIN_OUTPUT_CHARACTERS = 2_500
+MOST_AT_ONCE = 50
 
 
 class SsmActions:
@@ -74,8 +74,8 @@ class SsmActions:
         if "InvokedBefore" in filters:
             before = datetime.fromisoformat(filters["InvokedBefore"])
             shown = [command for command in shown if command["RequestedDateTime"] < before]
-        page, token = _page(response, shown)
-        return ActionResult({"Commands": page, "NextToken": token})
+        found, token = page(response, shown, MOST_AT_ONCE)
+        return ActionResult({"Commands": found, "NextToken": token})
 
     def list_command_invocations(self, response: Any) -> ActionResult:
         """Each command is of one instance: its only invocation."""
@@ -89,8 +89,8 @@ class SsmActions:
             if time.monotonic() >= command.visible_at
             and command.status == filters.get("Status", command.status)
         ]
-        page, token = _page(response, shown)
-        return ActionResult({"CommandInvocations": page, "NextToken": token})
+        found, token = page(response, shown, MOST_AT_ONCE)
+        return ActionResult({"CommandInvocations": found, "NextToken": token})
 
     def describe_instance_information(self, response: Any) -> ActionResult:
         filters = {f["Key"]: f["Values"] for f in response._get_param("Filters") or []}
@@ -101,8 +101,8 @@ class SsmActions:
             for instance in self.commands.managed()
             if instance.id in filters.get("InstanceIds", [instance.id])
         ]
-        page, token = _page(response, shown)
-        return ActionResult({"InstanceInformationList": page, "NextToken": token})
+        found, token = page(response, shown, MOST_AT_ONCE)
+        return ActionResult({"InstanceInformationList": found, "NextToken": token})
 
     def _describe_command(self, command: Command) -> dict[str, Any]:
         return {
@@ -155,12 +155,6 @@ class SsmActions:
 
 def _iso(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z" if moment else ""
-
-
-def _page(response: Any, items: Sequence[Any]) -> tuple[Sequence[Any], str | None]:
-    start = int(response._get_param("NextToken") or 0)
-    end = start + int(response._get_param("MaxResults") or 50)
-    return items[start:end], str(end) if end < len(items) else None
 
 
 def install(cloud: OpenCloud) -> None:

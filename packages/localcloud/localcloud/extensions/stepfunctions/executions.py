@@ -16,14 +16,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.extensions.stepfunctions import failures, jsonata
 from localcloud.extensions.stepfunctions.integrations import install_integrations
 from localcloud.iam.identities import CannotAssume
-from localcloud.open_cloud import LATEST_ANSWER_REAL_SECONDS
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -56,43 +53,22 @@ def install(cloud: OpenCloud) -> None:
 
 
 def _install_clients(cloud: OpenCloud) -> None:
-    """Tasks call this cloud's endpoint, with one shared client per service and role."""
+    """Tasks call this cloud's endpoint as their roles; what they give wrong the service refuses, not the client."""
     import moto.stepfunctions.parser.asl.utils.boto_client as boto_client
     import moto.stepfunctions.parser.models  # noqa: F401  loads the interpreter's modules, to be patched
-
-    clients: dict[tuple[str, str, str], Any] = {}
-    lock = threading.Lock()
 
     def client_for(region: str, service: str, state_credentials: Any = None) -> Any:
         """As the role of the state's Credentials, else of its machine."""
         if service in cloud.task_clients:
             return cloud.task_clients[service]
-        role = state_credentials.role_arn
         try:
-            credentials = cloud.access.identities.credentials(
-                role, SESSION_NAME, "states.amazonaws.com", cloud.clock.now()
+            return cloud.client_as(
+                state_credentials.role_arn, SESSION_NAME, "states.amazonaws.com", service, validates=False
             )
         except CannotAssume as error:
             raise ClientError(
                 {"Error": {"Code": "AccessDeniedException", "Message": str(error)}}, "AssumeRole"
             ) from error
-        with lock:
-            if (region, service, role) not in clients:
-                clients[region, service, role] = boto3.client(  # type: ignore[call-overload]
-                    service,
-                    region_name=region,
-                    endpoint_url=cloud.endpoint_url,
-                    aws_access_key_id=credentials.access_key_id,
-                    aws_secret_access_key=credentials.secret_access_key,
-                    aws_session_token=credentials.session_token,
-                    config=Config(
-                        parameter_validation=False,
-                        retries={"total_max_attempts": 1},
-                        read_timeout=LATEST_ANSWER_REAL_SECONDS,
-                        max_pool_connections=64,
-                    ),
-                )
-            return clients[region, service, role]
 
     original = boto_client.boto_client_for
     for name, module in list(sys.modules.items()):
