@@ -32,6 +32,8 @@ _AFTER_CREATE = (
 # A load balancer takes up to 5 minutes of the cloud's clock for a registration, and then looks a few times.
 REGISTRATION_SECONDS = 600.0
 _HASTE = 150.0
+LIMIT_SECONDS = 60.0
+_PAUSE_SECONDS = 0.1
 
 Admin = Callable[[str, Mapping[str, Any] | None], dict[str, Any]]
 
@@ -80,26 +82,20 @@ class Hosts:
                 DocumentFormat="JSON",
             )
 
-    def await_online(self, instance_id: str, limit_seconds: float = 30) -> None:
+    def await_online(self, instance_id: str) -> None:
         """Waits until the host takes commands."""
-        deadline = time.monotonic() + limit_seconds
         filters = [{"Key": "InstanceIds", "Values": [instance_id]}]
-        while time.monotonic() < deadline:
+
+        def online() -> bool:
             found = self._ssm.describe_instance_information(Filters=filters)["InstanceInformationList"]
-            if any(entry["PingStatus"] == "Online" for entry in found):
-                return
-            time.sleep(0.2)
-        raise BringUpError(f"{instance_id} is not online in SSM after {limit_seconds:.0f} s")
+            return any(entry["PingStatus"] == "Online" for entry in found)
+
+        eventually(f"{instance_id} is online in SSM", online)
 
     def script(self, instance_id: str, script: str) -> str:
         """Run a script as root; returns its output."""
-        return self._run(instance_id, SCRIPT_DOCUMENT, {"Script": script})
-
-    def _run(self, instance_id: str, document: str, parameters: Mapping[str, str]) -> str:
         command_id = self._ssm.send_command(
-            InstanceIds=[instance_id],
-            DocumentName=document,
-            Parameters={name: [value] for name, value in parameters.items()},
+            InstanceIds=[instance_id], DocumentName=SCRIPT_DOCUMENT, Parameters={"Script": [script]}
         )["Command"]["CommandId"]
         while True:
             time.sleep(0.2)
@@ -112,7 +108,7 @@ class Hosts:
             if found["Status"] in ("Failed", "TimedOut", "Cancelled"):
                 said = found["StandardErrorContent"] or found["StandardOutputContent"]
                 raise BringUpError(
-                    f"{document} on {instance_id} ended {found['StatusDetails']}: {said.strip()}"
+                    f"{SCRIPT_DOCUMENT} on {instance_id} ended {found['StatusDetails']}: {said.strip()}"
                 )
 
 
@@ -144,7 +140,7 @@ def bring_up(
             pool.submit(_start_server, client, hosts, settings, kept, *host)
             for host in (
                 (source, zones[0], _source_server(server)),
-                (replica, zones[-1], _replica_server(server)),
+                (replica, zones[-1], _configured(2, server.replica_options)),
             )
         ]
         for job in jobs:
@@ -153,19 +149,11 @@ def bring_up(
     hosts.script(replica, _follow_source(server))
     progress(f"peaker prepare-base {settings['name']} {replica}")
     prepare_base(replica)
-    target_group_arn = str(settings["read_endpoint"]["target_group_arn"])
-    # Every serving replica is in both groups: neither may ever be empty.
-    warming_arn = settings["read_endpoint"].get("warming_target_group_arn")
-    groups = [target_group_arn, *([str(warming_arn)] if warming_arn else [])]
-    for arn in groups:
-        elbv2.register_targets(TargetGroupArn=arn, Targets=[{"Id": replica}])
-    progress("waiting for the load balancer, which takes 3 to 5 minutes of the cloud's clock")
-    with hastened(admin):
-        for arn in groups:
-            _await_serving(elbv2, admin, arn)
+    endpoint = settings["read_endpoint"]
+    serve(elbv2, admin, endpoint, replica, progress)
     return RunningCluster(
-        str(settings["name"]), source, SOURCE_ADDRESS, replica, target_group_arn,
-        int(settings["read_endpoint"]["listener_port"]),
+        str(settings["name"]), source, SOURCE_ADDRESS, replica, str(endpoint["target_group_arn"]),
+        int(endpoint["listener_port"]),
     )  # fmt: skip
 
 
@@ -219,13 +207,21 @@ def _start_server(
 def _attach_seed(ec2: Any, settings: Mapping[str, Any], kept: seed.Seed, instance_id: str, zone: str) -> None:
     snapshots = {snapshot.name: snapshot for snapshot in kept.snapshots}
     for volume in settings["volumes"]:
-        named = {CLUSTER_TAG: settings["name"], VOLUME_TAG: volume["name"]}
-        volume_id = ec2.create_volume(
-            AvailabilityZone=zone, SnapshotId=snapshots[volume["name"]].snapshot_id,
-            VolumeType=volume["volume_type"], Iops=volume["iops"], Throughput=volume["throughput_mib_per_s"],
-            TagSpecifications=[{"ResourceType": "volume", "Tags": aws_tags(named)}],
-        )["VolumeId"]  # fmt: skip
-        retried(ec2.attach_volume, Device=volume["device"], InstanceId=instance_id, VolumeId=volume_id)
+        origin = snapshots[volume["name"]].snapshot_id
+        attach_volume(ec2, settings, volume, instance_id, zone, SnapshotId=origin)
+
+
+def attach_volume(
+    ec2: Any, settings: Mapping[str, Any], volume: Mapping[str, Any], instance_id: str, zone: str, **more: Any
+) -> None:
+    """Makes one of the cluster's volumes and attaches it; `more` says what it is made of."""
+    named = {CLUSTER_TAG: settings["name"], VOLUME_TAG: volume["name"]}
+    volume_id = ec2.create_volume(
+        AvailabilityZone=zone, VolumeType=volume["volume_type"], Iops=volume["iops"],
+        Throughput=volume["throughput_mib_per_s"],
+        TagSpecifications=[{"ResourceType": "volume", "Tags": aws_tags(named)}], **more,
+    )["VolumeId"]  # fmt: skip
+    _retried(ec2.attach_volume, Device=volume["device"], InstanceId=instance_id, VolumeId=volume_id)
 
 
 def _own_server(volumes: Sequence[Mapping[str, Any]], then: str) -> str:
@@ -262,10 +258,6 @@ def _source_server(server: DatabaseServer) -> str:
     )
 
 
-def _replica_server(server: DatabaseServer) -> str:
-    return _configured(2, server.replica_options)
-
-
 def _configured(server_id: int, options: Sequence[str]) -> str:
     lines = "\\n".join(["[mysqld]", f"server_id={server_id}", *options])
     return (
@@ -295,7 +287,7 @@ def _follow_source(server: DatabaseServer) -> str:
 
 
 @contextmanager
-def hastened(admin: Admin) -> Iterator[None]:
+def _hastened(admin: Admin) -> Iterator[None]:
     """Let the cloud's clock run at least 150 times as fast as the real one, and as before in the end."""
     scale = float(admin("clock", None)["scale"])
     admin("clock", {"scale": max(scale, _HASTE)})
@@ -305,20 +297,44 @@ def hastened(admin: Admin) -> Iterator[None]:
         admin("clock", {"scale": scale})
 
 
-def _await_serving(elbv2: Any, admin: Admin, target_group_arn: str) -> None:
-    seconds_left = REGISTRATION_SECONDS / float(admin("clock", None)["scale"]) + 30
-    deadline = time.monotonic() + seconds_left
-    while time.monotonic() < deadline:
-        described = elbv2.describe_target_health(TargetGroupArn=target_group_arn)["TargetHealthDescriptions"]
-        if described and all(d["TargetHealth"]["State"] == "healthy" for d in described):
-            return
-        time.sleep(0.3)
-    raise BringUpError(f"the base replica is not healthy after {seconds_left:.0f} s: {described}")
+def serve(
+    elbv2: Any,
+    admin: Admin,
+    endpoint: Mapping[str, Any],
+    instance_id: str,
+    progress: Callable[[str], None],
+) -> None:
+    """Registers the replica in both groups, as every serving replica is: neither may ever be empty."""
+    groups = [
+        str(endpoint[one]) for one in ("target_group_arn", "warming_target_group_arn") if endpoint.get(one)
+    ]
+    for arn in groups:
+        elbv2.register_targets(TargetGroupArn=arn, Targets=[{"Id": instance_id, "Port": endpoint["port"]}])
+
+    def healthy(arn: str) -> bool:
+        found = elbv2.describe_target_health(TargetGroupArn=arn)["TargetHealthDescriptions"]
+        return any(
+            one["Target"]["Id"] == instance_id and one["TargetHealth"]["State"] == "healthy" for one in found
+        )
+
+    progress("waiting for the load balancer, which takes 3 to 5 minutes of the cloud's clock")
+    with _hastened(admin):
+        limit = LIMIT_SECONDS + REGISTRATION_SECONDS / float(admin("clock", None)["scale"])
+        eventually("the base replica is healthy", lambda: all(healthy(arn) for arn in groups), limit)
 
 
-def retried(call: Callable[..., Any], limit_seconds: float = 20, **arguments: Any) -> Any:
-    """Calls again while EC2 does not see yet what was just created."""
+def eventually(what: str, look: Callable[[], Any], limit_seconds: float = LIMIT_SECONDS) -> None:
+    """Waits until a look finds it true. Raises BringUpError at the limit."""
     deadline = time.monotonic() + limit_seconds
+    while not look():
+        if time.monotonic() > deadline:
+            raise BringUpError(f"not true after {limit_seconds:.0f} s: {what}")
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _retried(call: Callable[..., Any], **arguments: Any) -> Any:
+    """Calls again while EC2 does not see yet what was just created."""
+    deadline = time.monotonic() + 20
     while True:
         try:
             return call(**arguments)

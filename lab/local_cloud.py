@@ -23,12 +23,24 @@ from localcloud.hosts.state_lock import live_server
 
 START_LIMIT_SECONDS = 90
 STOP_LIMIT_SECONDS = 60
+EARLIER_LIMIT_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LocalCloudFailed(Exception):
     """The local cloud did not start or answer; the message holds what it printed."""
+
+
+def ask(endpoint_url: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """GET, or POST a body to, an endpoint under /_peaker/. Raises LocalCloudFailed, and OSError without an answer."""
+    data = None if body is None else json.dumps(dict(body)).encode()
+    try:
+        with urllib.request.urlopen(f"{endpoint_url}/_peaker/{path}", data, timeout=60) as answer:
+            document: dict[str, Any] = json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise LocalCloudFailed(f"/_peaker/{path}: {error.read().decode()}") from error
+    return document
 
 
 @dataclass(frozen=True)
@@ -40,15 +52,7 @@ class RunningCloud:
 
     def admin(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """GET, or POST a body to, an endpoint under /_peaker/."""
-        data = None if body is None else json.dumps(dict(body)).encode()
-        request = urllib.request.Request(f"{self.endpoint_url}/_peaker/{path}", data=data)
-        request.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                document: dict[str, Any] = json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise LocalCloudFailed(f"/_peaker/{path}: {error.read().decode()}") from error
-        return document
+        return ask(self.endpoint_url, path, body)
 
     def prepare_base(self, environment: str, cluster: str, region: str) -> PrepareBase:
         """Returns the call of `peaker prepare-base` for an instance id of this cluster."""
@@ -130,9 +134,9 @@ def stop_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def await_end_of_earlier(state_dir: Path, limit_seconds: float = 30) -> None:
+def await_end_of_earlier(state_dir: Path) -> None:
     """Wait for a local cloud whose demonstration was killed. Raises LocalCloudFailed when one goes on running."""
-    deadline = time.monotonic() + limit_seconds
+    deadline = time.monotonic() + EARLIER_LIMIT_SECONDS
     while (owner := live_server(state_dir)) is not None:
         if time.monotonic() > deadline:
             raise LocalCloudFailed(

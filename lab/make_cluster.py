@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from botocore.exceptions import ClientError
 from lab import seed
 from lab.base_preparation import by_command
 from lab.cluster import BringUpError, RunningCluster, bring_up
+from lab.local_cloud import LocalCloudFailed, ask
 from lab.simulated_cluster import make_simulated_cluster
 
 REGION = "us-east-1"
@@ -35,7 +34,14 @@ def make_cluster(
         )
 
     def admin(path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return _ask(endpoint, path, body)
+        try:
+            return ask(endpoint, path, body)
+        except LocalCloudFailed as error:
+            raise BringUpError(str(error)) from error
+        except OSError as error:
+            raise BringUpError(
+                f"no local cloud at {endpoint} ({error}). Start one: python -m localcloud serve"
+            ) from error
 
     state = admin("state")
     settings = _settings(client("ssm"), environment, name)
@@ -46,20 +52,6 @@ def make_cluster(
     if kept is None:
         raise BringUpError("there is no seed dataset; make it once: python -m localcloud prepare")
     return bring_up(client, admin, settings, kept, prepare_base, progress)
-
-
-def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(f"{endpoint}/_peaker/{path}", data, timeout=60) as answer:
-            document: dict[str, Any] = json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise BringUpError(f"/_peaker/{path}: {error.read().decode()}") from error
-    except OSError as error:
-        raise BringUpError(
-            f"no local cloud at {endpoint} ({error}). Start one: python -m localcloud serve"
-        ) from error
-    return document
 
 
 def _settings(ssm: Any, environment: str, name: str) -> dict[str, Any]:

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from lab.cluster import (
-    REGISTRATION_SECONDS,
     Admin,
     BringUpError,
+    Hosts,
     RunningCluster,
-    aws_tags,
+    attach_volume,
     ensure_instance_profile,
-    hastened,
+    eventually,
     launch,
-    retried,
+    serve,
 )
-from peaker_contract.names import CLUSTER_TAG, OWNER_TAG, VOLUME_TAG
+from peaker_contract.names import OWNER_TAG
 
 VOLUME_GIB = 4
 HISTORY_DAYS, DAYS_AHEAD = 28, 14
 # The load goes up and down by this share of itself in a day.
 DAILY_SWING = 0.1
-LIMIT_SECONDS = 60.0
-_PAUSE_SECONDS = 0.05
 
 
 def make_simulated_cluster(
@@ -61,10 +58,10 @@ def make_simulated_cluster(
     source = _host(ec2, settings, zones[0], "source", progress)
     replica = _host(ec2, settings, zones[-1], "replica", progress)
     _data_volumes(ec2, settings, str(replica["InstanceId"]), zones[-1], progress)
-    _await_agent(client("ssm"), str(replica["InstanceId"]))
+    Hosts(client("ssm")).await_online(str(replica["InstanceId"]))
     progress(f"peaker prepare-base {settings['name']} {replica['InstanceId']}")
     prepare_base(str(replica["InstanceId"]))
-    _serve(client("elbv2"), admin, endpoint, str(replica["InstanceId"]), progress)
+    serve(client("elbv2"), admin, endpoint, str(replica["InstanceId"]), progress)
     _carry(admin, settings, settings["capacity_per_replica"] / 3 if load is None else load, progress)
     for function in ("forecast_load", "check_replicas"):
         progress(f"first {function}")
@@ -98,7 +95,7 @@ def _host(
     if not found():
         progress(f"launching the {'base replica' if role == 'replica' else role} in {zone}")
         launch(ec2, settings, zone, role)
-    _eventually(f"the {role} runs", lambda: [one for one in found() if one["State"]["Name"] == "running"])
+    eventually(f"the {role} runs", lambda: [one for one in found() if one["State"]["Name"] == "running"])
     return found()[0]
 
 
@@ -112,58 +109,9 @@ def _data_volumes(
 
     wanted = {volume["device"]: volume for volume in settings["volumes"]}
     for device in wanted.keys() - attached().keys():
-        volume = wanted[device]
-        progress(f"volume {volume['name']} of {VOLUME_GIB} GiB")
-        named = {CLUSTER_TAG: settings["name"], VOLUME_TAG: volume["name"]}
-        volume_id = ec2.create_volume(
-            AvailabilityZone=zone,
-            Size=VOLUME_GIB,
-            VolumeType=volume["volume_type"],
-            Iops=volume["iops"],
-            Throughput=volume["throughput_mib_per_s"],
-            TagSpecifications=[{"ResourceType": "volume", "Tags": aws_tags(named)}],
-        )["VolumeId"]
-        retried(ec2.attach_volume, Device=device, InstanceId=instance_id, VolumeId=volume_id)
-    _eventually(
-        "its volumes are in use",
-        lambda: all(attached().get(device) == "in-use" for device in wanted),
-    )
-
-
-def _await_agent(ssm: Any, instance_id: str) -> None:
-    filters = [{"Key": "InstanceIds", "Values": [instance_id]}]
-
-    def online() -> bool:
-        found = ssm.describe_instance_information(Filters=filters)["InstanceInformationList"]
-        return any(one["PingStatus"] == "Online" for one in found)
-
-    _eventually("its agent takes commands", online)
-
-
-def _serve(
-    elbv2: Any,
-    admin: Admin,
-    endpoint: Mapping[str, Any],
-    instance_id: str,
-    progress: Callable[[str], None],
-) -> None:
-    """Registers the replica in both groups, as every serving replica is: neither may ever be empty."""
-    groups = [
-        str(endpoint[one]) for one in ("target_group_arn", "warming_target_group_arn") if endpoint.get(one)
-    ]
-    for arn in groups:
-        elbv2.register_targets(TargetGroupArn=arn, Targets=[{"Id": instance_id, "Port": endpoint["port"]}])
-
-    def healthy(arn: str) -> bool:
-        found = elbv2.describe_target_health(TargetGroupArn=arn)["TargetHealthDescriptions"]
-        return any(
-            one["Target"]["Id"] == instance_id and one["TargetHealth"]["State"] == "healthy" for one in found
-        )
-
-    progress("waiting for the load balancer, which takes 3 to 5 minutes of the cloud's clock")
-    with hastened(admin):
-        limit = LIMIT_SECONDS + REGISTRATION_SECONDS / float(admin("clock", None)["scale"])
-        _eventually("the base replica is healthy", lambda: all(healthy(arn) for arn in groups), limit)
+        progress(f"volume {wanted[device]['name']} of {VOLUME_GIB} GiB")
+        attach_volume(ec2, settings, wanted[device], instance_id, zone, Size=VOLUME_GIB)
+    eventually("its volumes are in use", lambda: all(attached().get(one) == "in-use" for one in wanted))
 
 
 def _carry(admin: Admin, settings: Mapping[str, Any], load: float, progress: Callable[[str], None]) -> None:
@@ -195,11 +143,3 @@ def _invoke(functions: Any, name: str, event: Mapping[str, Any]) -> None:
     answer = functions.invoke(FunctionName=name, Payload=json.dumps(dict(event)))
     if "FunctionError" in answer:
         raise BringUpError(f"{name}: {answer['Payload'].read().decode()}")
-
-
-def _eventually(what: str, look: Callable[[], Any], limit_seconds: float = LIMIT_SECONDS) -> None:
-    deadline = time.monotonic() + limit_seconds
-    while not look():
-        if time.monotonic() > deadline:
-            raise BringUpError(f"not true after {limit_seconds:.0f} s: {what}")
-        time.sleep(_PAUSE_SECONDS)

@@ -171,11 +171,6 @@ class Pace:
         """Returns the seconds until a database may start."""
         return self.hot_share * self.prewarm_seconds
 
-    @property
-    def catch_up_seconds(self) -> float:
-        """While the replica applies, the source goes on writing."""
-        return self.behind_seconds / (self.apply_speed - 1)
-
 
 @dataclass(frozen=True)
 class Answer:

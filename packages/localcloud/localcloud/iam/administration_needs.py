@@ -69,6 +69,19 @@ def _create_queue(params: Params, look: Account) -> Iterator[Need]:
         yield Need(f"sqs:{action}", resource, "queue", request_tags=params.get("tags") or {})
 
 
+def _stack(action: str) -> Needs:
+    def needs(params: Params, look: Account) -> list[Need]:
+        name = str(params.get("StackName") or "*")
+        whole = name if name.startswith("arn:") else arn(look, "cloudformation", f"stack/{name}/*")
+        return [Need(f"cloudformation:{action}", whole, "stack")]
+
+    return needs
+
+
+ON_STACKS = (
+    *("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"),
+    *("DeleteStack", "UpdateStack", "UpdateTerminationProtection"),
+)
 ON_ROLES = (
     *("GetRole", "ListRolePolicies", "GetRolePolicy", "CreateRole", "DeleteRole", "TagRole"),
     *("PutRolePolicy", "AttachRolePolicy", "DeleteRolePolicy", "DetachRolePolicy", "UpdateAssumeRolePolicy"),
@@ -83,6 +96,7 @@ ADMINISTRATION: dict[str, Needs] = {
     **for_each(
         lambda action: named(f"ssm:{action}", "document", "ssm", "document/{}", "Name"), ON_DOCUMENTS, "ssm"
     ),
+    **for_each(_stack, ON_STACKS, "cloudformation"),
     "stepfunctions:CreateStateMachine": _create_machine,
     "sqs:CreateQueue": _create_queue,
     "elbv2:CreateLoadBalancer": _balancing("CreateLoadBalancer", "loadbalancer"),

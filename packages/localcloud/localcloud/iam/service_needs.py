@@ -279,15 +279,6 @@ def _key(action: str) -> Needs:
     return needs
 
 
-def _stack(action: str) -> Needs:
-    def needs(params: Params, look: Account) -> list[Need]:
-        name = str(params.get("StackName") or "*")
-        whole = name if name.startswith("arn:") else arn(look, "cloudformation", f"stack/{name}/*")
-        return [Need(f"cloudformation:{action}", whole, "stack")]
-
-    return needs
-
-
 def _simulate(params: Params, _: Account) -> list[Need]:
     principal = str(params["PolicySourceArn"])
     return [Need("iam:SimulatePrincipalPolicy", principal, principal.split(":")[5].split("/")[0])]
@@ -397,13 +388,5 @@ NEEDS: dict[str, Needs] = {
     "iam:GetInstanceProfile": on_iam("GetInstanceProfile", "instance-profile", "InstanceProfileName"),
     "iam:SimulatePrincipalPolicy": _simulate,
     "service-quotas:GetServiceQuota": _quota,
-    **for_each(
-        _stack,
-        (
-            *("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"),
-            *("DeleteStack", "UpdateStack", "UpdateTerminationProtection"),
-        ),
-        "cloudformation",
-    ),
 }
 IAM_PREFIX = {"elbv2": "elasticloadbalancing", "service-quotas": "servicequotas", "stepfunctions": "states"}
