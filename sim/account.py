@@ -63,6 +63,24 @@ class Account:
         found = [(at, value) for at, kind, value in self.hosts.get(host, []) if kind == what and at <= second]
         return found[-1] if found else None
 
+    def is_so(self, host: str, what: str, second: float) -> bool:
+        """Whether it was true of the host then."""
+        found = self.on_host(host, what, second)
+        return bool(found and found[1])
+
+
+def attachment(
+    instance_id: str, device: str | None, at: float, attached: float, *, deleted_with_it: bool = False
+) -> Record:
+    """One that begins at a second and is attached a while later."""
+    made: Record = {"instance": instance_id, "device": device, "at": at, "attached": attached}
+    return {**made, "until": None, "deleted_with_it": deleted_with_it}
+
+
+def target(registered: float, healthy: float, **more: Any) -> Record:
+    """A target of a group, healthy from a second on if its host answers."""
+    return {"registered": registered, "healthy": healthy, "draining": None, "gone": None, **more}
+
 
 def source_at(account: Account, cluster: str, second: float) -> str | None:
     """Who was the cluster's source then."""

@@ -21,6 +21,7 @@ from sim.account import (
     OTHERS_SHOWN_WITHIN,
     Account,
     Record,
+    attachment,
     attachment_at,
     change,
     stale,
@@ -136,13 +137,7 @@ class HostileStorage:
             "history": [(LONG_AGO, "available" if volume.instance_id else volume.state)],
         }
         if volume.instance_id is not None:
-            attached = {
-                "instance": volume.instance_id,
-                "device": volume.device,
-                "at": LONG_AGO,
-                "attached": LONG_AGO,
-            }
-            record["attachments"] = [{**attached, "until": None, "deleted_with_it": False}]
+            record["attachments"] = [attachment(volume.instance_id, volume.device, LONG_AGO, LONG_AGO)]
         return volume
 
     @property
@@ -188,16 +183,8 @@ class HostileStorage:
             raise VolumeFailed(f"ec2:AttachVolume: InvalidVolume.ZoneMismatch: {volume_id}")
         if state_at(instance, now) not in ("running", "stopped"):
             raise AwsCallRejected(f"ec2:AttachVolume: IncorrectState: {instance_id}")
-        volume["attachments"].append(
-            {
-                "instance": instance_id,
-                "device": device,
-                "at": now,
-                "attached": now + self._random.uniform(2, 25),
-                "until": None,
-                "deleted_with_it": False,
-            }
-        )
+        attached = now + self._random.uniform(2, 25)
+        volume["attachments"].append(attachment(instance_id, device, now, attached))
 
     def delete_volume(self, volume_id: str) -> None:
         now = self._time.seconds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CapacityReservation, Instance, InstancePromise, InstanceSpec
@@ -18,6 +17,7 @@ from sim.account import (
     TERMINATED_SHOWN_FOR,
     Account,
     Record,
+    attachment,
     attachment_at,
     change,
     stale,
@@ -221,7 +221,7 @@ class HostileCompute:
             "snapshot": None,
             "shown": now + self._random.uniform(0, OTHERS_SHOWN_WITHIN),
             "history": [(now, "available")],
-            "attachments": [_attachment(instance_id, "/dev/sda1", now, now + 5, deleted_with_it=True)],
+            "attachments": [attachment(instance_id, "/dev/sda1", now, now + 5, deleted_with_it=True)],
         }
         return record
 
@@ -270,10 +270,3 @@ class HostileCompute:
             client_token=record.get("client_token"),
             state_reason="" if state in ("pending", "running") else record.get("reason") or BY_USER,
         )
-
-
-def _attachment(
-    instance_id: str, device: str, at: float, attached: float, *, deleted_with_it: bool
-) -> Record:
-    made: dict[str, Any] = {"instance": instance_id, "device": device, "at": at, "attached": attached}
-    return {**made, "until": None, "deleted_with_it": deleted_with_it}

@@ -8,7 +8,7 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.read_shares import shares_of_groups
 
 from peaker_contract.cluster import ClusterSettings
-from sim.account import Account, Record, state_at
+from sim.account import Account, Record, state_at, target
 from sim.workflows.virtual_time import VirtualTime
 
 SERVING, WARMING = "serving", "warming"
@@ -58,29 +58,17 @@ class HostileEndpoint:
             [(1 - warming, self.health(settings)), (warming, self.warming_health(settings))]
         )
 
-    def set(
-        self,
-        instance_id: str,
-        state: TargetState,
-        reason: str = "",
-        *,
-        only: str | None = None,
-        cluster: str = "orders",
-    ) -> None:
-        """Its health from now on, whatever its host says, in both groups or in `only` this one."""
+    def set(self, instance_id: str, state: TargetState, reason: str = "", *, only: str | None = None) -> None:
+        """Its health in `orders` from now on, whatever its host says, in both groups or in `only` this one."""
+        draining = self._time.seconds if state is TargetState.DRAINING else None
         for name in (SERVING, WARMING) if only is None else (only,):
-            self._group(cluster, name)[instance_id] = {
-                "registered": 0.0,
-                "healthy": 0.0,
-                "draining": self._time.seconds if state is TargetState.DRAINING else None,
-                "gone": None,
-                "said": TargetHealth(state, reason),
-            }
+            said = TargetHealth(state, reason)
+            self._group("orders", name)[instance_id] = target(0.0, 0.0, draining=draining, said=said)
 
-    def forget(self, instance_id: str, *, only: str | None = None, cluster: str = "orders") -> None:
-        """Somebody takes it out of both groups, or out of `only` this one, at once."""
+    def forget(self, instance_id: str, *, only: str | None = None) -> None:
+        """Somebody takes it out of both groups of `orders`, or out of `only` this one, at once."""
         for name in (SERVING, WARMING) if only is None else (only,):
-            self._group(cluster, name).pop(instance_id, None)
+            self._group("orders", name).pop(instance_id, None)
 
     def serving(self, cluster: str) -> list[str]:
         """Who is healthy in the serving group."""
@@ -98,12 +86,7 @@ class HostileEndpoint:
         if there is not None:
             self._account.past_targets.append({**there, "gone": now, "instance": instance_id})
         late = NLB_HEALTHY_SECONDS if settings.read_endpoint.kind == "nlb" else DNS_HEALTHY_SECONDS
-        group[instance_id] = {
-            "registered": now,
-            "healthy": now + self._random.uniform(*late),
-            "draining": None,
-            "gone": None,
-        }
+        group[instance_id] = target(now, now + self._random.uniform(*late))
 
     def _health(self, cluster: str, name: str) -> dict[str, TargetHealth]:
         now, group = self._time.seconds, self._group(cluster, name)
@@ -113,16 +96,16 @@ class HostileEndpoint:
             self._account.past_targets.append({**group.pop(instance_id), "instance": instance_id})
         return {instance_id: self._standing(instance_id, one, now) for instance_id, one in group.items()}
 
-    def _standing(self, instance_id: str, target: Record, now: float) -> TargetHealth:
-        if target["draining"] is not None:
+    def _standing(self, instance_id: str, entry: Record, now: float) -> TargetHealth:
+        if entry["draining"] is not None:
             return TargetHealth(TargetState.DRAINING, "Target.DeregistrationInProgress")
-        if "said" in target:
-            said: TargetHealth = target["said"]
+        if "said" in entry:
+            said: TargetHealth = entry["said"]
             return said
         instance = self._account.instances.get(instance_id)
         if instance is None or state_at(instance, now) != "running":
             return TargetHealth(TargetState.UNUSED, "Target.InvalidState")
-        if now < target["healthy"]:
+        if now < entry["healthy"]:
             return TargetHealth(TargetState.INITIAL, "Elb.InitialHealthChecking")
         if answers(self._account, instance_id, now):
             return TargetHealth(TargetState.HEALTHY)
@@ -131,8 +114,5 @@ class HostileEndpoint:
 
 def answers(account: Account, instance_id: str, second: float) -> bool:
     """Whether the host's responder has said good for long enough."""
-    then, now = (
-        account.on_host(instance_id, "database", second - PROBE_SECONDS),
-        account.on_host(instance_id, "database", second),
-    )
-    return bool(then and then[1] and now and now[1])
+    looks = (second - PROBE_SECONDS, second)
+    return all(account.is_so(instance_id, "database", one) for one in looks)

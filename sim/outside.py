@@ -6,7 +6,7 @@ None of it goes through a port, so that no record of calls has it.
 from __future__ import annotations
 
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
-from sim.account import Record, attachment_at, state_at
+from sim.account import Record, attachment_at, state_at, target
 from sim.endpoint import SERVING, WARMING
 from sim.world import World
 
@@ -42,7 +42,7 @@ def fail_over_to_base(world: World, cluster: str) -> None:
         gone = group.pop(base["id"])
         world.account.past_targets.append({**gone, "gone": world.time.seconds, "instance": base["id"]})
         now = world.time.seconds
-        group[was["id"]] = {"registered": now, "healthy": now, "draining": None, "gone": None}
+        group[was["id"]] = target(now, now)
     _leads(world, cluster, base)
 
 
@@ -70,11 +70,11 @@ def restart(world: World, instance_id: str) -> None:
         account.happened(instance_id, now + BOOT_SECONDS, "database", True)
 
 
-def restart_at_work(world: World, after_seconds: float = 0.7) -> None:
+def restart_at_work(world: World) -> None:
     """The host that was given the newest command boots anew, unless it was only asked what it does."""
     newest = list(world.account.commands.values())[-1]
     if newest["document"] != "report_work":
-        world.time.after(after_seconds, lambda: restart(world, newest["instance"]))
+        world.time.after(0.7, lambda: restart(world, newest["instance"]))
 
 
 def restart_in_command(world: World, cluster: str, patience_seconds: float = 3600.0) -> None:

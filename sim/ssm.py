@@ -53,17 +53,16 @@ NEEDS_STORAGE = (
 
 
 @cache
-def _lost_after(document: str) -> float:
+def _content(document: str) -> dict[str, Any]:
     [path] = (one for one in document_paths() if one.stem == document)
-    said = [step["inputs"].get("timeoutSeconds") for step in load_document(path)["mainSteps"]]
-    known = [float(one) for one in said if str(one).isdigit()]
-    return sum(known) if len(known) == len(said) else LOST_AFTER_SECONDS
+    return dict(load_document(path))
 
 
 @cache
-def _declared(document: str) -> dict[str, Any]:
-    [path] = (one for one in document_paths() if one.stem == document)
-    return dict(load_document(path)["parameters"])
+def _lost_after(document: str) -> float:
+    said = [step["inputs"].get("timeoutSeconds") for step in _content(document)["mainSteps"]]
+    known = [float(one) for one in said if str(one).isdigit()]
+    return sum(known) if len(known) == len(said) else LOST_AFTER_SECONDS
 
 
 class HostileCommands:
@@ -72,28 +71,25 @@ class HostileCommands:
     `said`: by document, or `*` for all others, what Systems Manager says of commands whatever the hosts do.
     """
 
-    def __init__(
-        self, account: Account, time: VirtualTime, chance: random.Random, pace: Pace | None = None
-    ) -> None:
+    def __init__(self, account: Account, time: VirtualTime, chance: random.Random) -> None:
         self.scripts: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
         self.said: dict[str, CommandOutcome] = {}
         self.agent_version = OLDEST_AGENT
         self.after_a_restart = AFTER_A_RESTART
-        self.pace = pace or Pace(prewarm_mib=6000.0)
+        self.pace = Pace(prewarm_mib=6000.0)
         # A new replica lacks what was written since its snapshots, not a given number of seconds.
         self.behind_since_snapshot = False
         self._account = account
         self._time = time
         self._random = chance
 
-    def fail(self, document: str, error: str, *, host: str | None = None, times: int = 1000) -> None:
-        """The host reports this error class, that many times."""
+    def fail(self, document: str, error: str) -> None:
+        """Hosts report this error class from now on."""
         answer = {"ok": False, "error": error, "message": f"{error} on purpose"}
-        self.scripts[document, host] = [answer] * times
+        self.scripts[document, None] = [answer] * 1000
 
     def agent(self, instance_id: str) -> Agent:
-        up = self._account.on_host(instance_id, "up", self._time.seconds)
-        return Agent(up is not None and up[1] is True, self.agent_version)
+        return Agent(self._account.is_so(instance_id, "up", self._time.seconds), self.agent_version)
 
     def silence(self, instance_id: str) -> None:
         """The host's agent answers no more."""
@@ -149,9 +145,7 @@ class HostileCommands:
 
     def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
         record, now = self._account.commands.get(command_id), self._time.seconds
-        if record is None or record["known"] > now:
-            return CommandOutcome(CommandStatus.MISSING)
-        if record["instance"] != instance_id:
+        if record is None or record["known"] > now or record["instance"] != instance_id:
             return CommandOutcome(CommandStatus.MISSING)
         said = self.said.get(record["document"], self.said.get("*"))
         if said is not None:
@@ -160,8 +154,7 @@ class HostileCommands:
             return CommandOutcome(CommandStatus.CANCELLED, "Cancelled")
         died = self._died(record)
         if died is not None:
-            back = self._account.on_host(instance_id, "up", now)
-            if record["after a restart"] == "killed" and back is not None and back[1]:
+            if record["after a restart"] == "killed" and self._account.is_so(instance_id, "up", now):
                 return CommandOutcome(CommandStatus.FAILED, "Failed", "", KILLED)
             if now < record["sent"] + _lost_after(record["document"]):
                 return CommandOutcome(CommandStatus.RUNNING)
@@ -215,13 +208,13 @@ class HostileCommands:
 
     def _runs(self, record: Record, now: float) -> bool:
         working = record["cancelled"] is None and self._died(record) is None
-        return bool(_begun(record) < now < record["done"]) and working
+        return bool(record["begun"] < now < record["done"]) and working
 
     def _died(self, record: Record) -> float | None:
         """When the host went away under the command, if it did."""
         end = min(self._time.seconds, record["done"])
         for at, what, value in self._account.hosts.get(record["instance"], []):
-            if what == "up" and value is False and _begun(record) < at <= end:
+            if what == "up" and value is False and record["begun"] < at <= end:
                 return at
         return None
 
@@ -240,17 +233,16 @@ class HostileCommands:
         for key in ((document, instance_id), (document, None)):
             if self.scripts.get(key):
                 return took, {**envelope, **HEALTHY[document], **self.scripts[key].pop(0)}
-        lost = self._account.on_host(instance_id, "lost_volume", now)
-        if document in NEEDS_STORAGE and lost is not None and lost[1]:
+        if document in NEEDS_STORAGE and self._account.is_so(instance_id, "lost_volume", now):
             return took, {**envelope, "ok": False, "error": "DeviceMissing", "message": "a volume is gone"}
-        database = self._account.on_host(instance_id, "database", now)
-        if document in NEEDS_DATABASE and not (database and database[1]):
+        database = self._account.is_so(instance_id, "database", now)
+        if document in NEEDS_DATABASE and not database:
             return took, {**envelope, "ok": False, "error": "ServerDown", "message": "no server answers"}
         result = own(HEALTHY[document], instance_id)
         if document == "report_prewarm":
             result = self._engine_report(instance_id, now)
         if document == "verify_storage":
-            result["mounted"] = bool(database and database[1])
+            result["mounted"] = database
         if document == "wait_for_catch_up":
             began = self._account.on_host(instance_id, "replication", now)
             started = now if began is None else began[0]
@@ -277,10 +269,6 @@ class HostileCommands:
             return {"state": "dead", "message": "no engine was started for this run"}
         return prewarm_report(self.pace, now - began[0])
 
-    def _reads(self, host: str, second: float) -> bool:
-        began = self._account.on_host(host, "prewarm", second)
-        return began is not None and began[1] is True
-
     def _effects(self, record: Record) -> None:
         host, done = record["instance"], record["done"]
         happens = {
@@ -292,7 +280,7 @@ class HostileCommands:
             "start_replication": ("replication", True),
             "wait_for_catch_up": ("caught_up", True),
         }.get(record["document"])
-        if happens is not None and happens[0] == "prewarm" and self._reads(host, done):
+        if happens is not None and happens[0] == "prewarm" and self._account.is_so(host, "prewarm", done):
             return
         if state_at(self._account.instances[host], self._time.seconds) != "running":
             return
@@ -302,14 +290,9 @@ class HostileCommands:
             self._account.happened(host, done, "follows", record["parameters"]["SourceHost"])
 
 
-def _begun(record: Record) -> float:
-    """When its host last began it."""
-    return float(record["begun"])
-
-
 def require_parameters(document: str, parameters: Mapping[str, str]) -> None:
     """Raises AwsCallRejected for parameters that the document lacks, misses, or whose pattern does not match."""
-    declared = _declared(document)
+    declared = _content(document)["parameters"]
     missing = {name for name, one in declared.items() if "default" not in one} - set(parameters)
     odd = [
         name

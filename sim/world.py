@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.names import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, RUN_TAG, VOLUME_TAG
 from sim import others
-from sim.account import Account, Record, change
+from sim.account import Account, Record, attachment, change, target
 from sim.ebs import HostileStorage
 from sim.ec2 import HostileCompute
 from sim.endpoint import SERVING, WARMING, HostileEndpoint
@@ -45,12 +46,9 @@ SCHEDULES_OF_CLUSTERS: Mapping[str, float] = {"sweep_orphans": 180.0, "maintain_
 # Whose ends start roll_back, and which ends do.
 ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
-PORTS = (
-    "clusters", "compute", "storage", "commands", "endpoint", "package",
-    "snapshot_blocks", "run_files", "lease", "ledger", "readings", "executions", "volume_keys", "records",
-    "price_list", "stored_prices", "account_quotas",
-    "operators", "events",
-)  # fmt: skip
+PORTS = tuple(
+    one.name for one in fields(Ports) if one.name not in ("environment", "clock", "history", "metrics")
+)
 # What changes AWS, or tells people of what does; and what changes only the ledger's table.
 EFFECTS = frozenset({
     "compute.launch", "compute.stop", "compute.start", "compute.terminate",
@@ -308,16 +306,14 @@ class World:
         self.account.sources[cluster.name] = [(-86_400.0 * 9, source["id"])]
         groups = self.account.targets.setdefault(cluster.name, {SERVING: {}, WARMING: {}})
         for group in groups.values():
-            long_ago: Record = {"registered": -9.0, "healthy": -8.0, "draining": None, "gone": None}
-            group[base["id"]] = long_ago
+            group[base["id"]] = target(-9.0, -8.0)
 
     def _data_volumes(self, instance: Record, cluster: ClusterSettings) -> None:
         for one in cluster.volumes:
             tags = {CLUSTER_TAG: cluster.name, VOLUME_TAG: one.name}
             made = self.storage.made(self.account.next_id("vol"), instance["zone"], 4, tags, None)
             made["shown"], made["history"] = -9.0, [(-9.0, "available")]
-            attachment = {"instance": instance["id"], "device": one.device, "at": -9.0, "attached": -8.0}
-            made["attachments"] = [{**attachment, "until": None, "deleted_with_it": False}]
+            made["attachments"] = [attachment(instance["id"], one.device, -9.0, -8.0)]
         for volume in self.account.volumes.values():
             if volume["attachments"] and volume["attachments"][0]["instance"] == instance["id"]:
                 volume["shown"] = -9.0
@@ -333,10 +329,7 @@ class World:
         if execution.workflow in ROLLED_BACK and execution.status in ROLLING_BACK:
             detail = self.workflows.detail(execution)
             for seconds in self.deliveries(execution):
-                self.time.after(seconds, lambda: self._roll_back(detail))
-
-    def _roll_back(self, detail: dict[str, Any]) -> None:
-        self.workflows.start("roll_back", detail)
+                self.time.after(seconds, lambda: self.workflows.start("roll_back", detail))
 
     def _emit(self, cluster: str, values: Mapping[Metric, float]) -> None:
         named = {metric.value: value for metric, value in values.items()}

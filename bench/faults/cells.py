@@ -112,7 +112,7 @@ class Cell:
             case "crash after":
                 return DiesAtTheEnd(always=always)
             case "host restarts":
-                return Followed(at=self.call, always=always, then=partial(restart_at_work, world))
+                return Followed(at=self.call, always=always, hit=partial(restart_at_work, world))
             case "late":
                 seconds = random.Random(self.seed).uniform(5, 58)
                 alone = self.mode in ("once", "for good")

@@ -185,9 +185,9 @@ class Functions:
         invocation.elapsed = self.time.seconds - invocation.started
         self.current = invocation
 
-    def loses_answer(self, invocation: Invocation, error: str, seconds: float = 1.0) -> None:
+    def loses_answer(self, invocation: Invocation, error: str) -> None:
         """The caller hears this error; the function goes on."""
-        self.time.after(seconds, lambda: invocation.answer.fail(StateFailed(error, "on purpose")))
+        self.time.after(1.0, lambda: invocation.answer.fail(StateFailed(error, "on purpose")))
 
     def _begin(self, invocation: Invocation) -> None:
         invocation.fault = self.interfere(invocation)

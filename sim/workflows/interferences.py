@@ -160,13 +160,10 @@ class LandsLate(AtCall):
 
 @dataclass
 class Followed(AtCall):
-    """The call has its effect and its answer; `then` comes about after it."""
-
-    then: Callable[[], None] = field(default=_nothing)
+    """The call has its effect and its answer, and then it hits."""
 
     def after(self, invocation: Invocation, call: str) -> None:
-        if self.is_it(invocation, call):
-            self.then()
+        self.is_it(invocation, call)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from sim.workflows.executions import Execution
 from sim.workflows.functions import Functions
 from sim.workflows.virtual_time import Process, Promise, VirtualTime
-from sim.workflows.walker import Asl, ExecutionEnds, StateFailed, Walk
+from sim.workflows.walker import Asl, ExecutionEnds, StateFailed, Walk, snake_case
 
 ARN = "arn:aws:states:us-east-1:123456789012"
 # ListExecutions is eventually consistent.
@@ -244,13 +244,6 @@ class StepFunctionsClient:
             raise _refused("ExecutionAlreadyExists", "StartExecution") from taken
         return {"executionArn": started.arn, "startDate": self._service.time.datetime_of(started.started)}
 
-    def stop_execution(self, executionArn: str, error: str = "", cause: str = "") -> dict[str, Any]:
-        found = [one for one in self._service.executions if one.arn == executionArn]
-        if not found:
-            raise _refused("ExecutionDoesNotExist", "StopExecution")
-        self._service.time.after(0, lambda: self._service.stop(found[0], error, cause))
-        return {"stopDate": self._service.time.now()}
-
     def _row(self, one: Execution) -> dict[str, Any]:
         row = {
             "executionArn": one.arn,
@@ -269,8 +262,7 @@ def _refused(code: str, operation: str) -> ClientError:
 def _workflow(arn: str) -> str:
     """`prewarm` of `${PrewarmStateMachineArn}` or of `arn:...:peaker-local-prewarm`."""
     if arn.startswith("${"):
-        name = arn.removeprefix("${").removesuffix("StateMachineArn}")
-        return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+        return snake_case(arn.removeprefix("${").removesuffix("StateMachineArn}"))
     return arn.rsplit("-", 1)[-1]
 
 

@@ -294,9 +294,8 @@ class Walk:
         scope: Scope,
         name: str = "",
         more: Mapping[str, Any] | None = None,
-        context: Mapping[str, Any] | None = None,
     ) -> Any:
-        context = {**self.context, "State": {"Name": name}, **(context or {})}
+        context = {**self.context, "State": {"Name": name}}
         bindings = {**scope.all(), "states": {"input": given, "context": context, **(more or {})}}
         try:
             return filled(template, bindings, self.time.now())
@@ -312,7 +311,10 @@ def _matches(names: list[str], error: str) -> bool:
 
 def _function(placeholder: str) -> str:
     """`drain_replica` of `${DrainReplicaArn}`."""
-    name = placeholder.removeprefix("${").removesuffix("Arn}")
+    return snake_case(placeholder.removeprefix("${").removesuffix("Arn}"))
+
+
+def snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 

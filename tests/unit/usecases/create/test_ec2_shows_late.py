@@ -53,7 +53,7 @@ def test_a_set_that_is_recorded_in_part_is_not_made_again(ports: CalmPorts) -> N
     """The function died between two rows of the ledger, and EC2 does not show the set yet."""
     intended_long_ago(ports)
     died = errors.AwsUnavailable("no answer")
-    ports.meets(Followed(at="ledger.made", then=lambda: ports.refuses("ledger.made", died)))
+    ports.meets(Followed(at="ledger.made", hit=lambda: ports.refuses("ledger.made", died)))
     ports.chance.late = True
     with pytest.raises(errors.AwsUnavailable):
         create_snapshots(ports, leased(ports, "CreateSnapshots"))
