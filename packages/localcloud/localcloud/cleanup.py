@@ -72,7 +72,7 @@ def leftovers(state_dir: Path) -> list[str]:
     """What clean() would remove, one phrase each; empty when there is nothing."""
     state = state_dir.resolve()
     found = [f"process {pid} ({name})" for pid, name in marked_processes(state).items()]
-    found += [f"volume daemon {pid}" for pid in running_daemons(Layout.of(state))]
+    found += [f"volume daemon {pid}" for pid in running_daemons(Layout(state))]
     found += [f"network namespace {name}" for name in _namespaces(state)]
     found += [f"link {name}" for name in sorted(owned_links(state))]
     found += [f"mount {point}" for point in _mounts(state)]

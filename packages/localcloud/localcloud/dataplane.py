@@ -43,10 +43,7 @@ class VolumeStat:
 
     blocks_in_snapshot: int
     blocks_cold: int
-    reads: int
     read_bytes: int
-    writes: int
-    write_bytes: int
     cold_fetches: int
 
 
@@ -80,7 +77,7 @@ class BlockStore(Protocol):
         """Take the block device away. A volume that is not attached is not an error."""
 
     def stat(self, volume_id: str) -> VolumeStat:
-        """Hydration and I/O counters of one volume."""
+        """Hydration of one volume, and how much was read of it."""
 
     def close(self) -> None:
         """Detach all, stop the daemon, unmount, release loop devices. Safe to call twice."""
@@ -174,8 +171,6 @@ class TargetStat:
 
     instance_id: str
     open_connections: int
-    total_connections: int
-    connection_errors: int
 
 
 @dataclass(frozen=True)

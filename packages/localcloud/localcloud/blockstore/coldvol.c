@@ -83,7 +83,7 @@ struct volume {
     uint64_t slot_ns[MAX_FETCHERS];
     uint64_t hydration_ns, hydration_cursor;
     uint64_t random_state;
-    uint64_t blocks_in_snapshot, reads, read_bytes, writes, write_bytes, cold_fetches;
+    uint64_t blocks_in_snapshot, read_bytes, cold_fetches;
     pthread_rwlock_t gate;    /* writers hold it shared; a snapshot holds it alone */
     unsigned references;      /* guarded by table_lock: the table's own, open files, control calls */
 };
@@ -283,10 +283,8 @@ static uint64_t due_ns(struct volume *v, uint64_t offset, uint64_t size, bool is
                              take_turn(&v->bytes_ns, size, v->limits.bytes_per_second, now));
     uint64_t ready = is_write ? fetch_for_write(v, offset, offset + size, now)
                               : fetch_for_read(v, offset, offset + size, now);
-    if (is_write)
-        v->writes++, v->write_bytes += size;
-    else
-        v->reads++, v->read_bytes += size, *fd = fd_of(v, offset, offset + size);
+    if (!is_write)
+        v->read_bytes += size, *fd = fd_of(v, offset, offset + size);
     pthread_mutex_unlock(&v->model);
     return max_u64(max_u64(start, ready), now) + v->limits.base_ns;
 }
@@ -1065,10 +1063,9 @@ static char *do_stat(char *arguments)
     advance_hydration(v, now);
     for (uint64_t b = 0; b < v->blocks; b++)
         cold += v->ready_ns[b] > now;
-    char *text = say("ok {\"blocks_in_snapshot\": %" PRIu64 ", \"blocks_cold\": %" PRIu64 ", \"reads\": %" PRIu64
-                     ", \"read_bytes\": %" PRIu64 ", \"writes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
-                     ", \"cold_fetches\": %" PRIu64 "}",
-                     v->blocks_in_snapshot, cold, v->reads, v->read_bytes, v->writes, v->write_bytes, v->cold_fetches);
+    char *text = say("ok {\"blocks_in_snapshot\": %" PRIu64 ", \"blocks_cold\": %" PRIu64
+                     ", \"read_bytes\": %" PRIu64 ", \"cold_fetches\": %" PRIu64 "}",
+                     v->blocks_in_snapshot, cold, v->read_bytes, v->cold_fetches);
     pthread_mutex_unlock(&v->model);
     drop_volume(v);
     return text;

@@ -67,11 +67,6 @@ class Daemon:
         self._directory = os.open(layout.state_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._await_ready()
 
-    @property
-    def pid(self) -> int:
-        """Process id of the daemon."""
-        return self._process.pid
-
     def ask(self, *words: str) -> str:
         """Send one command; returns the answer after "ok". DataPlaneError carries the daemon's reason."""
         # The state directory may be deeper than the 107 bytes that a socket address can hold.

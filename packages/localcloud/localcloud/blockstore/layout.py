@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from localcloud.dataplane import DataPlaneError
@@ -14,40 +13,17 @@ from localcloud.dataplane import DataPlaneError
 PACKAGES = "apt-get install -y gcc libc6-dev pkg-config libfuse3-dev xfsprogs util-linux mount kmod"
 
 
-@dataclass(frozen=True)
 class Layout:
-    """The paths of one block store."""
+    """The paths of one block store, resolved: the kernel reports backing files and mounts by their real paths."""
 
-    state_dir: Path
-
-    @classmethod
-    def of(cls, state_dir: Path) -> Layout:
-        """Resolved, because the kernel reports backing files and mounts by their real paths."""
-        return cls(state_dir.resolve())
-
-    @property
-    def pool_image(self) -> Path:
-        return self.state_dir / "pool.img"
-
-    @property
-    def pool(self) -> Path:
-        return self.state_dir / "pool"
-
-    @property
-    def volumes(self) -> Path:
-        return self.state_dir / "volumes"
-
-    @property
-    def socket(self) -> Path:
-        return self.state_dir / "coldvol.sock"
-
-    @property
-    def lock(self) -> Path:
-        return self.state_dir / "blockstore.lock"
-
-    @property
-    def log(self) -> Path:
-        return self.state_dir / "logs" / "coldvol.log"
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir.resolve()
+        self.pool_image = self.state_dir / "pool.img"
+        self.pool = self.state_dir / "pool"
+        self.volumes = self.state_dir / "volumes"
+        self.socket = self.state_dir / "coldvol.sock"
+        self.lock = self.state_dir / "blockstore.lock"
+        self.log = self.state_dir / "logs" / "coldvol.log"
 
 
 def run(argv: Sequence[str], *, timeout_seconds: float = 120) -> str:

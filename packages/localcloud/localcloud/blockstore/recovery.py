@@ -7,13 +7,13 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from localcloud.blockstore.daemon import running_daemons
 from localcloud.blockstore.layout import Layout
 from localcloud.blockstore.loop import backing_file, detach_loop, loops_of, loops_under, wait_until_free
-from localcloud.blockstore.mounts import abort_fuse, mounts, unmount
+from localcloud.blockstore.mounts import Mount, abort_fuse, mounts, unmount
 from localcloud.dataplane import DataPlaneError
 
 _RELEASE_SECONDS = 5.0
@@ -36,25 +36,18 @@ def cleanup(state_dir: Path) -> list[str]:
     Returns what was removed, one phrase each. Snapshots stay. Raises DataPlaneError while a live process
     uses the state directory.
     """
-    layout = Layout.of(state_dir)
+    layout = Layout(state_dir)
     if not layout.state_dir.is_dir():
         return []
-    with state_lock(layout):
-        return remove_leftovers(layout)
-
-
-@contextlib.contextmanager
-def state_lock(layout: Layout) -> Iterator[None]:
-    """Hold the state directory alone; the kernel frees it when the holder dies."""
     descriptor = take_state_lock(layout)
     try:
-        yield
+        return remove_leftovers(layout)
     finally:
         give_state_lock(descriptor)
 
 
 def take_state_lock(layout: Layout) -> int:
-    """Lock the state directory; the returned descriptor is for give_state_lock."""
+    """Lock the state directory, until give_state_lock gets the descriptor or this process dies."""
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,9 +76,9 @@ def remove_leftovers(layout: Layout) -> list[str]:
     # The daemon first: then requests that wait for it end with an error, and nothing below can hang.
     removed += [f"daemon {pid}" for pid in _kill_daemons(layout)]
     volumes = dict(loops_under(layout.volumes))
-    removed += _unmount_filesystems_of(volumes)
+    removed += _unmount(lambda mount: mount.source in volumes)
     removed += release_loops(volumes)
-    removed += _unmount_at(layout.volumes)
+    removed += _unmount(lambda mount: mount.mount_point == str(layout.volumes))
     removed += release_pool(layout)
     layout.socket.unlink(missing_ok=True)
     return removed
@@ -108,7 +101,7 @@ def release_loops(devices: dict[str, str]) -> list[str]:
 
 def release_pool(layout: Layout) -> list[str]:
     """Unmount the pool and give its loop device back."""
-    removed = _unmount_at(layout.pool)
+    removed = _unmount(lambda mount: mount.mount_point == str(layout.pool))
     return removed + release_loops({device: str(layout.pool_image) for device in loops_of(layout.pool_image)})
 
 
@@ -126,20 +119,9 @@ def _kill_daemons(layout: Layout) -> list[int]:
     return killed
 
 
-def _unmount_filesystems_of(devices: dict[str, str]) -> list[str]:
+def _unmount(which: Callable[[Mount], bool]) -> list[str]:
     removed = []
-    for mount in reversed(mounts()):
-        if mount.source in devices:
-            unmount(mount.mount_point)
-            removed.append(f"mount {mount.mount_point}")
-    return removed
-
-
-def _unmount_at(folder: Path) -> list[str]:
-    removed = []
-    for mount in reversed(mounts()):
-        if mount.mount_point != str(folder):
-            continue
+    for mount in filter(which, reversed(mounts())):
         if mount.filesystem.startswith("fuse"):
             abort_fuse(mount.device)
         unmount(mount.mount_point)

@@ -48,7 +48,7 @@ class ColdBlockStore:
         the size of a pool made now; an existing pool keeps its size. Raises DataPlaneError with a remedy."""
         check_machine()
         state_dir.mkdir(parents=True, exist_ok=True)
-        self._layout = Layout.of(state_dir)
+        self._layout = Layout(state_dir)
         self._attached: dict[str, BlockDevice] = {}
         self._attach_lock = threading.Lock()
         binary = build_daemon()
@@ -69,11 +69,6 @@ class ColdBlockStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def daemon_pid(self) -> int:
-        """Process id of the daemon, to measure its CPU time."""
-        return self._running().pid
-
     def create_volume(
         self, volume_id: str, size_bytes: int, limits: VolumeLimits, snapshot_id: str | None = None
     ) -> None:
@@ -84,7 +79,6 @@ class ColdBlockStore:
         self._running().ask("create", *words, *([snapshot_id] if snapshot_id else []))
 
     def delete_volume(self, volume_id: str) -> None:
-        """Remove a volume; its device, if any, is taken away first. Unknown ids are not an error."""
         self.detach(volume_id)
         self._running().ask("delete", volume_id)
 
@@ -96,11 +90,9 @@ class ColdBlockStore:
             self._running().ask("snapshot", *pairs)
 
     def delete_snapshot(self, snapshot_id: str) -> None:
-        """Remove a snapshot; volumes made from it stay whole."""
         self._running().ask("delete-snapshot", snapshot_id)
 
     def snapshot_blocks(self, snapshot_id: str) -> Sequence[int]:
-        """Ascending indices of the 512 KiB blocks that were ever written."""
         _, *runs = self._running().ask("blocks", snapshot_id).split()
         blocks: list[int] = []
         for span in runs:
@@ -149,7 +141,6 @@ class ColdBlockStore:
                 detach_loop(device.path)
 
     def stat(self, volume_id: str) -> VolumeStat:
-        """Hydration and counters now; reads and writes are requests of at most 256 KiB, as the device saw."""
         return VolumeStat(**json.loads(self._running().ask("stat", volume_id)))
 
     def close(self) -> None:

@@ -38,7 +38,6 @@ BOOT_LIMIT_SECONDS = 15.0
 KILL_LIMIT_SECONDS = 60.0
 # A database's own limit for its end is two minutes.
 ORDERLY_STOP_LIMIT_SECONDS = 150.0
-# Where Debian's OpenSSL looks for authorities, beside its folder of them.
 _BOOT_SCRIPT = Path(__file__).with_name("host_boot.sh")
 HOST_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -130,7 +129,6 @@ class NamespaceHosts:
             host.lock.release()
 
     def stop(self, instance_id: str, force: bool = False) -> None:
-        """Shut the host down (or kill it, with `force`); keep its files, address and volumes."""
         host = self._known(instance_id)
         with host.lock:
             if host.up and not force:
@@ -138,7 +136,6 @@ class NamespaceHosts:
             _kill(host)
 
     def start(self, instance_id: str) -> None:
-        """Start a stopped host again; its volumes are shown again, nothing is mounted, enabled services start."""
         host = self._known(instance_id)
         with host.lock:
             if host.terminated:
@@ -148,14 +145,12 @@ class NamespaceHosts:
                 self.start_command(instance_id, ["systemctl", "default"])
 
     def terminate(self, instance_id: str) -> None:
-        """Kill the host and delete its files. An unknown id is not an error."""
         host = self._hosts.get(instance_id)
         if host is not None:
             with host.lock:
                 self._discard(host)
 
     def is_up(self, instance_id: str) -> bool:
-        """True while the host's init runs."""
         host = self._hosts.get(instance_id)
         return host is not None and host.up
 
@@ -203,7 +198,6 @@ class NamespaceHosts:
         return _root(self._known(instance_id))
 
     def close(self) -> None:
-        """Terminate every host; remove bridge and namespaces. Safe to call twice."""
         failures: list[DataPlaneError] = []
         for instance_id in list(self._hosts):
             try:

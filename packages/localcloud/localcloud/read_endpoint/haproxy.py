@@ -51,7 +51,7 @@ defaults
     retries 0
 
 frontend reads
-{binds}
+    bind 127.0.0.1:{port}
     default_backend targets
 
 backend targets
@@ -71,17 +71,15 @@ class _Endpoint:
 
 
 class HaproxyReadEndpoints:
-    """Real load balancers (localcloud.dataplane.ReadEndpoints) on 127.0.0.1 and the addresses given."""
+    """Real load balancers (localcloud.dataplane.ReadEndpoints) on 127.0.0.1."""
 
-    def __init__(self, state_directory: Path, extra_addresses: Sequence[str] = ()) -> None:
+    def __init__(self, state_directory: Path) -> None:
         self._state = state_directory.resolve()
-        self._addresses = ("127.0.0.1", *extra_addresses)
         self._lock = threading.RLock()
         self._endpoints: dict[str, _Endpoint] = {}
         self._state_lock = StateLock(self._state)
 
     def apply(self, spec: ReadEndpointSpec) -> None:
-        """Make the endpoint be as the spec says. Raises DataPlaneError, naming the port when it is taken."""
         _check(spec)
         with self._lock:
             endpoint = self._endpoints.get(spec.name)
@@ -102,18 +100,12 @@ class HaproxyReadEndpoints:
             _set_refused(endpoint, spec.refused_weight)
 
     def stats(self, name: str) -> Sequence[TargetStat]:
-        """Connections per target. Raises DataPlaneError for an unknown endpoint."""
         with self._lock:
             endpoint = self._known(name)
-            rows = endpoint.api.servers(_BACKEND)
-            return [
-                TargetStat(row.name, row.open_sessions, row.total_sessions, row.connection_errors)
-                for row in rows.values()
-                if row.name in endpoint.targets
-            ]
+            found = endpoint.api.open_sessions(_BACKEND)
+            return [TargetStat(name, count) for name, count in found.items() if name in endpoint.targets]
 
     def close_connections(self, name: str, instance_id: str) -> int:
-        """Close what is open to a target; returns how many connections that were."""
         with self._lock:
             endpoint = self._known(name)
             if instance_id not in endpoint.targets:
@@ -121,14 +113,12 @@ class HaproxyReadEndpoints:
             return _close_sessions(endpoint, instance_id)
 
     def remove(self, name: str) -> None:
-        """Stop the endpoint; its connections close. An unknown name is not an error."""
         with self._lock:
             endpoint = self._endpoints.get(name)
             if endpoint is not None:
                 self._stop(endpoint)
 
     def probe(self, address: str, port: int, path: str, timeout_seconds: float) -> int | None:
-        """HTTP GET of a health port: the status code, or None for no answer in time."""
         headers = {"User-Agent": "ELB-HealthChecker/2.0", "Connection": "close"}
         connection = http.client.HTTPConnection(address, port, timeout=timeout_seconds)
         try:
@@ -140,7 +130,6 @@ class HaproxyReadEndpoints:
             connection.close()
 
     def close(self) -> None:
-        """Stop every endpoint. Safe to call twice."""
         with self._lock:
             for endpoint in list(self._endpoints.values()):
                 self._stop(endpoint)
@@ -157,8 +146,7 @@ class HaproxyReadEndpoints:
         directory = self._state / "read_endpoints" / spec.name
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        binds = "\n".join(f"    bind {address}:{spec.listener_port}" for address in self._addresses)
-        (directory / "haproxy.cfg").write_text(_CONFIGURATION.format(binds=binds))
+        (directory / "haproxy.cfg").write_text(_CONFIGURATION.format(port=spec.listener_port))
         log = directory / "haproxy.log"
         try:
             with log.open("wb") as output:
@@ -274,8 +262,7 @@ def _set_refused(endpoint: _Endpoint, weight: int) -> None:
 
 
 def _close_sessions(endpoint: _Endpoint, instance_id: str) -> int:
-    row = endpoint.api.servers(_BACKEND).get(instance_id)
-    count = row.open_sessions if row else 0
+    count = endpoint.api.open_sessions(_BACKEND).get(instance_id, 0)
     if count:
         endpoint.api.order(f"shutdown sessions server {_BACKEND}/{instance_id}")
     return count

@@ -6,25 +6,11 @@ import csv
 import io
 import os
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 
 from localcloud.dataplane import DataPlaneError
 
 _LIMIT_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class ServerRow:
-    """One server as `show stat` reports it."""
-
-    name: str
-    address: str
-    status: str
-    weight: int
-    open_sessions: int
-    total_sessions: int
-    connection_errors: int
 
 
 class RuntimeApi:
@@ -58,20 +44,8 @@ class RuntimeApi:
         if answer and not any(expected in answer for expected in accepted_answers):
             raise DataPlaneError(f"HAProxy refused `{command}`: {answer}")
 
-    def servers(self, backend: str) -> dict[str, ServerRow]:
-        """The backend's servers by name."""
+    def open_sessions(self, backend: str) -> dict[str, int]:
+        """How many connections are open to each of the backend's servers, by name."""
         text = self.ask(f"show stat {backend} 4 -1").lstrip("# ")
         rows = csv.DictReader(io.StringIO(text))
-        return {
-            row["svname"]: ServerRow(
-                name=row["svname"],
-                address=row["addr"],
-                status=row["status"],
-                weight=int(row["weight"] or 0),
-                open_sessions=int(row["scur"] or 0),
-                total_sessions=int(row["stot"] or 0),
-                connection_errors=int(row["econ"] or 0),
-            )
-            for row in rows
-            if row.get("svname")
-        }
+        return {row["svname"]: int(row["scur"] or 0) for row in rows if row.get("svname")}

@@ -52,10 +52,8 @@ class SimulatedReadEndpoints:
         with self._lock:
             if name not in self._specs:
                 raise DataPlaneError(f"There is no read endpoint {name}.")
-            return [
-                TargetStat(t.instance_id, self._open.get((name, t.instance_id), 0), 0, 0)
-                for t in self._specs[name].targets
-            ]
+            targets = self._specs[name].targets
+            return [TargetStat(t.instance_id, self._open.get((name, t.instance_id), 0)) for t in targets]
 
     def close_connections(self, name: str, instance_id: str) -> int:
         with self._lock:

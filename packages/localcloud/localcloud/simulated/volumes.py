@@ -27,7 +27,6 @@ class SimulatedVolume:
     cold: set[int] = field(default_factory=set)
     blocks_in_snapshot: int = 0
     reads: int = 0
-    writes: int = 0
     cold_fetches: int = 0
     device: BlockDevice | None = None
 
@@ -112,10 +111,7 @@ class SimulatedBlockStore:
             return VolumeStat(
                 blocks_in_snapshot=volume.blocks_in_snapshot,
                 blocks_cold=len(volume.cold),
-                reads=volume.reads,
                 read_bytes=volume.reads * BLOCK_BYTES,
-                writes=volume.writes,
-                write_bytes=volume.writes * BLOCK_BYTES,
                 cold_fetches=volume.cold_fetches,
             )
 
@@ -135,7 +131,6 @@ class SimulatedBlockStore:
                     raise DataPlaneError(f"Block {index} lies outside {volume_id}.")
                 volume.blocks[index] = content[:BLOCK_BYTES].ljust(BLOCK_BYTES, b"\0")
                 volume.cold.discard(index)
-                volume.writes += 1
 
     def read(self, volume_id: str, block_index: int) -> bytes:
         """Read one block; the first read of a cold block fetches it."""

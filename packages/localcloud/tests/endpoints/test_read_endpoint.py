@@ -74,10 +74,6 @@ def test_a_target_joins_and_another_drains_under_load_without_a_failed_query(
         _until(lambda: _open_connections(endpoints)["i-a"] == 1)
         assert ask(kept) == "a"
     assert client.failures == []
-    stats = {stat.instance_id: stat for stat in endpoints.stats("orders")}
-    assert stats["i-a"].total_connections >= 5
-    assert stats["i-a"].connection_errors == 0
-
     _until(lambda: _open_connections(endpoints)["i-a"] == 0)
     endpoints.apply(ReadEndpointSpec("orders", port, (target("b", servers),)))
     assert [stat.instance_id for stat in endpoints.stats("orders")] == ["i-b"]

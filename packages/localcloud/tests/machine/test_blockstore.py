@@ -425,7 +425,7 @@ def test_more_devices_than_nodes_exist_can_be_attached(store: ColdBlockStore) ->
 
 
 def leftovers(state_dir: Path) -> list[str]:
-    layout = Layout.of(state_dir)
+    layout = Layout(state_dir)
     found = [device for device, _ in loops_under(layout.state_dir)]
     found += [mount.mount_point for mount in mounts() if mount.mount_point.startswith(f"{layout.state_dir}/")]
     return found + [str(pid) for pid in running_daemons(layout)]
@@ -511,7 +511,7 @@ def test_cleanup_removes_all_that_a_killed_owner_left(state_dir: Path) -> None:
 
 def test_a_new_store_takes_over_after_the_owner_and_a_hanging_daemon(state_dir: Path) -> None:
     with owner_process(state_dir) as (owner, _):
-        (daemon,) = running_daemons(Layout.of(state_dir))
+        (daemon,) = running_daemons(Layout(state_dir))
         os.kill(daemon, signal.SIGSTOP)
         owner.kill()
         owner.wait()
@@ -551,7 +551,7 @@ def test_a_killed_owner_s_filesystem_in_a_mount_namespace_of_its_own_holds_nobod
     assert owner.stdout is not None
     try:
         device = owner.stdout.readline().strip()
-        [daemon] = running_daemons(Layout.of(state_dir))
+        [daemon] = running_daemons(Layout(state_dir))
     finally:
         owner.kill()
         owner.wait()
@@ -585,7 +585,8 @@ def test_when_the_daemon_is_killed_reads_fail_and_the_store_says_what_to_do(stat
     with ColdBlockStore(state_dir, pool_bytes=POOL_BYTES) as store:
         store.create_volume("vol-a", 4 * MIB, VolumeLimits())
         with DirectFile(store.attach("vol-a").path) as device:
-            os.kill(store.daemon_pid, signal.SIGKILL)
+            [daemon] = running_daemons(Layout(state_dir))
+            os.kill(daemon, signal.SIGKILL)
             with pytest.raises(OSError):
                 device.read(0, 4096)
         with pytest.raises(DataPlaneError, match="Remedy"):
