@@ -29,8 +29,8 @@ def admin_application(cloud: OpenCloud) -> Callable[[dict[str, Any], Any], Itera
         ("GET", "clock"): lambda _: cloud.clock.as_dict(),
         ("POST", "clock"): lambda body: _set_clock(cloud, body),
         ("GET", "faults"): lambda _: {"faults": [fault.as_dict() for fault in cloud.faults.all()]},
-        ("POST", "faults"): lambda body: _add_fault(cloud, body),
-        ("DELETE", "faults"): lambda _: _clear_faults(cloud),
+        ("POST", "faults"): lambda body: cloud.faults.add_from(body).as_dict(),
+        ("DELETE", "faults"): lambda _: {"cleared": cloud.faults.clear()},
         ("POST", "metrics/history"): lambda body: _load_history(cloud, body),
         ("GET", "state"): lambda _: described(cloud),
     }
@@ -95,14 +95,6 @@ def _set_clock(cloud: OpenCloud, body: dict[str, Any]) -> Any:
         raise BadRequest("body: give scale, now, or both")
     cloud.clock.set(scale=body.get("scale"), now=parse_time(body["now"], "now") if "now" in body else None)
     return cloud.clock.as_dict()
-
-
-def _add_fault(cloud: OpenCloud, body: dict[str, Any]) -> Any:
-    return cloud.faults.add_from(body).as_dict()
-
-
-def _clear_faults(cloud: OpenCloud) -> Any:
-    return {"cleared": cloud.faults.clear()}
 
 
 def _load_history(cloud: OpenCloud, body: dict[str, Any]) -> Any:

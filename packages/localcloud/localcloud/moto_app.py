@@ -11,12 +11,10 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 
 from localcloud.admin import PREFIX, admin_application
 from localcloud.extensions.pricing import is_for_pricing, pricing_application
-from localcloud.iam.gateway import guarded
+from localcloud.iam.gateway import WsgiApplication, guarded
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
-
-WsgiApplication = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 @cache

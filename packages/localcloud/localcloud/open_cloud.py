@@ -68,12 +68,7 @@ class CloudSettings:
 
 
 class OpenCloud:
-    """A cloud from its start to its end: its parts, its addresses and clients, and what it takes back at its end.
-
-    For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `client_as()`, `faults`, `deliveries`, `access`, `metrics`, `price_list`, `quotas`, `task_clients`, `patch()`,
-    `add_action()`, `on_close()`, `when_ready()`, `background()`, `put_event()`.
-    """
+    """A cloud from its start to its end: its parts, its addresses and clients, and what it takes back at its end."""
 
     def __init__(
         self,

@@ -13,7 +13,6 @@ from typing import Any
 
 ENDPOINT_REGIONS = ("us-east-1", "ap-south-1", "eu-central-1")
 MOST_RESULTS = 100
-FILTER_TYPES = ("TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF")
 
 # On demand in us-east-1: Karpenter's table of 2026-07-20; EBS: its pricing page and the Price List's units.
 _SIZES = {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "12xlarge": 24, "16xlarge": 32}
@@ -176,18 +175,9 @@ def _start(token: str | None) -> int:
 
 def _fits(product: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
     kind, field, value = (wanted.get(key, "") for key in ("Type", "Field", "Value"))
-    if kind not in FILTER_TYPES:
-        raise PriceListError("InvalidParameterException", f"Filter type {kind!r} is none of {FILTER_TYPES}")
+    if kind != "TERM_MATCH":
+        raise PriceListError("InvalidParameterException", f"the local price list has no filter type {kind!r}")
     inner = product["product"]
     named = {"productFamily": inner["productFamily"], "ServiceCode": "AmazonEC2", "sku": inner["sku"]}
     known = {**inner["attributes"], **named}
-    has = known.get(field)
-    match kind:
-        case "CONTAINS":
-            return has is not None and value.lower() in has.lower()
-        case "ANY_OF":
-            return has in value.split(",")
-        case "NONE_OF":
-            return has not in value.split(",")
-        case _:
-            return has is not None and has.lower() == value.lower()
+    return field in known and str(known[field]).lower() == value.lower()

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
 from localcloud.extensions.price_list import ENDPOINT_REGIONS, PriceListError
+from localcloud.iam.gateway import WsgiApplication
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 TARGET = "AWSPriceListService."
 _SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/([^/]+)/pricing/aws4_request")
-
-
-WsgiApplication = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 def is_for_pricing(environ: Mapping[str, Any]) -> bool:
@@ -32,8 +30,7 @@ def pricing_application(cloud: OpenCloud) -> WsgiApplication:
     """The API over HTTP, to stand behind access control."""
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        request = Request(environ)
-        return _response(cloud, request)(environ, start_response)
+        return _response(cloud, Request(environ))(environ, start_response)
 
     return answer
 

@@ -40,6 +40,8 @@ SIGNED_AS = {
     "eventbridge": "events",
     "servicequotas": "service-quotas",
 }
+# Services that call an unknown key an unrecognized client.
+WITH_THEIR_OWN_WORD = frozenset(["dynamodb", "ssm", "stepfunctions", "events", "lambda", "logs", "kms"])
 CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 OLD_SIGNATURE = re.compile(r"^AWS ([^:]+):")
 NEEDS_VERSION_4 = (
@@ -162,16 +164,7 @@ def _identity(access: Access, signed: Signed) -> Identity:
         return access.identities.by_key(signed.access_key_id, signed.session_token)
     except NotAuthenticated as error:
         code = {"ec2": "AuthFailure", "s3": "InvalidAccessKeyId"}.get(signed.service, "InvalidClientTokenId")
-        if signed.service in (
-            "dynamodb",
-            "ssm",
-            "states",
-            "stepfunctions",
-            "events",
-            "lambda",
-            "logs",
-            "kms",
-        ):
+        if signed.service in WITH_THEIR_OWN_WORD:
             code = "UnrecognizedClientException"
         raise RequestRefused(code, str(error)) from error
 

@@ -9,25 +9,29 @@ from pathlib import Path
 FILE = Path(__file__).with_name("service_reference.json")
 # Every action has these ("AWS global condition context keys"), where the request has a value for them.
 GLOBAL_KEYS = frozenset(
-    {
-        *("aws:calledvia", "aws:currenttime", "aws:epochtime", "aws:multifactorauthpresent"),
-        *(
-            "aws:principalaccount",
-            "aws:principalarn",
-            "aws:principalisawsservice",
-            "aws:principalservicename",
-        ),
-        *("aws:principaltype", "aws:requestedregion", "aws:resourceaccount", "aws:securetransport"),
-        *(
-            "aws:sourceaccount",
-            "aws:sourcearn",
-            "aws:sourceip",
-            "aws:useragent",
-            "aws:userid",
-            "aws:username",
-        ),
-        *("aws:sourceowner", "aws:viaawsservice"),
-    }
+    f"aws:{name}"
+    for name in [
+        "calledvia",
+        "currenttime",
+        "epochtime",
+        "multifactorauthpresent",
+        "principalaccount",
+        "principalarn",
+        "principalisawsservice",
+        "principalservicename",
+        "principaltype",
+        "requestedregion",
+        "resourceaccount",
+        "securetransport",
+        "sourceaccount",
+        "sourcearn",
+        "sourceip",
+        "sourceowner",
+        "useragent",
+        "userid",
+        "username",
+        "viaawsservice",
+    ]
 )
 
 

@@ -20,20 +20,10 @@ MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Sample:
-    """One published value with how often it was seen, or a statistic set (then value is its average)."""
+    """One published value with how often it was seen."""
 
     value: float
     count: float = 1.0
-    minimum: float | None = None
-    maximum: float | None = None
-
-    @property
-    def low(self) -> float:
-        return self.value if self.minimum is None else self.minimum
-
-    @property
-    def high(self) -> float:
-        return self.value if self.maximum is None else self.maximum
 
 
 @dataclass
@@ -67,9 +57,9 @@ def statistic(samples: Sequence[Sample], name: str) -> float:
             sample.count for sample in samples
         )
     if name == "Minimum":
-        return min(sample.low for sample in samples)
+        return min(sample.value for sample in samples)
     if name == "Maximum":
-        return max(sample.high for sample in samples)
+        return max(sample.value for sample in samples)
     match = PERCENTILE.match(name)
     if match:
         return _percentile(samples, float(match.group(1)))

@@ -54,6 +54,8 @@ def install(cloud: OpenCloud) -> None:
         batch = []
         for number, datum in enumerate(metric_data, start=1):
             self._validate_parameters_put_metric_data(datum, number)
+            if datum.get("StatisticValues"):
+                raise InvalidParameterValue("The local cloud has no sets of statistics.")
             at = _aware(datum.get("Timestamp")) or now
             where = f"The parameter MetricData.member.{number}.Timestamp must specify a time"
             if at < now - OLDEST:
@@ -159,10 +161,6 @@ def _samples(datum: dict[str, Any]) -> list[Sample]:
         return [
             Sample(float(value), float(count)) for value, count in zip(datum["Values"], counts, strict=True)
         ]
-    if datum.get("StatisticValues"):
-        stats = {name: float(value) for name, value in datum["StatisticValues"].items()}
-        average = stats["Sum"] / stats["SampleCount"] if stats["SampleCount"] else 0.0
-        return [Sample(average, stats["SampleCount"], stats["Minimum"], stats["Maximum"])]
     return [Sample(float(datum.get("Value", 0.0)))]
 
 

@@ -29,11 +29,7 @@ class _VolumeType:
 VOLUME_TYPES: Mapping[str, _VolumeType] = {
     "gp2": _VolumeType((1, 16_384)),
     "gp3": _VolumeType((1, 65_536), (3_000, 80_000), 500, (125, 2_000)),
-    "io1": _VolumeType((4, 16_384), (100, 64_000), 50, iops_required=True),
     "io2": _VolumeType((4, 65_536), (100, 256_000), 1_000, iops_required=True),
-    "st1": _VolumeType((125, 16_384)),
-    "sc1": _VolumeType((125, 16_384)),
-    "standard": _VolumeType((1, 1_024)),
 }
 GP3_BASE_IOPS = 3_000
 GP3_BASE_THROUGHPUT_MIB_PER_S = 125
@@ -62,13 +58,10 @@ class VolumeSpec:
     def _performance(self) -> tuple[int, int]:
         if self.volume_type == "gp3":
             return self.iops or GP3_BASE_IOPS, self.throughput_mib_per_s or GP3_BASE_THROUGHPUT_MIB_PER_S
-        if self.volume_type == "io1":
-            return self.iops or 100, 1_000
         if self.volume_type == "io2":
             return self.iops or 100, 4_000
-        if self.volume_type == "gp2":  # below 1,000 GiB it bursts to 3,000 IOPS
-            return min(16_000, max(3_000, 3 * self.size_gib)), 128 if self.size_gib <= 170 else 250
-        return (500, 500) if self.volume_type == "st1" else (250, 250)
+        # gp2: below 1,000 GiB it bursts to 3,000 IOPS.
+        return min(16_000, max(3_000, 3 * self.size_gib)), 128 if self.size_gib <= 170 else 250
 
 
 def volume_spec(request: Mapping[str, Any], snapshot_gib: int | None) -> VolumeSpec:
@@ -104,9 +97,7 @@ def _checked_iops(name: str, size: int, iops: int | None) -> int | None:
     if iops is None:
         if kind.iops_required:
             raise ec2_error("MissingParameter", f"The parameter iops must be specified for {name} volumes.")
-        if name == "gp3":
-            return GP3_BASE_IOPS
-        return min(16_000, max(100, 3 * size)) if name == "gp2" else None
+        return GP3_BASE_IOPS if name == "gp3" else min(16_000, max(100, 3 * size))
     if kind.iops is None:
         raise ec2_error(
             "InvalidParameterCombination", f"The parameter iops is not supported for {name} volumes."

@@ -33,24 +33,6 @@ DEFAULT_AGE_SECONDS = 86_400
 LONGEST_PAUSE_SECONDS = 300
 # Of a call of PutEvents (botocore, events:PutEvents).
 MOST_PUT_BYTES = 1024 * 1024
-# Errors that AWS does not try again: the target is not there, or the event does not fit it.
-FINAL_ERRORS = frozenset(
-    {
-        "ResourceNotFoundException",
-        "StateMachineDoesNotExist",
-        "InvalidExecutionInput",
-        "InvalidArn",
-        "AccessDenied",
-        "AccessDeniedException",
-        "NotFound",
-        "NotFoundException",
-        "QueueDoesNotExist",
-        "AWS.SimpleQueueService.NonExistentQueue",
-        "InvalidRequestContentException",
-    }
-)
-
-
 # What EventBridge calls them in a dead letter. Others are the target's own.
 DEAD_LETTER_CODES = {
     **dict.fromkeys(("AccessDenied", "AccessDeniedException"), "NO_PERMISSIONS"),
@@ -74,6 +56,8 @@ DEAD_LETTER_CODES = {
         "SDK_CLIENT_ERROR",
     ),
 }
+# AWS does not try these again: the target is not there, or the event does not fit it.
+FINAL_ERRORS = frozenset(code for code, letter in DEAD_LETTER_CODES.items() if letter != "THROTTLING")
 EVENTBRIDGE = "events.amazonaws.com"
 
 
@@ -131,7 +115,7 @@ def _deliver(cloud: OpenCloud, delivery: Delivery, fault_target: str) -> None:
             code = _code(error)
             if cloud.closing.is_set():
                 return
-            if code in FINAL_ERRORS or isinstance(error, InvalidTarget):
+            if code in FINAL_ERRORS:
                 _give_up(cloud, delivery, code, str(error), attempt)
                 return
             told = str(error)

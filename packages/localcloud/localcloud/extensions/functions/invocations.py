@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 # The Lambda guide, "How Lambda handles errors with asynchronous invocation".
 ASYNC_RETRY_CLOUD_SECONDS = (60, 120)
-TAIL_BYTES = 4096
 
 
 def install(cloud: OpenCloud) -> None:
@@ -51,9 +49,6 @@ def install(cloud: OpenCloud) -> None:
         response_headers["x-amz-executed-version"] = "$LATEST"
         if outcome.error:
             response_headers["x-amz-function-error"] = outcome.error
-        if headers.get("X-Amz-Log-Type") == "Tail":
-            tail = outcome.log_tail.encode()[-TAIL_BYTES:]
-            response_headers["x-amz-log-result"] = base64.b64encode(tail).decode()
         return outcome.payload
 
     def without_workers(change: Callable[..., Any]) -> Callable[..., Any]:

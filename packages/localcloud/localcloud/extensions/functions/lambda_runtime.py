@@ -55,7 +55,6 @@ class Outcome:
 
     payload: bytes
     error: str | None = None
-    log_tail: str = ""
 
 
 class LambdaRuntime:
@@ -117,7 +116,7 @@ class LambdaRuntime:
         try:
             worker = self._take(key, function)
         except WorkerDied as error:
-            return _failure("Runtime.ExitError", f"RequestId: {request_id} Error: {error}", "")
+            return _failure("Runtime.ExitError", f"RequestId: {request_id} Error: {error}")
         except Refused as error:
             raise InjectedFailure(
                 "KMSAccessDeniedException",
@@ -137,13 +136,13 @@ class LambdaRuntime:
             message = (
                 f"RequestId: {request_id} Error: Task timed out after {float(function.timeout):.2f} seconds"
             )
-            outcome = _failure("Sandbox.Timedout", message, "\n".join(lines))
+            outcome = _failure("Sandbox.Timedout", message)
         except WorkerDied:
             worker.kill()
             message = f"RequestId: {request_id} Error: Runtime exited without providing a reason"
-            outcome = _failure("Runtime.ExitError", message, "\n".join(lines))
+            outcome = _failure("Runtime.ExitError", message)
         else:
-            outcome = _outcome(result, lines)
+            outcome = _outcome(result)
             if str(result.get("error", {}).get("errorType", "")).startswith("Runtime.ImportModule"):
                 worker.kill()
             else:
@@ -340,21 +339,20 @@ def _fingerprint(function: Any) -> str:
     return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()
 
 
-def _outcome(result: dict[str, Any], lines: list[str]) -> Outcome:
-    tail = "\n".join(lines)
+def _outcome(result: dict[str, Any]) -> Outcome:
     if "error" in result:
-        return Outcome(json.dumps(result["error"]).encode(), "Unhandled", tail)
+        return Outcome(json.dumps(result["error"]).encode(), "Unhandled")
     payload = str(result["value"]).encode()
     if len(payload) > LARGEST_PAYLOAD_BYTES:
         message = (
             f"Response payload size exceeded maximum allowed payload size ({LARGEST_PAYLOAD_BYTES} bytes)."
         )
-        return _failure("Function.ResponseSizeTooLarge", message, tail)
-    return Outcome(payload, None, tail)
+        return _failure("Function.ResponseSizeTooLarge", message)
+    return Outcome(payload)
 
 
-def _failure(error_type: str, message: str, tail: str) -> Outcome:
-    return Outcome(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), "Unhandled", tail)
+def _failure(error_type: str, message: str) -> Outcome:
+    return Outcome(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), "Unhandled")
 
 
 def _injected(fault: Any) -> Outcome:
@@ -362,7 +360,7 @@ def _injected(fault: Any) -> Outcome:
         return Outcome(json.dumps({"errorMessage": fault.message}).encode(), "Unhandled")
     if fault.error.startswith("Lambda."):  # an error of the Lambda service, not of the function
         raise InjectedFailure(fault.error.removeprefix("Lambda."), fault.message)
-    return _failure(fault.error, fault.message, "")
+    return _failure(fault.error, fault.message)
 
 
 def _put_metric(cloud: OpenCloud, namespace: str, datum: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ GetChange says. Of the weighted records of one name one is drawn per question, b
 checks are healthy. The TTL in an answer is the record's, in cloud time: on a fast clock a client may keep the
 answer for as much less. The service is UDP on 127.0.0.1, at the port that /_peaker/state shows.
 
-Not there: probes of health checks, alias targets (no answer), latency, geography and failover, TCP, name servers.
+Not there: probes of health checks, alias targets (no answer), other routing than by weight, TCP, name servers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PENDING_SECONDS = (20.0, 60.0)  # cloud time
-MOST_VALUES = 8  # of a multivalue answer
 LONGEST_CHAIN = 8  # of CNAMEs
 ANSWERED = ("A", "AAAA", "CNAME", "TXT")
 STOPS_WITHIN_SECONDS = 0.05
@@ -103,21 +102,11 @@ class Zones:
     def _answer_from(self, records: Sequence[Any]) -> list[tuple[str, str, int, str]]:
         if not records:
             return []
-        chosen = self._choice(records)
-        scale = self.cloud.clock.real_seconds
-        return [
-            (record.name, record.type, math.ceil(scale(float(record.ttl or 0))), value)
-            for record in chosen
-            for value in record.records
-        ]
-
-    def _choice(self, records: Sequence[Any]) -> list[Any]:
-        """Of the healthy records; none being healthy, all are taken for healthy."""
+        # None being healthy, all are taken for healthy.
         healthy = [record for record in records if self.checks.is_healthy(record.health_check_id)]
-        candidates = healthy or list(records)
-        if records[0].multi_value_answer:
-            return self._random.sample(candidates, min(MOST_VALUES, len(candidates)))
-        return [self._draw(candidates)]
+        record = self._draw(healthy or records)
+        ttl = math.ceil(self.cloud.clock.real_seconds(float(record.ttl or 0)))
+        return [(record.name, record.type, ttl, value) for value in record.records]
 
     def _draw(self, records: Sequence[Any]) -> Any:
         """By weight; records that all weigh 0 are alike, as in Route 53."""
