@@ -298,11 +298,7 @@ def _hastened(admin: Admin) -> Iterator[None]:
 
 
 def serve(
-    elbv2: Any,
-    admin: Admin,
-    endpoint: Mapping[str, Any],
-    instance_id: str,
-    progress: Callable[[str], None],
+    elbv2: Any, admin: Admin, endpoint: Mapping[str, Any], instance_id: str, progress: Callable[[str], None]
 ) -> None:
     """Registers the replica in both groups, as every serving replica is: neither may ever be empty."""
     groups = [

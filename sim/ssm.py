@@ -43,13 +43,7 @@ NEEDS_DATABASE = (
     "measure_service",
     "drain_replica",
 )
-NEEDS_STORAGE = (
-    "assemble_storage",
-    "start_prewarm",
-    "report_prewarm",
-    "verify_storage",
-    "start_database",
-)
+NEEDS_STORAGE = ("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage", "start_database")
 
 
 @cache

@@ -22,9 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _at_once(
-    write: Callable[Concatenate[MemoryTable, P], R],
-) -> Callable[Concatenate[MemoryTable, P], R]:
+def _at_once(write: Callable[Concatenate[MemoryTable, P], R]) -> Callable[Concatenate[MemoryTable, P], R]:
     """The condition and the change, with no other write between them, as in DynamoDB."""
 
     @wraps(write)

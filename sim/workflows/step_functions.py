@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from sim.workflows.executions import Execution
 from sim.workflows.functions import Functions
 from sim.workflows.virtual_time import Process, Promise, VirtualTime
-from sim.workflows.walker import Asl, ExecutionEnds, StateFailed, Walk, snake_case
+from sim.workflows.walker import Asl, Failure, StateFailed, Walk, snake_case
 
 ARN = "arn:aws:states:us-east-1:123456789012"
 # ListExecutions is eventually consistent.
@@ -166,10 +166,8 @@ class StepFunctions:
     def _walked(self, execution: Execution, ended: Promise) -> None:
         try:
             output = ended.result()
-        except StateFailed as failure:
+        except Failure as failure:
             self._end(execution, "FAILED", error=failure.error, cause=failure.cause)
-        except ExecutionEnds as end:
-            self._end(execution, end.status, error=end.error, cause=end.cause)
         else:
             self._end(execution, "SUCCEEDED", output=output)
 

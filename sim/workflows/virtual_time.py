@@ -16,7 +16,7 @@ class Timer:
 
     __slots__ = ("action", "cancelled")
 
-    def __init__(self, action: Callable[[], None]) -> None:
+    def __init__(self, action: Callable[[], object]) -> None:
         self.action = action
         self.cancelled = False
 
@@ -43,7 +43,7 @@ class VirtualTime:
     def seconds_of(moment: datetime) -> float:
         return (moment - START).total_seconds()
 
-    def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+    def after(self, seconds: float, action: Callable[[], object]) -> Timer:
         self._count += 1
         timer = Timer(action)
         heapq.heappush(self._events, (self.seconds + max(0.0, seconds), self._count, timer))

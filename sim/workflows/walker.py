@@ -18,8 +18,8 @@ MOST_BYTES = 262_144
 Asl = Mapping[str, Any]
 
 
-class StateFailed(Exception):
-    """An error by its name in the States Language, which a Retry or a Catch may take up."""
+class Failure(Exception):
+    """An error by its name in the States Language."""
 
     def __init__(self, error: str, cause: str = "") -> None:
         super().__init__(f"{error}: {cause}")
@@ -27,14 +27,12 @@ class StateFailed(Exception):
         self.cause = cause
 
 
-class ExecutionEnds(Exception):
-    """Step Functions itself ends the execution; no Catch sees it."""
+class StateFailed(Failure):
+    """A state has failed; a Retry or a Catch may take it up."""
 
-    def __init__(self, status: str, error: str, cause: str = "") -> None:
-        super().__init__(f"{status} {error}: {cause}")
-        self.status = status
-        self.error = error
-        self.cause = cause
+
+class ExecutionEnds(Failure):
+    """Step Functions itself ends the execution; no Catch sees it."""
 
 
 class Integrations(Protocol):
@@ -122,11 +120,8 @@ class Walk:
     def _count(self, events: int) -> None:
         self.events += events
         if self.events > MOST_EVENTS:
-            raise ExecutionEnds(
-                "FAILED",
-                "States.Runtime",
-                f"The execution reached the maximum of {MOST_EVENTS} history events",
-            )
+            cause = f"The execution reached the maximum of {MOST_EVENTS} history events"
+            raise ExecutionEnds("States.Runtime", cause)
 
     def _take(self, name: str, way: str) -> None:
         if self.on_way is not None:
@@ -140,9 +135,8 @@ class Walk:
                 self._take(name, f"to {way['Next']}")
                 return str(way["Next"])
             if holds is not False:
-                raise ExecutionEnds(
-                    "FAILED", "States.QueryEvaluationError", f"a condition gave {holds!r}: {way['Condition']}"
-                )
+                cause = f"a condition gave {holds!r}: {way['Condition']}"
+                raise ExecutionEnds("States.QueryEvaluationError", cause)
         if "Default" not in state:
             raise StateFailed("States.NoChoiceMatched")
         self._assign(state, given, scope, {})
@@ -288,12 +282,7 @@ class Walk:
             scope.own.update(self._filled(state["Assign"], given, scope, "", more))
 
     def _filled(
-        self,
-        template: Any,
-        given: Any,
-        scope: Scope,
-        name: str = "",
-        more: Mapping[str, Any] | None = None,
+        self, template: Any, given: Any, scope: Scope, name: str = "", more: Mapping[str, Any] | None = None
     ) -> Any:
         context = {**self.context, "State": {"Name": name}}
         bindings = {**scope.all(), "states": {"input": given, "context": context, **(more or {})}}
