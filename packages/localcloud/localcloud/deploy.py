@@ -216,10 +216,7 @@ def _deploy_stack(
     progress(f"{'creating' if current is None else 'updating'} stack {stack.name}")
     try:
         if current is None:
-            created = clients.cloudformation.create_stack(
-                **arguments, EnableTerminationProtection=stack.protected
-            )
-            stack_id = created["StackId"]
+            stack_id = clients.cloudformation.create_stack(**arguments)["StackId"]
         else:
             stack_id = clients.cloudformation.update_stack(**arguments)["StackId"]
     except ClientError as error:

@@ -61,7 +61,7 @@ def install(cloud: OpenCloud) -> None:
     original = DynamoDBBackend.transact_write_items
 
     def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Any]]) -> None:
-        with transactions.at_work([_item_of_entry(self, one) for one in transact_items]), lock:
+        with transactions.at_work([_item(self, *_named(one)) for one in transact_items]), lock:
             kept = [one for entry in transact_items for one in _keep(self, entry)]
             try:
                 original(self, list(transact_items))  # type: ignore[arg-type]
@@ -149,19 +149,24 @@ def _undisturbed(write: Callable[..., Any], transactions: _Transactions) -> Call
     return alone
 
 
-def _item(backend: Any, table_name: str, attributes: Mapping[str, Any]) -> Item | None:
-    """The item that has these attributes, its key among them; None for what moto will refuse."""
+def _key(backend: Any, table_name: str, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The key among these attributes; None for what moto will refuse."""
     table = backend.tables.get(table_name)
     if table is None:
         return None
-    names = [table.hash_key_attr, *([table.range_key_attr] if table.range_key_attr else [])]
-    return (table_name, str([attributes.get(name) for name in names]))
+    key = {name: attributes.get(name) for name in (table.hash_key_attr, table.range_key_attr) if name}
+    return None if None in key.values() else key
 
 
-def _item_of_entry(backend: Any, entry: Mapping[str, Any]) -> Item | None:
-    """The item that one entry of a transaction names."""
+def _item(backend: Any, table_name: str, attributes: Mapping[str, Any]) -> Item | None:
+    key = _key(backend, table_name, attributes)
+    return None if key is None else (table_name, str(key))
+
+
+def _named(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The table and the attributes of the item that one entry of a transaction names."""
     operation, body = next(iter(entry.items()))
-    return _item(backend, body.get("TableName", ""), body.get("Item" if operation == "Put" else "Key", {}))
+    return body.get("TableName", ""), body.get("Item" if operation == "Put" else "Key", {})
 
 
 def _in_one_partition(query: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,16 +185,10 @@ def _in_one_partition(query: Callable[..., Any]) -> Callable[..., Any]:
 
 def _keep(backend: Any, entry: Mapping[str, Any]) -> list[Kept]:
     """The item that one entry of a transaction may change; nothing for an entry that moto will refuse."""
-    operation, body = next(iter(entry.items()))
-    name = body.get("TableName")
-    table = backend.tables.get(name)
-    if table is None or operation == "ConditionCheck":
+    name, attributes = _named(entry)
+    key = _key(backend, name, attributes)
+    if key is None or "ConditionCheck" in entry:
         return []
-    source = body.get("Item", {}) if operation == "Put" else body.get("Key", {})
-    attributes = [table.hash_key_attr, *([table.range_key_attr] if table.range_key_attr else [])]
-    if any(attribute not in source for attribute in attributes):
-        return []
-    key = {attribute: source[attribute] for attribute in attributes}
     return [Kept(name, key, copy.deepcopy(backend.get_item(name, key)))]
 
 

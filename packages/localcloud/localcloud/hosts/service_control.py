@@ -24,6 +24,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -517,7 +518,7 @@ def _dispatch(services: Services, verb: str, units: list[str], options: dict[str
         return 0 if any(enabled) else 1
     if verb in ("status", "show"):
         return _print_properties(services, verb, units, options)
-    actions = {
+    actions: dict[str, Callable[[str], None]] = {
         "start": services.start,
         "stop": services.stop,
         "restart": services.restart,

@@ -212,7 +212,8 @@ def _publish(params: Params, look: Account) -> list[Need]:
 def delivery_needs(service: str, target_arn: str, look: Account) -> list[Need]:
     """What it takes to deliver to a target of one of the services in DELIVERED."""
     action, kind = DELIVERED[service]
-    key = {"sns": look.key_of_topic, "sqs": look.key_of_queue}.get(service, lambda _: None)(target_arn)
+    keys = {"sns": look.key_of_topic, "sqs": look.key_of_queue}
+    key = keys[service](target_arn) if service in keys else None
     return [Need(action, target_arn, kind), *key_of_message(key, service, look)]
 
 

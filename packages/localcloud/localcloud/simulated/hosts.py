@@ -6,13 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localcloud.dataplane import (
-    BlockDevice,
-    DataPlaneError,
-    HostSpec,
-    RunningCommand,
-    RunResult,
-)
+from localcloud.dataplane import BlockDevice, DataPlaneError, HostSpec, RunningCommand, RunResult
 
 KILLED_WITH_ITS_HOST = RunResult(137, "", "the host went away\n")
 

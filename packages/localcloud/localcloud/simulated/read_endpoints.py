@@ -6,12 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from localcloud.dataplane import (
-    DataPlaneError,
-    ReadEndpointSpec,
-    Target,
-    TargetStat,
-)
+from localcloud.dataplane import DataPlaneError, ReadEndpointSpec, Target, TargetStat
 from localcloud.simulated.hosts import SimulatedHosts
 
 

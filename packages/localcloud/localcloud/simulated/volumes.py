@@ -6,12 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localcloud.dataplane import (
-    BlockDevice,
-    DataPlaneError,
-    VolumeLimits,
-    VolumeStat,
-)
+from localcloud.dataplane import BlockDevice, DataPlaneError, VolumeLimits, VolumeStat
 
 BLOCK_BYTES = 512 * 1024
 

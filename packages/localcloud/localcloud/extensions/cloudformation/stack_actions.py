@@ -78,13 +78,9 @@ def install(cloud: OpenCloud) -> None:
     def describe_stack_events(self: Any) -> Any:
         return ActionResult({"StackEvents": stacks.get(self._get_param("StackName")).events[::-1]})
 
-    def resources_of(self: Any) -> list[dict[str, Any]]:
-        stack = stacks.get(self._get_param("StackName"))
-        return [_resource(stack, entry) for entry in stack.resources.values()]
-
     def list_stack_resources(self: Any) -> Any:
-        summaries = [{**entry, "LastUpdatedTimestamp": entry["Timestamp"]} for entry in resources_of(self)]
-        return ActionResult({"StackResourceSummaries": summaries})
+        resources = stacks.get(self._get_param("StackName")).resources.values()
+        return ActionResult({"StackResourceSummaries": [_resource(entry) for entry in resources]})
 
     made_here = locals()
     for action in ACTIONS:
@@ -119,14 +115,12 @@ def _stack(stack: Stack) -> dict[str, Any]:
     return {**description, **{key: value for key, value in optional.items() if value is not None}}
 
 
-def _resource(stack: Stack, entry: StackResource) -> dict[str, Any]:
+def _resource(entry: StackResource) -> dict[str, Any]:
     return {
-        "StackId": stack.id,
-        "StackName": stack.name,
         "LogicalResourceId": entry.logical_id,
         "PhysicalResourceId": entry.made.physical_id if entry.made else "",
         "ResourceType": entry.type,
         "ResourceStatus": entry.status,
         "ResourceStatusReason": entry.reason,
-        "Timestamp": entry.at,
+        "LastUpdatedTimestamp": entry.at,
     }

@@ -21,6 +21,7 @@ from localcloud.extensions.cloudformation.resource_type import Made, Request
 from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES
 from localcloud.extensions.cloudformation.stack_records import Stack, StackFailed, StackResource
 from localcloud.extensions.cloudformation.template import Scope, TemplateError, creation_order, resolve
+from localcloud.extensions.injected_failures import InjectedFailure
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -52,7 +53,7 @@ class Stacks:
         template = parse_template(body)
         with self._lock:
             if any(stack.name == name and not stack.deleted for stack in self._stacks.values()):
-                raise _error("AlreadyExistsException", f"Stack [{name}] already exists")
+                raise InjectedFailure("AlreadyExistsException", f"Stack [{name}] already exists")
             settings = self._cloud.settings
             place = f"{get_partition(settings.region)}:cloudformation:{settings.region}:{settings.account_id}"
             arn = f"arn:{place}:stack/{name}/{uuid.uuid4()}"
@@ -75,14 +76,9 @@ class Stacks:
         return stack
 
     def delete(self, name: str) -> None:
-        try:
-            stack = self.get(name)
-        except Exception as error:
-            if getattr(error, "code", "") == "ValidationError":
-                return  # as AWS: deleting what is not there succeeds
-            raise
-        if stack.deleted:
-            return
+        stack = self._find(name)
+        if stack is None or stack.deleted:
+            return  # as AWS: deleting what is not there succeeds
         if stack.protected:
             raise validation_error(
                 f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
@@ -98,14 +94,14 @@ class Stacks:
 
     def get(self, name: str) -> Stack:
         """By name (the live one) or by id (also a deleted one). Raises ValidationError."""
-        stack = self._stacks.get(name)
-        if stack is None:
-            stack = next(
-                (item for item in self._stacks.values() if item.name == name and not item.deleted), None
-            )
+        stack = self._find(name)
         if stack is None:
             raise validation_error(f"Stack with id {name} does not exist")
         return stack
+
+    def _find(self, name: str) -> Stack | None:
+        live = (stack for stack in self._stacks.values() if stack.name == name and not stack.deleted)
+        return self._stacks.get(name) or next(live, None)
 
     def all(self) -> list[Stack]:
         return list(self._stacks.values())
@@ -347,11 +343,5 @@ def parse_template(body: str) -> dict[str, Any]:
     return template
 
 
-def _error(code: str, message: str) -> Exception:
-    from localcloud.extensions.injected_failures import InjectedFailure
-
-    return InjectedFailure(code, message)
-
-
-def validation_error(message: str) -> Exception:
-    return _error("ValidationError", message)
+def validation_error(message: str) -> InjectedFailure:
+    return InjectedFailure("ValidationError", message)

@@ -71,13 +71,10 @@ def _create_bucket(request: Request) -> Made:
 
 
 def _encrypt_bucket(request: Request, name: str, encryption: Mapping[str, Any]) -> None:
-    rules = []
-    for given in encryption["ServerSideEncryptionConfiguration"]:
-        default = given["ServerSideEncryptionByDefault"]
-        rule: dict[str, Any] = {"SSEAlgorithm": default["SSEAlgorithm"]}
-        if "KMSMasterKeyID" in default:
-            rule["KMSMasterKeyID"] = default["KMSMasterKeyID"]
-        rules.append({"ApplyServerSideEncryptionByDefault": rule})
+    rules = [
+        {"ApplyServerSideEncryptionByDefault": given["ServerSideEncryptionByDefault"]}
+        for given in encryption["ServerSideEncryptionConfiguration"]
+    ]
     request.client("s3").put_bucket_encryption(
         Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules}
     )

@@ -181,12 +181,7 @@ def install(cloud: OpenCloud) -> None:
         alarm = original_put(self, name, *rest, **named)
         alarm.state_value = "INSUFFICIENT_DATA"
         if known is not None:  # an update keeps the state
-            for attribute in (
-                "state_value",
-                "state_reason",
-                "state_reason_data",
-                "state_updated_timestamp",
-            ):
+            for attribute in ("state_value", "state_reason", "state_reason_data", "state_updated_timestamp"):
                 setattr(alarm, attribute, getattr(known, attribute))
         return alarm
 

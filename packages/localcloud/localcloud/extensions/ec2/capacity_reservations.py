@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -85,12 +85,9 @@ class CapacityReservations:
             self._existing(reservation_id)
         self._fill_open_ones()
         wanted = set(request.get("CapacityReservationIds", [])) or set(self._made)
-        found = [
-            self._described(one)
-            for one in self._made.values()
-            if one.id in wanted and self.state.visible(one.id)
-        ]
-        found = [one for one in found if _passes(one, request.get("Filters", []))]
+        visible = [one for one in self._made.values() if one.id in wanted and self.state.visible(one.id)]
+        described = [self._described(one) for one in visible]
+        found = [one for one in described if _passes(one, request.get("Filters", []))]
         shown, token = page(response, found)
         return ActionResult({"CapacityReservations": shown, "NextToken": token})
 
@@ -143,10 +140,6 @@ class CapacityReservations:
         kind, zone = instance.instance_type, instance.placement.availability_zone
         instance.capacity_reservation_id = self._enter(specification, kind, zone, 1)
 
-    def left(self, instance: Any) -> None:
-        """It stops, or is gone."""
-        instance.capacity_reservation_id = None
-
     def _enter(self, specification: Mapping[str, Any], kind: str, zone: str, count: int) -> str | None:
         """The reservation that so many take, None for on-demand capacity; raises what EC2 raises."""
         target = _target(specification)
@@ -189,19 +182,15 @@ class CapacityReservations:
             raise ec2_error(
                 "UnsupportedOperation", "The local cloud has no future-dated capacity reservations."
             )
-        kind, zone = request["InstanceType"], request.get("AvailabilityZone")
-        backend = self.state.backend
-        if not any(known.name == kind for known in backend.instance_types):
+        kind = request["InstanceType"]
+        if not any(known.name == kind for known in self.state.backend.instance_types):
             raise ec2_error("InvalidParameterValue", f"Invalid value '{kind}' for InstanceType.")
         if request["InstancePlatform"] not in _platforms():
             raise ec2_error(
                 "InvalidParameterValue",
                 f"Invalid value '{request['InstancePlatform']}' for InstancePlatform.",
             )
-        if not zone:
-            raise ec2_error("MissingParameter", "The request must contain the parameter AvailabilityZone")
-        if zone not in {one.name for one in backend.describe_availability_zones()}:
-            raise ec2_error("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
+        self.state.zone_of(request)
         if not 1 <= int(request["InstanceCount"]) <= 1000:
             raise ec2_error("InvalidParameterValue", "InstanceCount must be from 1 to 1000.")
         limited, end = request.get("EndDateType", "unlimited") == "limited", _instant(request.get("EndDate"))
@@ -268,13 +257,9 @@ class CapacityReservations:
     def _within(self, one: CapacityReservation) -> list[Any]:
         return [
             instance
-            for instance in self._instances()
+            for instance in self.state.backend.all_instances()
             if getattr(instance, "capacity_reservation_id", None) == one.id and instance.state in TAKES_ROOM
         ]
-
-    def _instances(self) -> list[Any]:
-        """moto's, which carry here where they run and where they are to start."""
-        return list(self.state.backend.all_instances())
 
     def _require_room(self, reservation_id: str, kind: str, zone: str, count: int) -> None:
         one = self._made.get(reservation_id)
@@ -299,12 +284,11 @@ class CapacityReservations:
         for one in self._made.values():
             if one.match_criteria != "open" or self._state(one) != "active":
                 continue
-            for instance in self._instances():
+            instances: Iterable[Any] = self.state.backend.all_instances()
+            for instance in instances:
                 wants = getattr(instance, "capacity_reservation_specification", {})
-                fits = (instance.instance_type, instance.placement.availability_zone) == (
-                    one.instance_type,
-                    one.zone,
-                )
+                place = (instance.instance_type, instance.placement.availability_zone)
+                fits = place == (one.instance_type, one.zone)
                 free = getattr(instance, "capacity_reservation_id", None) is None
                 if fits and free and instance.state == "running" and _is_open(wants):
                     if len(self._within(one)) >= one.total:

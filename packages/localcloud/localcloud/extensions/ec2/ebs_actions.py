@@ -59,7 +59,7 @@ class EbsActions:
 
     def create_volume(self, response: Any) -> ActionResult:
         request = response.params
-        zone_name = _zone_name(self.state, request)
+        zone_name = self.state.zone_of(request)
         tags = response._parse_tag_specification().get("volume", {})
         if request.get("DryRun"):  # every check, no effect
             check_storage(self.state, self._spec(request))
@@ -271,16 +271,6 @@ class EbsActions:
         }
 
 
-def _zone_name(state: Ec2State, request: Mapping[str, Any]) -> str:
-    name, zone_id = request.get("AvailabilityZone"), request.get("AvailabilityZoneId")
-    if not name and not zone_id:
-        raise ec2_error("MissingParameter", "The request must contain the parameter AvailabilityZone")
-    for zone in state.backend.describe_availability_zones():
-        if zone.name == name or (not name and zone.zone_id == zone_id):
-            return str(zone.name)
-    raise ec2_error("InvalidZone.NotFound", f"The zone '{name or zone_id}' does not exist.")
-
-
 def _describe_attachment(attachment: Any) -> dict[str, Any]:
     return {
         "VolumeId": attachment.volume.id,
@@ -321,17 +311,9 @@ def install(cloud: OpenCloud) -> None:
     state = ec2_state(cloud)
     actions, direct = EbsActions(state), DirectActions(state)
     state.tag_what_is_visible()
-    for name in (
-        "create_volume",
-        "delete_volume",
-        "attach_volume",
-        "detach_volume",
-        "create_snapshot",
-        "create_snapshots",
-        "delete_snapshot",
-        "describe_volumes",
-        "describe_snapshots",
-    ):
+    volume_actions = ("create_volume", "delete_volume", "attach_volume", "detach_volume", "describe_volumes")
+    snapshot_actions = ("create_snapshot", "create_snapshots", "delete_snapshot", "describe_snapshots")
+    for name in (*volume_actions, *snapshot_actions):
         state.replace_action(ElasticBlockStore, name, getattr(actions, name))
     state.add_action(ElasticBlockStore, "get_ebs_default_kms_key_id", actions.get_ebs_default_kms_key_id)
     state.refuse(ElasticBlockStore, "modify_volume", "describe_volume_status", "copy_snapshot")

@@ -128,7 +128,7 @@ class Ec2Actions:
         finally:
             self.instances.to_kill -= forced
         for instance in found:
-            self.reservations.left(instance)
+            instance.capacity_reservation_id = None
         return answer
 
     def start_instances(self, response: Any) -> ActionResult:

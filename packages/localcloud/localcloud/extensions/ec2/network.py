@@ -24,10 +24,7 @@ SUBNETS = {  # subnet id: (zone letter, range)
 SECURITY_GROUP_ID = "sg-0a770000000000001"
 # MySQL and the health responder, from the whole VPC.
 OPEN_PORTS = (3306, 9200)
-IMAGES = {
-    "ami-0a770000000000097": "peaker-mysql-9.7",
-    "ami-0a770000000001011": "peaker-mariadb-10.11",
-}
+IMAGES = {"ami-0a770000000000097": "peaker-mysql-9.7", "ami-0a770000000001011": "peaker-mariadb-10.11"}
 ROOT_DEVICE = "/dev/xvda"
 
 

@@ -79,6 +79,15 @@ class Ec2State:
         """Real seconds that Describe lags behind this time: random, the same in every run."""
         return self.cloud.settings.describe_delay_seconds * self.random.uniform(0.3, 1.0)
 
+    def zone_of(self, request: Mapping[str, Any]) -> str:
+        """The zone that a request names. Raises what EC2 raises without one, and for one that is not there."""
+        name = request.get("AvailabilityZone")
+        if not name:
+            raise ec2_error("MissingParameter", "The request must contain the parameter AvailabilityZone")
+        if name not in {zone.name for zone in self.backend.describe_availability_zones()}:
+            raise ec2_error("InvalidZone.NotFound", f"The zone '{name}' does not exist.")
+        return str(name)
+
     def visible(self, resource_id: str) -> bool:
         return time.monotonic() >= self._visible_at.get(resource_id, 0.0)
 

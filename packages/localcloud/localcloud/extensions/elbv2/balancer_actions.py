@@ -10,9 +10,7 @@ from moto.elbv2.exceptions import ELBClientError
 from moto.elbv2.models import AvailabilityZone, ELBv2Backend, FakeAction, FakeTargetGroup
 
 from localcloud.extensions.elbv2.balancers import Balancers
-from localcloud.extensions.elbv2.targets import (
-    forward_weights,
-)
+from localcloud.extensions.elbv2.targets import forward_weights
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud

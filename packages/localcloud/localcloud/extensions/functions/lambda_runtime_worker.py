@@ -9,6 +9,7 @@ A worker reads one invocation per line from its channel and answers with {"log":
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import io
@@ -32,7 +33,7 @@ PRELOADED = (
     "aws_lambda_powertools.utilities.parameters",
     "aws_lambda_powertools.utilities.parser",
 )
-WARM_CLIENTS = ("cloudwatch", "dynamodb", "ec2", "elbv2", "s3", "ssm", "stepfunctions")
+WARM_CLIENTS = frozenset(["cloudwatch", "dynamodb", "ec2", "elbv2", "s3", "ssm", "stepfunctions"])
 
 
 class ChannelWriter(io.TextIOBase):
@@ -149,26 +150,18 @@ def run_worker(descriptor: int, spec: dict[str, Any]) -> None:
             break
 
 
-def preload(names: tuple[str, ...]) -> list[str]:
+def preload(names: tuple[str, ...]) -> None:
     """Import what nearly every function imports, once, before forking."""
-    loaded = []
     for name in names:
-        try:
+        with contextlib.suppress(ImportError):  # this bundle does without
             importlib.import_module(name)
-            loaded.append(name)
-        except ImportError:
-            pass  # this bundle does without
-    if "boto3" in loaded:
-        import boto3
+    import boto3
 
-        session: Any = boto3.Session()
-        boto3.DEFAULT_SESSION = session
-        known = session.get_available_services()  # a bundle may bring a boto3 with fewer
-        for service in WARM_CLIENTS:  # leaves the service models parsed, for every worker to share
-            if service not in known:
-                continue
-            session.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
-    return loaded
+    session: Any = boto3.Session()
+    boto3.DEFAULT_SESSION = session
+    known = session.get_available_services()  # a bundle may bring a boto3 with fewer
+    for service in WARM_CLIENTS.intersection(known):  # leaves their models parsed, for every worker to share
+        session.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
 
 
 def main() -> None:
@@ -178,10 +171,10 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the server's to handle
     control = socket.socket(fileno=os.dup(0))
-    loaded = preload((*PRELOADED, *of_the_bundle))
+    preload((*PRELOADED, *of_the_bundle))
     gc.collect()
     gc.freeze()  # no worker looks through what all of them share
-    control.sendall(json.dumps({"ready": loaded}).encode() + b"\n")
+    control.sendall(b"ready\n")
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
         if not message:

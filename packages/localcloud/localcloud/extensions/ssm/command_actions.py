@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 STDOUT_CHARACTERS = 24_000
-COMMAND_FILTERS = frozenset({"InvokedAfter", "InvokedBefore", "Status", "ExecutionStage", "DocumentName"})
 STDERR_CHARACTERS = 8_000
 PLUGIN_OUTPUT_CHARACTERS = 2_500
 MOST_AT_ONCE = 50
@@ -61,27 +60,17 @@ class SsmActions:
 
     def list_commands(self, response: Any) -> ActionResult:
         commands = self.commands.commands(response._get_param("CommandId"), response._get_param("InstanceId"))
-        filters = {f["key"]: f["value"] for f in response._get_param("Filters") or []}
-        if unknown := sorted(filters.keys() - COMMAND_FILTERS):
-            raise ssm_error("InvalidFilterKey", f"{unknown[0]} is not a filter of ListCommands.")
-        shown = [self._describe_command(command) for command in commands]
-        for key in ("Status", "DocumentName"):
-            if key in filters:
-                shown = [command for command in shown if command[key] == filters[key]]
+        filters = _filters(response, "InvokedAfter")
         if "InvokedAfter" in filters:
             after = datetime.fromisoformat(filters["InvokedAfter"])
-            shown = [command for command in shown if command["RequestedDateTime"] >= after]
-        if "InvokedBefore" in filters:
-            before = datetime.fromisoformat(filters["InvokedBefore"])
-            shown = [command for command in shown if command["RequestedDateTime"] < before]
+            commands = [command for command in commands if command.requested_at >= after]
+        shown = [self._describe_command(command) for command in commands]
         found, token = page(response, shown, MOST_AT_ONCE)
         return ActionResult({"Commands": found, "NextToken": token})
 
     def list_command_invocations(self, response: Any) -> ActionResult:
         """Each command is of one instance: its only invocation."""
-        filters = {f["key"]: f["value"] for f in response._get_param("Filters") or []}
-        if unknown := sorted(filters.keys() - {"Status"}):
-            raise ssm_error("InvalidFilterKey", f"{unknown[0]} is not a filter here.")
+        filters = _filters(response, "Status")
         commands = self.commands.commands(response._get_param("CommandId"), response._get_param("InstanceId"))
         shown = [
             self._describe_invocation(command, bool(response._get_param("Details")))
@@ -93,9 +82,7 @@ class SsmActions:
         return ActionResult({"CommandInvocations": found, "NextToken": token})
 
     def describe_instance_information(self, response: Any) -> ActionResult:
-        filters = {f["Key"]: f["Values"] for f in response._get_param("Filters") or []}
-        if unknown := sorted(filters.keys() - {"InstanceIds"}):
-            raise ssm_error("InvalidFilterKey", f"{unknown[0]} is not a filter here.")
+        filters = _filters(response, "InstanceIds", "Key", "Values")
         shown = [
             self._describe_instance(instance)
             for instance in self.commands.managed()
@@ -151,6 +138,13 @@ class SsmActions:
             "IPAddress": instance.private_ip,
             "ComputerName": instance.private_dns_name,
         }
+
+
+def _filters(response: Any, known: str, key: str = "key", value: str = "value") -> dict[str, Any]:
+    filters = {one[key]: one[value] for one in response._get_param("Filters") or []}
+    if unknown := sorted(filters.keys() - {known}):
+        raise ssm_error("InvalidFilterKey", f"{unknown[0]} is not a filter here.")
+    return filters
 
 
 def _iso(moment: datetime | None) -> str:

@@ -34,10 +34,7 @@ AWS_RUN_SHELL_SCRIPT: Mapping[str, Any] = {
         {
             "action": SHELL,
             "name": "runShellScript",
-            "inputs": {
-                "runCommand": "{{ commands }}",
-                "timeoutSeconds": "{{ executionTimeout }}",
-            },
+            "inputs": {"runCommand": "{{ commands }}", "timeoutSeconds": "{{ executionTimeout }}"},
         }
     ],
 }
