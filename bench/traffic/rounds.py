@@ -26,7 +26,7 @@ class RoundFailed(Exception):
 
 
 class NotProven(RoundFailed):
-    """The storage proof or the ramp refused the new replica, as it may on a busy machine; it is gone, or parked again."""
+    """The proof or the ramp refused the newcomer, as either may on a busy machine; it is gone, or parked again."""
 
 
 @dataclass(frozen=True)
