@@ -72,7 +72,7 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 # one of `decisions`, which comes after the longest ones.
 LONGEST = 10
 NAMED = (
-    Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
+    Part("images", ((sys.executable, "-m", "localcloud.hosts"),)),
     Part("workflows", (pytest("tests/statemachines"),)),
     Part("typed-lines", (pytest("tests/typed"),)),
     Part("commands", (pytest("tests/cli"),)),

@@ -86,7 +86,16 @@ class Turns:
         class Thread:
             native_id = 0
 
-            def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), **_: Any) -> None:
+            def __init__(  # the parameters are threading's
+                self,
+                group: None = None,
+                target: Callable[..., Any] = lambda: None,
+                name: str | None = None,
+                args: tuple[Any, ...] = (),
+                kwargs: Any = None,
+                *,
+                daemon: bool | None = None,
+            ) -> None:
                 self._work = lambda: target(*args)
                 self._ended = Event()
                 self._strand = Strand(self._run)

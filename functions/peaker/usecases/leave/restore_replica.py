@@ -24,7 +24,7 @@ from peaker.usecases.run.lost_commands import lost_in_silence
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker.usecases.run.tear_down import require_not_source
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import HostCommandRunning, InstanceNotOnline, ReplicaNeeded
+from peaker_contract.errors import HostCommandFailed, HostCommandRunning, InstanceNotOnline, ReplicaNeeded
 
 
 class Restored(Summary):
@@ -106,15 +106,14 @@ def _times_brought_back(
     To bring it back is to start it and to make it follow the source of today.
     """
     known = ports.ledger.run(step.run_id).part(Waking)
-    before = {} if known is None else known.times
-    times = before.get(row.instance_id, 0)
+    times = 0 if known is None else known.times.get(row.instance_id, 0)
     if times == 0:
         begins = _may_be_down(ports, step, settings, row, chosen)
     else:
         begins = _is_void(ports, step, row.instance_id, times) or _is_down(ports, settings, row)
     if not begins:
         return times
-    ports.ledger.settle(step.holder, Waking(times={**before, row.instance_id: times + 1}))
+    _note_times(ports, step, row.instance_id, times + 1)
     return times + 1
 
 
@@ -174,7 +173,18 @@ def _bring_back(
     if state != "running" or not ports.commands.agent(instance_id).is_online:
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
     _await_running_stop(ports, step, instance_id)
-    bring_database_back(ports, step, settings, instance_id, times)
+    try:
+        bring_database_back(ports, step, settings, instance_id, times)
+    except HostCommandFailed:
+        # A command's answer is kept. The host may have booted anew since an earlier one: the next try asks all again.
+        _note_times(ports, step, instance_id, times + 1)
+        raise
+
+
+def _note_times(ports: Ports, step: StepInput, instance_id: str, times: int) -> None:
+    known = ports.ledger.run(step.run_id).part(Waking)
+    before = {} if known is None else known.times
+    ports.ledger.settle(step.holder, Waking(times={**before, instance_id: times}))
 
 
 def _leave_endpoint(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:

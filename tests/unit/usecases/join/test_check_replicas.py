@@ -168,7 +168,8 @@ def test_a_bad_answer_is_unreported_never_serving(
 
 def test_a_host_that_does_not_understand_the_check_gets_the_package_of_this_release(ports: CalmPorts) -> None:
     """A replica that serves keeps the package that it was built with; the documents are of the last deployment."""
-    ports.commands.fail("report_health", "InvalidArgument", host=SECOND, times=1)
+    not_understood = {"ok": False, "error": "InvalidArgument", "message": "unrecognized arguments: --health"}
+    ports.commands.scripts["report_health", SECOND] = [not_understood]
     looks = [check_replicas(ports, "orders", lambda s: ports.clock.advance(seconds=s)) for _ in "ab"]
     assert [(one.serving, one.unreported) for one in looks] == [(1, 1), (2, 0)]
     installed = [host for document, host, _ in ports.commands.sent if document == "install_host_package"]
