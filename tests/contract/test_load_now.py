@@ -45,6 +45,18 @@ def publisher(cloud: LocalCloud, settings: ClusterSettings) -> Callable[[datetim
     return partial(put_metric, cloudwatch, metric.namespace, metric.name, metric.dimensions)
 
 
+def load_a_moment_after(
+    midnight: datetime, cloud: LocalCloud, statistic: str, points: list[tuple[datetime, float]]
+) -> float:
+    settings = counted(statistic)
+    measure = publisher(cloud, settings)
+    for at, value in points:
+        measure(at, value)
+    found = CloudWatchReadings(cloud.client("cloudwatch")).load(settings, midnight + A_MOMENT)
+    assert isinstance(found, Known)
+    return found.value
+
+
 @pytest.mark.parametrize(
     ("statistic", "running", "load"),
     [
@@ -59,17 +71,11 @@ def test_a_period_that_has_just_begun_hides_no_load_and_shows_more_of_it(
     ledger_cloud: LocalCloud, midnight: datetime, statistic: str, running: float, load: float
 ) -> None:
     """Ten seconds after a period began its Sum was next to nothing, and a replica could go under full load."""
-    settings = counted(statistic)
-    measure, readings = (
-        publisher(ledger_cloud, settings),
-        CloudWatchReadings(ledger_cloud.client("cloudwatch")),
+    halves = [(midnight - number * PERIOD / 2, 45_000.0) for number in range(1, 5)]
+    assert (
+        load_a_moment_after(midnight, ledger_cloud, statistic, [*halves, (midnight + A_MOMENT / 2, running)])
+        == load
     )
-    for number in range(1, 5):
-        measure(midnight - number * PERIOD / 2, 45_000)
-    measure(midnight + A_MOMENT / 2, running)
-    found = readings.load(settings, midnight + A_MOMENT)
-    assert isinstance(found, Known)
-    assert found.value == load
 
 
 @pytest.mark.parametrize(("statistic", "load"), [("Sum", 90_000), ("SampleCount", 2), ("Average", 45_000)])
@@ -77,16 +83,8 @@ def test_a_sum_that_is_still_being_filled_hides_no_load(
     ledger_cloud: LocalCloud, midnight: datetime, statistic: str, load: float
 ) -> None:
     """Each minute's figures come in the minute after: of the period that has just ended, half are there."""
-    settings = counted(statistic)
-    measure, readings = (
-        publisher(ledger_cloud, settings),
-        CloudWatchReadings(ledger_cloud.client("cloudwatch")),
-    )
-    for number in range(2, 5):
-        measure(midnight - number * PERIOD / 2, 45_000)
-    found = readings.load(settings, midnight + A_MOMENT)
-    assert isinstance(found, Known)
-    assert found.value == load
+    halves = [(midnight - number * PERIOD / 2, 45_000.0) for number in range(2, 5)]
+    assert load_a_moment_after(midnight, ledger_cloud, statistic, halves) == load
 
 
 def test_without_a_period_that_has_ended_the_load_is_unknown(

@@ -12,6 +12,7 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Targ
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput
 from peaker.usecases.leave.drain_replica import drain_replica
+from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
@@ -84,3 +85,14 @@ def drain_to_idle(ports: CalmPorts, given: StepInput) -> dict[str, Any]:
 def clients(ports: CalmPorts, connections: int, statements: int = 0) -> None:
     """Who is on the replica, and how many statements clients have run."""
     answers(ports, "drain_replica", connections=connections, transactions=0, client_statements=statements)
+
+
+def retired(ports: CalmPorts) -> None:
+    """RetireReplica is called until the replica is gone."""
+    for _ in range(10):
+        try:
+            retire_replica(ports, step(ports, "RetireReplica"))
+            break
+        except errors.RetirementInProgress:
+            ports.clock.advance(minutes=2)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED

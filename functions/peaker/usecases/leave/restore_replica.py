@@ -182,9 +182,11 @@ def _bring_back(
 
 
 def _note_times(ports: Ports, step: StepInput, instance_id: str, times: int) -> None:
+    """Note the number of the next try; a call that lands late takes none back."""
     known = ports.ledger.run(step.run_id).part(Waking)
     before = {} if known is None else known.times
-    ports.ledger.settle(step.holder, Waking(times={**before, instance_id: times}))
+    newest = max(times, before.get(instance_id, 0))
+    ports.ledger.settle(step.holder, Waking(times={**before, instance_id: newest}))
 
 
 def _leave_endpoint(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:

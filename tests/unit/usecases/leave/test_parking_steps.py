@@ -39,7 +39,7 @@ from sim.calm import CalmPorts, calm_ports
 from sim.workflows.interferences import Watches
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, leased, orders
-from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak
+from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, retired, step, with_peak
 
 BACK_RUN = "scale-out-orders-20261121T200000-00bc"
 FAILURE = Failure(failed_step="ParkReplica", error="RetirementRefused", cause="broken on purpose")
@@ -413,13 +413,7 @@ def test_a_source_that_forgets_too_soon_sends_it_to_retirement() -> None:
     assert found.parked is False
     assert "it could stand for 0.4 h only" in found.text
     assert ports.done("compute.stop") == []
-    for _ in range(6):
-        try:
-            retire_replica(ports, step(ports, "RetireReplica"))
-            break
-        except errors.RetirementInProgress:
-            ports.clock.advance(minutes=2)
-    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+    retired(ports)
 
 
 def test_no_capacity_to_start_leaves_it_parked(ports: CalmPorts) -> None:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Removal, ResourceState
@@ -28,7 +27,7 @@ from sim.calm import CalmPorts, calm_ports
 from sim.outside import detach
 from sim.workflows.virtual_time import START as NOON
 from tests.support.builders import BASE, RUN_ID, SOURCE, back_up_with_tags, instance, orders
-from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
+from tests.support.peak import IN_RUN, PEAK, TAGS, clients, retired, step, with_peak
 
 FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
 
@@ -176,13 +175,7 @@ def test_a_backup_that_copied_a_volumes_tags_keeps_no_replica_from_being_retired
     """AWS Backup gives a snapshot the tags of its volume, those of the run among them."""
     selected(ports)
     back_up_with_tags(ports, PEAK)
-    for _ in range(10):
-        try:
-            retire_replica(ports, step(ports, "RetireReplica"))
-            break
-        except errors.RetirementInProgress:
-            ports.clock.advance(minutes=2)
-    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+    retired(ports)
     assert ports.done("storage.delete_snapshot") == []
 
 
